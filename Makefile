@@ -1,0 +1,46 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup demo airflow test test-fast lint format bench soak requirements clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup:  ## .venv with everything pinned, and Delta's JARs; nothing to do the second time
+	@ops/setup.sh
+
+demo: setup  ## real data at release 1.0.0, upgraded to 1.1.0 by the real DAG in Airflow
+	@$(BIN)/python -m example.demo
+
+airflow: setup  ## the same lake and DAGs in Airflow's web page, on this machine only
+	@$(BIN)/python -m example.airflow_home
+
+test: lint  ## lint, types, import contracts, all tests but the soak tests
+	@$(PYTEST) -q -m "not soak"
+
+test-fast: setup  ## the tests that need neither a JVM nor Airflow's database; under a minute
+	@$(PYTEST) -q -m "not spark and not airflow and not system and not soak"
+
+lint: setup  ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff check --quiet --output-format concise . && $(BIN)/ruff format --quiet --check . && echo "ruff: clean"
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache | sed -n '/KEPT\|BROKEN\|^Contracts/p;/^Broken/,$$p'; exit $${PIPESTATUS[0]}
+
+format: setup  ## ruff's formatter and its safe fixes
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
+
+bench: setup  ## the figures of the README, each next to its baseline
+	@$(BIN)/python -m bench
+
+soak: setup  ## the tests that run for minutes: kills, races, simulations
+	@$(PYTEST) -q -m soak
+
+requirements: setup  ## requirements.txt again from requirements.in (needs the network)
+	@$(BIN)/uv pip compile requirements.in -o requirements.txt --quiet --generate-hashes --universal --python-version 3.11 \
+	  --no-header --no-annotate --no-emit-index-url
+
+clean:  ## what demo, tests and builds leave behind; .venv stays
+	@rm -rf .demo .airflow dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	@find . -path ./.venv -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf

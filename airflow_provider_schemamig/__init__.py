@@ -1,0 +1,10 @@
+"""schemamig: schema upgrades of Delta lakes, from Airflow.
+
+The four names exported here are all that a migration module may import (DESIGN section 3).
+"""
+
+from airflow_provider_schemamig.core.release.steps import evolution, removal, replacement, rewrite
+
+__version__ = "0.1.0"
+
+__all__ = ["evolution", "removal", "replacement", "rewrite"]

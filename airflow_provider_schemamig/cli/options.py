@@ -1,0 +1,84 @@
+"""The options that several commands share, and how their text becomes values.
+
+Options belong to the leaf command and may stand in any order after it (DESIGN section 10).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from airflow_provider_schemamig.core.environment import Environment
+    from airflow_provider_schemamig.core.spark.runners import JobRunner
+
+EnvOption = Annotated[
+    str,
+    typer.Option("--env", envvar="SCHEMAMIG_ENV", metavar="URI", help="The environment's root: a URI or a plain path.", show_default=False),
+]
+ReleaseOption = Annotated[str, typer.Option("--release", metavar="DIR", help="The release folder.", show_default=False)]
+GenerationOption = Annotated[
+    int, typer.Option("--generation", min=1, metavar="N", help="The deployment that preflight claimed.", show_default=False)
+]
+HoldOption = Annotated[str, typer.Option("--hold", metavar="TIME", help="How long the way back stays open: 0, 30m, 24h, 7d or seconds.")]
+EndHoldOption = Annotated[bool, typer.Option("--end-hold", help="Give up the way back of the release before.")]
+ClaimOption = Annotated[
+    str | None, typer.Option("--claim-id", metavar="ID", help="Resume the deployment claimed under this id.", show_default=False)
+]
+SparkOption = Annotated[
+    str,
+    typer.Option("--spark", envvar="SCHEMAMIG_SPARK", metavar="URL", help="Where Spark jobs run: local[*], spark://... or sc://..."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+DEFAULT_HOLD = "24h"
+DEFAULT_SPARK = "local[*]"
+
+_HOLD = re.compile(r"([0-9]{1,9})([mhd]?)")
+_SECONDS = {"": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST_HOLD = timedelta(days=3650)
+
+
+def parse_hold(text: str) -> timedelta:
+    """``0``, ``30m``, ``24h``, ``7d``, or a plain number of seconds. Anything else is a usage error."""
+    match = _HOLD.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a time: write 0, 30m, 24h, 7d or a number of seconds.", param_hint="'--hold'")
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if seconds > _LONGEST_HOLD.total_seconds():
+        raise typer.BadParameter(f"{text!r} is longer than ten years.", param_hint="'--hold'")
+    return timedelta(seconds=seconds)
+
+
+def local_path(text: str) -> Path:
+    """A path given plainly or as ``file://``; a URI of another scheme is a usage error, for a release folder is read from disk."""
+    from airflow_provider_schemamig.core.storage import Location
+
+    if "://" not in text:
+        return Path(text)
+    path = Location.parse(text).local_path
+    if path is None:
+        raise typer.BadParameter(f"{text!r} is not on this machine: check the folder out from git and give its path.")
+    return path
+
+
+def open_environment(uri: str) -> Environment:
+    from airflow_provider_schemamig.core.environment import Environment  # at module level every --help would pay for it
+
+    return Environment.open(uri)
+
+
+def spark_at(url: str) -> Callable[[], JobRunner]:
+    """A factory: the runner, and with it the JVM, is made by the first stage that needs Spark, if any does."""
+
+    def make() -> JobRunner:
+        from airflow_provider_schemamig.core.spark import runner_for
+
+        return runner_for(url)
+
+    return make

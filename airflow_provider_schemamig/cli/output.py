@@ -1,0 +1,181 @@
+"""What a command answers, and the one place that prints it (DESIGN section 10).
+
+A command is a function that returns an ``Answer``; ``answered`` turns it into one Typer can run. Whatever happens inside becomes an
+answer too: a refusal, a conflict, Ctrl-C, a bug. So ``--json`` gives exactly one document for every exit code but 2 (usage), which is
+Typer's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import typer
+
+from airflow_provider_schemamig.exceptions import Refusal, Refused, SchemamigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+P = ParamSpec("P")
+
+
+class Exit(IntEnum):
+    """The exit codes, a contract with the programs that call us."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    PENDING = 3
+    CONFLICT = 75
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``document`` is for programs (``--json``), ``show`` prints the same for people; a failure's text goes to stderr."""
+
+    document: Mapping[str, Any]
+    show: Callable[[Console], None]
+    exit_code: int = Exit.DONE
+    failed: bool = False
+
+
+def answered(function: Callable[P, Answer]) -> Callable[P, None]:
+    """Make a Typer command of a function that returns an ``Answer`` and has the parameter ``as_json``."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with _stdout_kept_for_the_answer():
+            answer = _attempt(lambda: function(*args, **kwargs))
+        raise typer.Exit(_give(answer, as_json=bool(kwargs["as_json"])))
+
+    return run
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Colours and the terminal's width on a terminal (NO_COLOR is respected); plain text of 120 columns anywhere else."""
+    from rich.console import Console  # costs 50 ms, and --json never needs it
+
+    # Names, SQL and messages hold brackets and colons: nothing in them may be read as markup.
+    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made.width = 120
+    return made
+
+
+def failure_document(error: SchemamigError) -> dict[str, Any]:
+    """``{"error": {...}, "refusals": [...]}``: every refusal has the same fields as the error."""
+    return {"error": error.to_json(), "refusals": [refusal.to_json() for refusal in refusals_of(error)]}
+
+
+def refusals_of(error: SchemamigError) -> tuple[SchemamigError, ...]:
+    if isinstance(error, Refused):
+        return tuple(error.refusals)
+    return (error,) if isinstance(error, Refusal) else ()
+
+
+def error_of(refusals: Sequence[SchemamigError]) -> SchemamigError:
+    """The one error that stands for ``refusals`` (at least one)."""
+    return refusals[0] if len(refusals) == 1 else Refused(refusals=tuple(refusals))
+
+
+def failure(error: SchemamigError) -> Answer:
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render import show_error  # needs Rich
+
+        show_error(to, error)
+
+    code = Exit.CONFLICT if error.retryable else Exit.REFUSED
+    return Answer(failure_document(error), show, code, failed=True)
+
+
+@dataclass(eq=False)
+class InternalError(SchemamigError):
+    """An exception nobody meant to raise: a bug of ours, said in one line."""
+
+    code = "internal"
+    kind: str
+    text: str
+
+    @property
+    def message(self) -> str:
+        detail = f": {self.text.splitlines()[0]}" if self.text.strip() else ""
+        return f"{self.kind}{detail}. This is a bug in schemamig."
+
+    @property
+    def next_action(self) -> str:
+        return "Run it again with SCHEMAMIG_DEBUG=1 in the environment and report the traceback it prints."
+
+
+@dataclass(eq=False)
+class Interrupted(SchemamigError):
+    """Ctrl-C. Every command may be cut anywhere (DESIGN section 2, promise 4), so saying so is all there is to do."""
+
+    code = "interrupted"
+    retryable = True
+
+    @property
+    def message(self) -> str:
+        return "Stopped by Ctrl-C; nothing acknowledged is lost."
+
+    @property
+    def next_action(self) -> str:
+        return "Run the same command again: it goes on from where it stopped."
+
+
+def _attempt(work: Callable[[], Answer]) -> Answer:
+    try:
+        return work()
+    except SchemamigError as error:
+        return failure(error)
+    except KeyboardInterrupt:
+        interrupted = failure(Interrupted())
+        return Answer(interrupted.document, interrupted.show, Exit.INTERRUPTED, failed=True)
+    except (typer.Exit, typer.BadParameter):
+        raise  # usage: Typer prints it and exits with 2
+    except Exception as error:  # noqa: BLE001 - the last border: an unexpected exception becomes a document, and its traceback is one setting away
+        if os.environ.get("SCHEMAMIG_DEBUG"):
+            traceback.print_exc(file=sys.stderr)
+        return failure(InternalError(kind=type(error).__name__, text=str(error)))
+
+
+def _give(answer: Answer, *, as_json: bool) -> int:
+    if as_json:
+        sys.stdout.write(json.dumps(answer.document, indent=2) + "\n")
+        sys.stdout.flush()
+        return answer.exit_code
+    try:
+        answer.show(console(stderr=answer.failed))
+    except SchemamigError as error:  # ``status --watch`` looks again while it shows
+        return _give(failure(error), as_json=False)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    return answer.exit_code
+
+
+@contextmanager
+def _stdout_kept_for_the_answer() -> Iterator[None]:
+    """While a command works, what libraries and JVMs print to file descriptor 1 lands on stderr: stdout holds the answer alone."""
+    try:
+        stdout, stderr = sys.stdout.fileno(), sys.stderr.fileno()
+    except OSError:  # not real files (a test's buffers): nothing that bypasses Python can write to them
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(stdout)
+    os.dup2(stderr, stdout)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, stdout)
+        os.close(kept)

@@ -1,0 +1,154 @@
+"""Answers as a person likes to read them: errors, outcomes, differences. Rich draws; every fact comes from the JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from airflow_provider_schemamig.cli.output import refusals_of
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: How a cost is coloured wherever it stands.
+COST_STYLES = {"none": "dim", "instant": "green", "online": "yellow", "rewrite": "red"}
+
+
+def show_error(to: Console, error: SchemamigError) -> None:
+    """The code, the collection, what is wrong, what to do. Several refusals are numbered, each complete."""
+    refusals = refusals_of(error)
+    if len(refusals) < 2:
+        _show_one(to, "conflict" if error.retryable else "error", refusals[0] if refusals else error)
+        return
+    to.print(Text(f"{len(refusals)} reasons against it; nothing was written.", style="bold red"))
+    for number, refusal in enumerate(refusals, start=1):
+        to.print()
+        _show_one(to, f"{number}.", refusal)
+
+
+def _show_one(to: Console, head: str, error: SchemamigError) -> None:
+    title = Text.assemble((head, "bold red"), " ", (error.code, "bold"))
+    if error.collection:
+        title.append(f"  {error.collection}", style="cyan")
+    to.print(title)
+    print_indented(to, Text(_sentence(error.message)))
+    print_indented(to, Text.assemble(("next: ", "bold"), error.next_action))
+
+
+def print_indented(to: Console, text: Text, by: int = 2) -> None:
+    """Wrapped with a hanging indent and nothing after the last word (Rich's Padding would fill the line with spaces)."""
+    for line in text.wrap(to, to.width - by):
+        line.rstrip()
+        to.print(Text(" " * by).append_text(line), no_wrap=True)
+
+
+def _sentence(text: str) -> str:
+    """Messages follow a collection's name in a log line; standing alone, the sentence begins with a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def show_outcome(to: Console, document: Mapping[str, Any]) -> None:
+    """What a task or an upgrade did: where the environment is, what each stage took, what stays open."""
+    to.print(_heading(document))
+    if document["stages"]:
+        to.print()
+        to.print(_stage_table(document["stages"]))
+    else:
+        to.print("Nothing to do.")
+    show_pending(to, document["pending"])
+    show_notes(to, document.get("notes", ()))
+
+
+def _heading(document: Mapping[str, Any]) -> Text:
+    text = way(document["from"], document["to"])
+    if document["generation"] is not None:
+        text.append(f"   generation {document['generation']}, epoch {document['epoch']}", style="dim")
+    return text
+
+
+def way(source: str | None, target: str | None) -> Text:
+    """``1.0.0 -> 1.1.0``, or ``new -> 1.1.0`` for an environment that does not exist yet."""
+    text = Text(source or "new", style="bold")
+    if target is not None and target != source:
+        text.append(" -> ", style="dim").append(target, style="bold")
+    return text
+
+
+#: More stages than this of one kind are one line: a thousand collections are read as a number, not as a thousand lines.
+STAGES_SHOWN = 12
+
+
+def _stage_table(stages: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("stage")
+    table.add_column("collection", style="cyan", overflow="fold")
+    table.add_column("table version", justify="right")
+    table.add_column("seconds", justify="right")
+    kinds = dict.fromkeys(stage["kind"] for stage in stages)
+    for kind in kinds:
+        alike = [stage for stage in stages if stage["kind"] == kind]
+        if len(alike) > STAGES_SHOWN:
+            table.add_row(kind, f"{len(alike):,} collections", "", _seconds(sum(stage["seconds"] for stage in alike)))
+            continue
+        for stage in alike:
+            version = "" if stage["table_version"] is None else str(stage["table_version"])
+            table.add_row(kind, stage["collection"] or "", version, _seconds(stage["seconds"]))
+    return table
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def show_pending(to: Console, pending: Sequence[Mapping[str, Any]]) -> None:
+    """The holds: until when there is a way back, and what ends it."""
+    for hold in pending:
+        to.print()
+        to.print(hold_text(hold))
+
+
+def when(text: str) -> str:
+    """A document's time (UTC) to the minute: ``2026-11-21 12:35 UTC``."""
+    return f"{text[:16].replace('T', ' ')} UTC"
+
+
+def hold_text(hold: Mapping[str, Any]) -> Text:
+    if hold["state"] == "open":
+        return Text(f"The way back to {hold['from']} is open until {when(hold['until'])}: `schemamig rollback` takes it.")
+    return Text(
+        f"The way back to {hold['from']} is over: `schemamig contract` takes away what it needed ({hold['state']}).", style="yellow"
+    )
+
+
+def show_notes(to: Console, notes: Sequence[str]) -> None:
+    for note in notes:
+        to.print(Text.assemble(("note  ", "yellow"), note))
+
+
+def show_diff(to: Console, document: Mapping[str, Any]) -> None:
+    """The outcome first, then one line a change."""
+    outcome = document["outcome"]
+    headline = Text(outcome, style=COST_STYLES[outcome])
+    if document["drops_data"]:
+        headline.append("   drops data", style="bold red")
+    to.print(headline)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for change in document["changes"]:
+        table.add_row(
+            Text(change["collection"] or "", style="cyan"), change["text"], Text(change["cost"], style=COST_STYLES[change["cost"]])
+        )
+    if document["changes"]:
+        to.print(table)
+
+
+def show_facts(to: Console, facts: Mapping[str, Any]) -> None:
+    """A few values by name, one a line."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in facts.items():
+        number = isinstance(value, int) and not isinstance(value, bool)
+        table.add_row(Text(name.replace("_", " "), style="dim"), f"{value:,}" if number else str(value if value is not None else "none"))
+    to.print(table)

@@ -1,0 +1,88 @@
+"""The options of Airflow's config section ``[schemamig]``, in one place: provider info, operators and DAGs all read them here.
+
+Imports nothing of Airflow at import time: provider discovery runs before Airflow's own configuration is ready.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+SECTION = "schemamig"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of the section; ``default`` has the type that Airflow's documentation names (string, integer, float)."""
+
+    name: str
+    type: str
+    default: str
+    example: str
+    description: str
+
+    def to_provider_info(self) -> dict[str, Any]:
+        """The option as Airflow's provider schema wants it."""
+        return {
+            "description": self.description,
+            "version_added": "0.1.0",
+            "type": self.type,
+            "example": self.example,
+            "default": self.default,
+        }
+
+
+DEFAULT_ENVIRONMENT = Option(
+    name="default_environment",
+    type="string",
+    default="schemamig_default",
+    example="s3://lake/prod",
+    description="Connection id (of type schemamig) or URI of the environment that the shipped DAGs propose.",
+)
+DEFAULT_RELEASE = Option(
+    name="default_release",
+    type="string",
+    default="release",
+    example="/opt/airflow/lake/flights_lake",
+    description="Release folder that the shipped DAGs propose. A relative path is looked for in the folder of the DAG file.",
+)
+FILL_CHUNK_SIZE = Option(
+    name="fill_chunk_size",
+    type="integer",
+    default="10",
+    example="50",
+    description="How many collections one mapped fill or change task takes. Each task starts its own Spark job.",
+)
+POLL_INTERVAL = Option(
+    name="poll_interval",
+    type="float",
+    default="30",
+    example="5",
+    description="Seconds between two looks of a waiting sensor at the ledger or at the live tables.",
+)
+OPTIONS = (DEFAULT_ENVIRONMENT, DEFAULT_RELEASE, FILL_CHUNK_SIZE, POLL_INTERVAL)
+
+
+def default_environment() -> str:
+    return _read(DEFAULT_ENVIRONMENT)
+
+
+def default_release() -> str:
+    return _read(DEFAULT_RELEASE)
+
+
+def fill_chunk_size() -> int:
+    """Collections a mapped task; never below 1."""
+    return max(1, int(_read(FILL_CHUNK_SIZE)))
+
+
+def poll_interval() -> float:
+    """Seconds."""
+    return float(_read(POLL_INTERVAL))
+
+
+def _read(option: Option) -> str:
+    from airflow.sdk import conf
+
+    # The fallback serves processes that have not discovered providers, where the section's defaults are unknown.
+    return str(conf.get(SECTION, option.name, fallback=option.default))

@@ -1,0 +1,91 @@
+"""One commit of a Delta log: its actions, decoded only as far as somebody asks.
+
+A commit can hold a hundred thousand ``add`` actions; who wants to know its metaData should not pay for them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged
+
+RawAction = Mapping[str, Any]
+
+
+class Commit:
+    """Commit ``version`` of the table at ``uri``, from the bytes of its JSON file. Actions are Delta's own objects, all keys kept."""
+
+    def __init__(self, version: int, data: bytes, uri: str) -> None:
+        self.version = version
+        self._data = data
+        self._uri = uri
+
+    @property
+    def info(self) -> RawAction:
+        """``commitInfo``, or an empty object."""
+        found = self.actions("commitInfo")
+        return found[0] if found else {}
+
+    @property
+    def protocol(self) -> RawAction | None:
+        return self._last("protocol")
+
+    @property
+    def metadata(self) -> RawAction | None:
+        return self._last("metaData")
+
+    @property
+    def adds(self) -> Sequence[RawAction]:
+        return self.actions("add")
+
+    @property
+    def removes(self) -> Sequence[RawAction]:
+        return self.actions("remove")
+
+    @property
+    def txns(self) -> Sequence[RawAction]:
+        """Transaction identifiers: ``appId``, ``version``, ``lastUpdated``."""
+        return self.actions("txn")
+
+    @property
+    def domains(self) -> Sequence[RawAction]:
+        return self.actions("domainMetadata")
+
+    @functools.cached_property
+    def has_files(self) -> bool:
+        """True if the commit adds a file, for whatever reason."""
+        return any(self._is(line, "add") for line in self._lines_with("add"))
+
+    def actions(self, kind: str) -> Sequence[RawAction]:
+        """The actions of one kind, in the order of the file. Raises LogDamaged."""
+        return tuple(action[kind] for action in map(self._decode, self._lines_with(kind)) if kind in action)
+
+    def _last(self, kind: str) -> RawAction | None:
+        found = self.actions(kind)
+        return found[-1] if found else None
+
+    def _lines_with(self, kind: str) -> list[bytes]:
+        token = b'"%s"' % kind.encode()
+        return [line for line in self._lines if token in line] if token in self._data else []
+
+    @functools.cached_property
+    def _lines(self) -> list[bytes]:
+        return [line for line in self._data.split(b"\n") if line.strip()]
+
+    def _is(self, line: bytes, kind: str) -> bool:
+        return line.startswith(b'{"%s"' % kind.encode()) or kind in self._decode(line)
+
+    def _decode(self, line: bytes) -> RawAction:
+        try:
+            action = json.loads(line)
+        except ValueError as error:
+            raise LogDamaged(uri=self._uri, reason=f"version {self.version} is not JSON ({error})") from error
+        return action if isinstance(action, dict) else {}
+
+
+def encode_actions(actions: Sequence[Mapping[str, Any]]) -> bytes:
+    """The content of a commit file. Not ASCII only, as Spark writes it."""
+    return "".join(json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n" for action in actions).encode()

@@ -1,0 +1,122 @@
+"""A new table without rows: version 0 from a declaration, no Spark needed; Spark and delta-rs use it at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.append import Entry, append
+from airflow_provider_schemamig.core.deltalog.features import new_protocol
+from airflow_provider_schemamig.core.deltalog.head import CLUSTERING, Head, TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.names import unenforced_not_nulls
+from airflow_provider_schemamig.core.deltalog.needs import needed_features
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property
+from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.deltalog.validate import TableState, validate
+from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
+from airflow_provider_schemamig.core.schema.errors import NotApplicable
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
+from airflow_provider_schemamig.exceptions import Refusal
+
+
+@dataclass(eq=False)
+class TableExists(Refusal):
+    """The place is taken by a table that is not ours."""
+
+    code = "table_exists"
+    uri: str
+    table_id: str
+
+    @property
+    def message(self) -> str:
+        return f"there is a Delta table at {self.uri} already (id {self.table_id}), and it is not the one to be made."
+
+    @property
+    def next_action(self) -> str:
+        return "Move that table away, or take it under management with `schemamig adopt`."
+
+
+class _Taken(Exception):
+    """Somebody else made version 0 first."""
+
+
+def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag) -> Head:
+    """Version 0 of a table of ours; a table with the same id (an earlier try, a twin) is taken as it stands.
+
+    Raises TableExists, UnsafeLogStore, UnsupportedProperty, NotApplicable (NOT NULL inside an array or map).
+    """
+    require_safe_log_store(store)
+    try:
+        return _same_table(read_head(store), table_id)
+    except TableMissing:
+        pass
+    actions = _actions(declaration, table_id)
+    protocol, metadata = actions[0]["protocol"], actions[1]["metaData"]
+    validate(store.location.uri, None, TableState(protocol, metadata))
+    entry = Entry(tag, actions, _parameters(declaration), operation="CREATE TABLE")
+    try:
+        append(store, -1, entry, _refuse, in_commit_timestamps=False)
+    except _Taken:
+        return _same_table(read_head(store), table_id)
+    domains = {action["domainMetadata"]["domain"]: action["domainMetadata"] for action in actions[2:]}
+    return Head(store.location, 0, protocol, metadata, domains)
+
+
+def _refuse(_: object) -> None:
+    raise _Taken
+
+
+def _same_table(head: Head, table_id: str) -> Head:
+    if head.table_id != table_id:
+        raise TableExists(uri=head.location.uri, table_id=head.table_id)
+    return head
+
+
+def _actions(declaration: Declaration, table_id: str) -> Sequence[Mapping[str, Any]]:
+    schema = {"type": "struct", "fields": [field_to_delta(field) for field in declaration.fields]}
+    _refuse_nested_not_null(declaration, schema)
+    for key, value in declaration.properties:
+        check_property(key, value)
+    configuration = dict(declaration.properties) | {CONSTRAINT + c.name.lower(): c.expression for c in declaration.checks}
+    features = needed_features(schema, configuration) | ({"clustering", "domainMetadata"} if declaration.clustered_by else set())
+    metadata: dict[str, Any] = {
+        "id": table_id,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(schema, separators=(",", ":"), ensure_ascii=False),
+        "partitionColumns": list(declaration.partitioned_by),
+        "configuration": configuration,
+        "createdTime": time.time_ns() // 1_000_000,
+    }
+    if declaration.comment is not None:
+        metadata["description"] = declaration.comment
+    actions: list[RawAction] = [{"protocol": new_protocol(features)}, {"metaData": metadata}]
+    if declaration.clustered_by:
+        actions.append({"domainMetadata": _clustering(declaration)})
+    return actions
+
+
+def _clustering(declaration: Declaration) -> RawAction:
+    """Liquid clustering is a metadata domain. Without column mapping logical names are the physical ones."""
+    columns = [path.split(".") for path in declaration.clustered_by]
+    configuration = json.dumps({"clusteringColumns": columns, "domainName": CLUSTERING}, separators=(",", ":"))
+    return {"domain": CLUSTERING, "configuration": configuration, "removed": False}
+
+
+def _parameters(declaration: Declaration) -> Mapping[str, str]:
+    return {
+        "partitionBy": json.dumps(list(declaration.partitioned_by)),
+        "clusterBy": json.dumps(list(declaration.clustered_by)),
+        "isManaged": "false",
+        "properties": json.dumps(dict(declaration.properties)),
+    }
+
+
+def _refuse_nested_not_null(declaration: Declaration, schema: Mapping[str, Any]) -> None:
+    for path in (path for top in schema["fields"] for path in unenforced_not_nulls(top)):
+        reason = "Delta does not enforce NOT NULL inside arrays and maps"
+        raise NotApplicable(collection=declaration.name, op="create", path=path, reason=reason)

@@ -1,0 +1,99 @@
+"""A table's protocol and metaData after changes: pure functions over Delta's raw actions (DESIGN section 6; research/delta.md A9).
+
+All changes of a collection are edited together and go into ONE commit. Rows are never touched. The protocol is raised by exactly the
+table features that the new metadata needs; column mapping is switched on when a rename or drop first needs it, and only at (3,7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog import edit_columns as columns
+from airflow_provider_schemamig.core.deltalog import edit_table as table
+from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.draft import Draft, open_draft
+from airflow_provider_schemamig.core.deltalog.features import with_features
+from airflow_provider_schemamig.core.deltalog.names import SEAL_PREFIX
+from airflow_provider_schemamig.core.deltalog.needs import needed_features
+from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CONSTRAINT
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, ColumnPath
+from airflow_provider_schemamig.core.schema import changes as c
+
+_EDITORS: Mapping[type[Any], Callable[[Draft, Any], None]] = {
+    c.AddColumn: columns.add,
+    c.DropColumn: columns.drop,
+    c.RenameColumn: columns.rename,
+    c.ChangeType: columns.change_type,
+    c.Relax: columns.relax,
+    c.SetNotNull: columns.set_not_null,
+    c.SetDefault: columns.set_default,
+    c.SetComment: columns.set_comment,
+    c.ReorderColumns: columns.reorder,
+    c.SetProperty: table.set_property,
+    c.AddCheck: table.add_check,
+    c.DropCheck: table.drop_check,
+    c.AddKey: table.nothing,
+    c.DropKey: table.nothing,
+    c.AddForeignKey: table.nothing,
+    c.DropForeignKey: table.nothing,
+    c.ChangePartitioning: table.not_instant,
+    c.ChangeClustering: table.not_instant,
+}
+
+#: Where a seal keeps what it replaced, so that lifting it gives the table back as it was.
+_BEFORE_SEAL = f"{RESERVED_PREFIX}.beforeSeal."
+
+
+def edit(
+    protocol: RawAction,
+    metadata: RawAction,
+    changes: Iterable[c.Change],
+    *,
+    forget: Sequence[ColumnPath] = (),
+    clustering: Sequence[Sequence[str]] = (),
+) -> tuple[RawAction, RawAction]:
+    """Protocol and metaData after ``changes``, one after the other; the arguments are not touched. What is in place changes nothing.
+
+    ``forget``: columns among the drops that no file carries; removing those does not switch column mapping on.
+    ``clustering``: the table's clustering columns (``Head.clustering``), which must not be dropped.
+
+    Raises NotApplicable, NotInstant, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda.
+    """
+    draft = open_draft(metadata, forget, clustering)
+    for change in changes:
+        _EDITORS[type(change)](draft, change)
+    return _closed(protocol, metadata, draft)
+
+
+def sealed(protocol: RawAction, metadata: RawAction, moved_to: str) -> tuple[RawAction, RawAction]:
+    """With the seal: CHECK ``schemamig_moved_to_<shard>`` (1 = 0) and appendOnly, which every writer, Spark or delta-rs, obeys."""
+    protocol, metadata = unsealed(protocol, metadata)
+    draft = open_draft(metadata, (), ())
+    if APPEND_ONLY in draft.configuration:
+        draft.configuration[_BEFORE_SEAL + APPEND_ONLY] = draft.configuration[APPEND_ONLY]
+    draft.configuration[APPEND_ONLY] = "true"
+    draft.configuration[f"{CONSTRAINT}{SEAL_PREFIX}{moved_to}"] = "1 = 0"
+    return _closed(protocol, metadata, draft)
+
+
+def unsealed(protocol: RawAction, metadata: RawAction) -> tuple[RawAction, RawAction]:
+    """Without any seal of ours; features stay. A table that is not sealed comes back as it is."""
+    draft = open_draft(metadata, (), ())
+    seals = [key for key in draft.configuration if key.startswith(CONSTRAINT + SEAL_PREFIX)]
+    if not seals:
+        return protocol, metadata
+    for key in seals:
+        del draft.configuration[key]
+    draft.configuration.pop(APPEND_ONLY, None)
+    before = draft.configuration.pop(_BEFORE_SEAL + APPEND_ONLY, None)
+    if before is not None:
+        draft.configuration[APPEND_ONLY] = before
+    return _closed(protocol, metadata, draft)
+
+
+def _closed(protocol: RawAction, metadata: RawAction, draft: Draft) -> tuple[RawAction, RawAction]:
+    edited = draft.close()
+    if edited == metadata:  # nothing is worth a commit, so nothing is worth a protocol change either
+        return protocol, metadata
+    return with_features(protocol, needed_features(draft.schema, draft.configuration)), edited

@@ -1,0 +1,71 @@
+"""Changes of properties, constraints and layout made to a table's metadata. Each function is one kind of change."""
+
+from __future__ import annotations
+
+from airflow_provider_schemamig.core.deltalog.draft import Draft
+from airflow_provider_schemamig.core.deltalog.edit_errors import NotInstant
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property
+from airflow_provider_schemamig.core.schema.changes import (
+    AddCheck,
+    AddForeignKey,
+    AddKey,
+    ChangeClustering,
+    ChangePartitioning,
+    DropCheck,
+    DropForeignKey,
+    DropKey,
+    SetProperty,
+)
+from airflow_provider_schemamig.core.schema.expressions import InvalidExpression, canonical_expression
+
+
+def set_property(draft: Draft, change: SetProperty) -> None:
+    check_property(change.key, change.new)
+    found = draft.configuration.get(change.key)
+    if found not in (change.old, change.new):
+        raise draft.refused(change, f"its value is {found}")
+    draft.configuration.pop(change.key, None)
+    if change.new is not None:
+        draft.configuration[change.key] = change.new
+
+
+def add_check(draft: Draft, change: AddCheck) -> None:
+    """Enforced by every writer from this commit on, without a scan; old rows are validated afterwards (research/delta_spark.md)."""
+    key = _key_of(draft, change.check.name)
+    found = draft.configuration.get(key)
+    if found is None:
+        draft.configuration[key] = change.check.expression
+    elif not _same(found, change.check.expression):
+        raise draft.refused(change, f"there is a CHECK {change.check.name} of that name: {found}")
+
+
+def drop_check(draft: Draft, change: DropCheck) -> None:
+    key = _key_of(draft, change.check.name)
+    found = draft.configuration.get(key)
+    if found is None:
+        return
+    if not _same(found, change.check.expression):
+        raise draft.refused(change, f"the CHECK {change.check.name} is {found}")
+    del draft.configuration[key]
+
+
+def nothing(draft: Draft, change: AddKey | DropKey | AddForeignKey | DropForeignKey) -> None:
+    """Keys are registry elements: nothing of them is on the table (seed 002)."""
+
+
+def not_instant(draft: Draft, change: ChangePartitioning | ChangeClustering) -> None:
+    reason = "existing files are laid out the old way"
+    raise NotInstant(op=change.op, path=", ".join(change.old or change.new), reason=reason)
+
+
+def _key_of(draft: Draft, name: str) -> str:
+    """The property a constraint has or gets. Delta writes names in lower case and finds them ignoring case."""
+    wanted = (CONSTRAINT + name).lower()
+    return next((key for key in draft.configuration if key.lower() == wanted), wanted)
+
+
+def _same(found: str, expression: str) -> bool:
+    try:
+        return found == expression or canonical_expression(found) == canonical_expression(expression)
+    except InvalidExpression:
+        return False

@@ -1,0 +1,179 @@
+"""Delta's table features: what a protocol says, what a schema needs, and what this committer knows.
+
+The list is closed. A writer that does not know a feature may break the table, so a table with any other feature is refused for writes,
+in words (research/delta.md A9). Legacy protocol numbers imply features; going to feature lists must name all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.exceptions import Refusal
+
+RawAction = Mapping[str, Any]
+
+#: Writer version from which a legacy feature is implied.
+_LEGACY = {
+    "appendOnly": 2,
+    "invariants": 2,
+    "checkConstraints": 3,
+    "changeDataFeed": 4,
+    "generatedColumns": 4,
+    "columnMapping": 5,
+    "identityColumns": 6,
+}
+_READER_WRITER = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+_WRITER = frozenset(
+    {
+        "allowColumnDefaults",
+        "checkpointProtection",
+        "clustering",
+        "domainMetadata",
+        "inCommitTimestamp",
+        "materializePartitionColumns",
+        "rowTracking",
+    }
+)
+KNOWN = frozenset(_LEGACY) | _READER_WRITER | _WRITER
+#: Commits go through a catalog or coordinator: a file put into the log would not even be seen.
+CATALOG_MANAGED = frozenset({"catalogManaged", "catalogOwned-preview", "catalog-owned-preview", "coordinatedCommits-preview"})
+_PREVIEWS = {"typeWidening": "typeWidening-preview", "variantType": "variantType-preview"}
+
+_FEATURE_READER, _FEATURE_WRITER = 3, 7
+#: The highest legacy writer version we give a table: above it stands column mapping, which goes to (3,7) only, because delta-rs reads
+#: mapped tables with reader version 2 as all NULL without an error (research/delta_spark.md, last but one section).
+_HIGHEST_LEGACY = 4
+
+
+@dataclass(eq=False)
+class UnsupportedFeature(Refusal):
+    """A table with features that schemamig does not know; it can be read, but not changed by us."""
+
+    code = "unsupported_feature"
+    uri: str
+    features: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        return f"the table at {self.uri} uses table features that schemamig does not know: {', '.join(self.features)}."
+
+    @property
+    def next_action(self) -> str:
+        return "Drop these features (ALTER TABLE ... DROP FEATURE), or leave the table out of the release."
+
+
+@dataclass(eq=False)
+class CatalogManagedTable(Refusal):
+    """A table whose commits are made by a catalog."""
+
+    code = "catalog_managed"
+    uri: str
+
+    @property
+    def message(self) -> str:
+        return f"the table at {self.uri} is managed by a catalog: only the catalog may commit to it."
+
+    @property
+    def next_action(self) -> str:
+        return "Leave it out of the release, or copy its rows to a table that is reached by path."
+
+
+def effective_features(protocol: RawAction) -> frozenset[str]:
+    """All features a table has, those implied by legacy version numbers included."""
+    reader, writer = int(protocol.get("minReaderVersion", 1)), int(protocol.get("minWriterVersion", 1))
+    if writer >= _FEATURE_WRITER:
+        found = set(protocol.get("writerFeatures") or ())
+    else:
+        found = {name for name, since in _LEGACY.items() if since <= writer}
+    if reader >= _FEATURE_READER:
+        found.update(protocol.get("readerFeatures") or ())
+    elif reader == _FEATURE_READER - 1:
+        found.add("columnMapping")
+    return frozenset(found)
+
+
+def check_writable(protocol: RawAction, uri: str) -> None:
+    """Raises CatalogManagedTable, UnsupportedFeature (unknown features, or protocol versions of the future)."""
+    features = effective_features(protocol)
+    if features & CATALOG_MANAGED:
+        raise CatalogManagedTable(uri=uri)
+    unknown = sorted(features - KNOWN)
+    for key, highest in (("minReaderVersion", _FEATURE_READER), ("minWriterVersion", _FEATURE_WRITER)):
+        if int(protocol.get(key, 1)) > highest:
+            unknown.append(f"{key} {protocol[key]}")
+    if unknown:
+        raise UnsupportedFeature(uri=uri, features=tuple(unknown))
+
+
+def missing_features(protocol: RawAction, needed: Iterable[str]) -> frozenset[str]:
+    """Those of ``needed`` that the table lacks; a preview of a feature stands for it."""
+    have = effective_features(protocol)
+    return frozenset(name for name in needed if name not in have and _PREVIEWS.get(name) not in have)
+
+
+def with_features(protocol: RawAction, needed: Iterable[str]) -> RawAction:
+    """The protocol raised so that it has ``needed``; the very same object if it has them already.
+
+    A legacy protocol stays legacy where a version number says exactly what is needed, so that old readers go on; otherwise all implied
+    features are listed. Every other key is kept.
+    """
+    missing = missing_features(protocol, needed)
+    if not missing:
+        return protocol
+    wanted = effective_features(protocol) | missing
+    version = _legacy_version(wanted) if int(protocol.get("minWriterVersion", 1)) < _FEATURE_WRITER else None
+    if version is not None:
+        return {**protocol, "minReaderVersion": int(protocol.get("minReaderVersion", 1)), "minWriterVersion": version}
+    for_readers = sorted(wanted & _READER_WRITER | set(protocol.get("readerFeatures") or ()))
+    raised = {**protocol, "minReaderVersion": 1, "minWriterVersion": _FEATURE_WRITER, "writerFeatures": sorted(wanted)}
+    raised.pop("readerFeatures", None)
+    if for_readers or int(protocol.get("minReaderVersion", 1)) >= _FEATURE_READER:
+        raised |= {"minReaderVersion": _FEATURE_READER, "readerFeatures": for_readers}
+    return raised
+
+
+def new_protocol(needed: Iterable[str]) -> RawAction:
+    """The protocol of a new table: Delta's default (1,2), raised as needed."""
+    return with_features({"minReaderVersion": 1, "minWriterVersion": 2}, needed)
+
+
+def _legacy_version(wanted: frozenset[str]) -> int | None:
+    for version in range(2, _HIGHEST_LEGACY + 1):
+        if wanted == {name for name, since in _LEGACY.items() if since <= version}:
+            return version
+    return None
+
+
+def protocol_faults(protocol: RawAction) -> list[str]:
+    """What makes a protocol action illegal; empty for a legal one."""
+    faults = []
+    reader, writer = int(protocol["minReaderVersion"]), int(protocol["minWriterVersion"])
+    for_readers, for_writers = protocol.get("readerFeatures"), protocol.get("writerFeatures")
+    if (writer >= _FEATURE_WRITER) != (for_writers is not None):
+        faults.append("writer features and writer version do not fit")
+    if (reader >= _FEATURE_READER) != (for_readers is not None):
+        faults.append("reader features and reader version do not fit")
+    if set(for_readers or ()) - set(for_writers or ()):
+        faults.append("a reader feature is no writer feature")
+    read_too = set(for_writers or ()) & _READER_WRITER
+    if reader == _FEATURE_READER - 1:
+        read_too.discard("columnMapping")  # what reader version 2 means
+    if read_too - set(for_readers or ()):
+        faults.append("a reader-writer feature is missing among the reader features")
+    return faults

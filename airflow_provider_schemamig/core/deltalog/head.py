@@ -1,0 +1,149 @@
+"""A table's head: version, protocol and metaData, read without its files (DESIGN section 6).
+
+The newest commits are read backwards until protocol and metaData are found; a ``.crc`` or a checkpoint on the way ends the search
+(research/delta.md A5). Raw actions are kept whole, unknown keys included, because the committer writes them back (A9).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
+from airflow_provider_schemamig.core.deltalog.listing import LogFiles, list_log, read_commit, table_exists
+from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged, LogTruncated, TableMissing
+from airflow_provider_schemamig.core.deltalog.names import SEAL_PREFIX, logical_path
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT
+from airflow_provider_schemamig.core.deltalog.snapshot import Snapshot, read_checkpoint, read_crc
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import Location, ReadStore
+
+__all__ = ["CLUSTERING", "Head", "LogDamaged", "LogTruncated", "TableMissing", "read_head", "table_exists"]
+
+CLUSTERING = "delta.clustering"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A table at one version. ``domains``: domain -> its domainMetadata action, read only where the clustering feature needs it."""
+
+    location: Location
+    version: int
+    protocol: RawAction
+    metadata: RawAction
+    domains: Mapping[str, RawAction] = field(default_factory=dict)
+
+    @property
+    def table_id(self) -> str:
+        return str(self.metadata["id"])
+
+    @functools.cached_property
+    def features(self) -> frozenset[str]:
+        """All table features, those implied by legacy protocol numbers included."""
+        return effective_features(self.protocol)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's configuration as it stands."""
+        return self.metadata.get("configuration") or {}
+
+    @functools.cached_property
+    def schema(self) -> dict[str, Any]:
+        """The schema as Delta's JSON; not to be changed. Raises LogDamaged."""
+        try:
+            found = json.loads(self.metadata["schemaString"])
+        except (ValueError, KeyError) as error:
+            raise LogDamaged(uri=self.location.uri, reason=f"its schema is not JSON ({error})") from error
+        return dict(found)
+
+    @functools.cached_property
+    def clustering(self) -> tuple[tuple[str, ...], ...]:
+        """The clustering columns as physical paths."""
+        domain = self.domains.get(CLUSTERING)
+        if domain is None or domain.get("removed"):
+            return ()
+        return tuple(tuple(path) for path in json.loads(domain["configuration"])["clusteringColumns"])
+
+    def declaration(self, name: CollectionName) -> Declaration:
+        """What the table says of itself. Keys are not in a table; schemamig's own constraints are left out.
+
+        Raises InvalidSchemaJson, UnknownDeltaType.
+        """
+        found = declaration_from_delta(name, self.metadata)
+        if not self.clustering:
+            return found
+        return replace(found, clustered_by=tuple(logical_path(self.schema, path) for path in self.clustering))
+
+    @property
+    def sealed_for(self) -> str | None:
+        """The shard that a seal of ours says the rows have moved to; None if the table is open."""
+        prefix = CONSTRAINT + SEAL_PREFIX
+        return next((key.removeprefix(prefix) for key in self.properties if key.startswith(prefix)), None)
+
+
+def read_head(store: ReadStore) -> Head:
+    """The newest head. Raises TableMissing, LogDamaged, LogTruncated, CatalogManagedTable (its newest commits are not in the log)."""
+    files = list_log(store)
+    found = _Search()
+    for version in range(files.version, -1, -1):
+        if _look_at(store, files, version, found):
+            break
+    if found.protocol is None or found.metadata is None:
+        raise LogDamaged(uri=store.location.uri, reason="no protocol or metaData action in it")
+    if effective_features(found.protocol) & CATALOG_MANAGED:
+        raise CatalogManagedTable(uri=store.location.uri)
+    domains = found.domains if found.needs_domains else {}
+    return Head(store.location, files.version, found.protocol, found.metadata, domains)
+
+
+@dataclass
+class _Search:
+    """What has been found so far, newest first: what is there is never replaced by something older."""
+
+    protocol: RawAction | None = None
+    metadata: RawAction | None = None
+    domains: dict[str, RawAction] = field(default_factory=dict)
+
+    @property
+    def needs_domains(self) -> bool:
+        return self.protocol is not None and "clustering" in effective_features(self.protocol)
+
+    @property
+    def done(self) -> bool:
+        complete = self.protocol is not None and self.metadata is not None
+        return complete and (not self.needs_domains or CLUSTERING in self.domains)
+
+    def take(self, found: Snapshot) -> None:
+        self.protocol = self.protocol or found.protocol
+        self.metadata = self.metadata or found.metadata
+        self.domains = {domain["domain"]: domain for domain in found.domains or ()} | self.domains
+
+
+def _look_at(store: ReadStore, files: LogFiles, version: int, found: _Search) -> bool:
+    """Look at one version; True if nothing older is needed."""
+    if version in files.crcs:
+        checksum = read_crc(store, version)
+        if checksum is not None and (checksum.domains is not None or "clustering" not in effective_features(checksum.protocol)):
+            found.take(checksum)
+            return True
+    checkpoint = files.checkpoints.get(version)
+    if version in files.commits:
+        commit = read_commit(store, version)
+        found.protocol = found.protocol or commit.protocol
+        found.metadata = found.metadata or commit.metadata
+        for domain in commit.domains:
+            found.domains.setdefault(domain["domain"], domain)
+    elif checkpoint is None:
+        raise LogTruncated(uri=store.location.uri, version=version)
+    if found.done:
+        return True
+    if checkpoint is None:
+        return False
+    found.take(read_checkpoint(store, checkpoint))
+    return True

@@ -1,0 +1,107 @@
+"""Delta's own table properties: which we set, what values Delta can parse, and which table feature each brings.
+
+A property without its feature, or with a value Spark cannot parse, makes every statement on the table fail; delta-rs accepts both
+(research/delta.md A2). So this list is closed; keys outside ``delta.`` are the user's and free.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.exceptions import Refusal
+
+APPEND_ONLY = "delta.appendOnly"
+CONSTRAINT = "delta.constraints."
+MAPPING_MODE = "delta.columnMapping.mode"
+MAPPING_MAX_ID = "delta.columnMapping.maxColumnId"
+TYPE_WIDENING = "delta.enableTypeWidening"
+STATS_COLUMNS = "delta.dataSkippingStatsColumns"
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+
+_BOOLEAN = re.compile("true|false", re.IGNORECASE)
+_NATURAL = re.compile(r"\d{1,9}")
+_POSITIVE = re.compile(r"0*[1-9]\d{0,8}")
+_COLUMN_COUNT = re.compile(r"-1|\d{1,9}")
+_SIZE = re.compile(r"\d+\s*([kmgt]?b?)", re.IGNORECASE)
+_INTERVAL = re.compile(
+    r"(interval\s+)?(\d+\s+(microsecond|millisecond|second|minute|hour|day|week)s?\s*)+",
+    re.IGNORECASE,
+)
+
+_VALUES: dict[str, re.Pattern[str]] = {
+    APPEND_ONLY: _BOOLEAN,
+    TYPE_WIDENING: _BOOLEAN,
+    "delta.autoOptimize": _BOOLEAN,
+    "delta.autoOptimize.autoCompact": re.compile("true|false|auto|legacy", re.IGNORECASE),
+    "delta.autoOptimize.optimizeWrite": _BOOLEAN,
+    "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
+    "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,
+    "delta.checkpointInterval": _POSITIVE,
+    "delta.checkpointPolicy": re.compile("classic|v2"),
+    "delta.checkpointRetentionDuration": _INTERVAL,
+    "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
+    "delta.dataSkippingNumIndexedCols": _COLUMN_COUNT,
+    "delta.dataSkippingStringPrefixLength": _NATURAL,
+    "delta.deletedFileRetentionDuration": _INTERVAL,
+    "delta.enableChangeDataFeed": _BOOLEAN,
+    "delta.enableDeletionVectors": _BOOLEAN,
+    "delta.enableExpiredLogCleanup": _BOOLEAN,
+    "delta.enableFullRetentionRollback": _BOOLEAN,
+    "delta.isolationLevel": re.compile("Serializable"),
+    "delta.logRetentionDuration": _INTERVAL,
+    "delta.parquet.compression.codec": re.compile("none|uncompressed|snappy|gzip|lz4|lz4_raw|brotli|zstd", re.IGNORECASE),
+    "delta.randomPrefixLength": _POSITIVE,
+    "delta.randomizeFilePrefixes": _BOOLEAN,
+    "delta.sampleRetentionDuration": _INTERVAL,
+    "delta.targetFileSize": _SIZE,
+    "delta.tuneFileSizesForRewrites": _BOOLEAN,
+}
+_FEATURES = {
+    (APPEND_ONLY, "true"): "appendOnly",
+    (TYPE_WIDENING, "true"): "typeWidening",
+    ("delta.checkpointPolicy", "v2"): "v2Checkpoint",
+    ("delta.enableChangeDataFeed", "true"): "changeDataFeed",
+    ("delta.enableDeletionVectors", "true"): "deletionVectors",
+    (IN_COMMIT_TIMESTAMPS, "true"): "inCommitTimestamp",
+    (MAPPING_MODE, "id"): "columnMapping",
+    (MAPPING_MODE, "name"): "columnMapping",
+}
+
+
+@dataclass(eq=False)
+class UnsupportedProperty(Refusal):
+    """A property this committer does not set, or a value Delta could not parse."""
+
+    code = "unsupported_property"
+    key: str
+    value: str | None
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"the table property {self.key} cannot be set to {self.value!r}: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        return "Correct the property in the release, or set it with Spark's ALTER TABLE outside of it."
+
+
+def check_property(key: str, value: str | None) -> None:
+    """Refuse what would break the table. ``value`` None unsets. Raises UnsupportedProperty."""
+    if not key.lower().startswith("delta."):
+        return
+    pattern = _VALUES.get(key)
+    if pattern is None:
+        raise UnsupportedProperty(key=key, value=value, reason="it is not one of Delta's properties that schemamig sets")
+    if value is not None and pattern.fullmatch(value.strip()) is None:
+        raise UnsupportedProperty(key=key, value=value, reason="Delta could not parse the value")
+
+
+def property_features(configuration: Mapping[str, str]) -> set[str]:
+    """The table features that the properties of a table need."""
+    found = {_FEATURES[key, text] for key, value in configuration.items() if (key, text := str(value).lower()) in _FEATURES}
+    if any(key.startswith(CONSTRAINT) for key in configuration):
+        found.add("checkConstraints")
+    return found

@@ -1,0 +1,27 @@
+"""The seal: one commit after which no writer, Spark or delta-rs, gets anything into a table, and those in flight abort.
+
+Measured in research/delta_spark.md ("The seal"): everything but RESTORE is refused. The constraint's name tells foreign writers where
+the rows went. Lifting it takes one more commit and gives the table back as it was.
+"""
+
+from __future__ import annotations
+
+from airflow_provider_schemamig.core.deltalog.commit import Committed, commit_edited
+from airflow_provider_schemamig.core.deltalog.edit import sealed, unsealed
+from airflow_provider_schemamig.core.deltalog.fence import Fence
+from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.deltalog.validate import TableState
+from airflow_provider_schemamig.core.storage import Store
+
+
+def seal(store: Store, head: Head, moved_to: str, fence: Fence, tag: Tag, *, since: int) -> Committed:
+    """Seal the table for ``moved_to`` (a shard); a seal for another shard is replaced. Raises as ``commit_changes`` does."""
+    after = TableState(*sealed(head.protocol, head.metadata, moved_to))
+    return commit_edited(store, head, after, fence, tag, parameters={"movedTo": moved_to}, since=since)
+
+
+def unseal(store: Store, head: Head, fence: Fence, tag: Tag, *, since: int) -> Committed:
+    """Lift whatever seal of ours there is. Raises as ``commit_changes`` does."""
+    after = TableState(*unsealed(head.protocol, head.metadata))
+    return commit_edited(store, head, after, fence, tag, parameters={}, since=since)

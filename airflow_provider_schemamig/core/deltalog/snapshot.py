@@ -1,0 +1,93 @@
+"""Protocol, metaData, domains and transaction identifiers out of checkpoints and ``.crc`` files; never the list of files.
+
+Parquet checkpoints are read by column, so a checkpoint of 100,000 files costs a few milliseconds (research/delta.md A5). pyarrow is
+imported when the first one is met: a table without checkpoints, or with a ``.crc``, does not need it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.actions import Commit, RawAction
+from airflow_provider_schemamig.core.deltalog.listing import LOG, crc_key
+from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged
+from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The table's state at one version, as far as it is no file. ``domains`` and ``txns`` None: not known here."""
+
+    protocol: RawAction
+    metadata: RawAction
+    domains: Sequence[RawAction] | None
+    txns: Sequence[RawAction] | None
+
+
+def read_crc(store: ReadStore, version: int) -> Snapshot | None:
+    """Spark's version checksum, which repeats protocol and metadata; None if it is missing, damaged or lacks them: it is best effort."""
+    try:
+        found = json.loads(store.get(crc_key(version)))
+        protocol, metadata = found["protocol"], found["metadata"]
+    except (ObjectMissing, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(protocol, dict) or not isinstance(metadata, dict) or "schemaString" not in metadata:
+        return None
+    return Snapshot(protocol, metadata, found.get("domainMetadata"), found.get("setTransactions"))
+
+
+def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool = False) -> Snapshot:
+    """A classic, multi-part or V2 checkpoint, its parts in any order. Raises LogDamaged if it lacks protocol or metaData.
+
+    The sidecars of a V2 checkpoint hold files only. Transaction identifiers can be many; they are read on request.
+    """
+    kinds = ["protocol", "metaData", "domainMetadata", *(["txn"] if with_txns else [])]
+    found: dict[str, list[RawAction]] = {kind: [] for kind in kinds}
+    for name in names:
+        for kind, actions in _actions(store, name, kinds).items():
+            found[kind] += actions
+    if not found["protocol"] or not found["metaData"]:
+        raise LogDamaged(uri=store.location.uri, reason=f"checkpoint {'/'.join(names)} lacks protocol or metaData")
+    return Snapshot(found["protocol"][-1], found["metaData"][-1], found["domainMetadata"], found.get("txn"))
+
+
+def _actions(store: ReadStore, name: str, kinds: Sequence[str]) -> Mapping[str, Sequence[RawAction]]:
+    key = f"{LOG}/{name}"
+    try:
+        if name.endswith(".json"):
+            commit = Commit(-1, store.get(key), store.location.uri)
+            return {kind: commit.actions(kind) for kind in kinds}
+        return _parquet_actions(store, key, kinds)
+    except ObjectMissing:
+        raise LogDamaged(uri=store.location.uri, reason=f"{name} disappeared while it was read") from None
+    except ValueError as error:  # pyarrow's errors are ValueErrors
+        raise LogDamaged(uri=store.location.uri, reason=f"{name}: {error}") from error
+
+
+def _parquet_actions(store: ReadStore, key: str, kinds: Sequence[str]) -> Mapping[str, Sequence[RawAction]]:
+    import pyarrow.parquet as parquet
+
+    with store.open_random(key) as source:
+        file = parquet.ParquetFile(source)
+        columns = [kind for kind in kinds if kind in file.schema_arrow.names]
+        table = file.read(columns=columns, use_threads=False)
+    return {kind: [_plain(item) for item in table[kind].drop_null()] for kind in columns}
+
+
+def _plain(scalar: Any) -> Any:
+    """An Arrow scalar as the JSON action has it: maps are objects, and what is null is left out."""
+    import pyarrow.types as types
+
+    if not scalar.is_valid:
+        return None
+    if types.is_struct(scalar.type):
+        plain = {name: _plain(item) for name, item in scalar.items()}
+        return {name: item for name, item in plain.items() if item is not None}
+    if types.is_map(scalar.type):
+        return dict(scalar.as_py())
+    if types.is_list(scalar.type):
+        return [_plain(item) for item in scalar.values]
+    return scalar.as_py()

@@ -1,0 +1,27 @@
+"""What a commit of ours says about itself: commitInfo.userMetadata, the one field every Delta tool shows (research/delta.md A3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """Whose commit it is and what for: ``action`` is a stage's name (expand, cutover, seal, fence...)."""
+
+    generation: Generation
+    epoch: Epoch
+    action: str
+
+    @property
+    def user_metadata(self) -> str:
+        """``{"schemamig": {"action", "epoch", "generation"}}``"""
+        return canonical({RESERVED_PREFIX: {"action": self.action, "epoch": self.epoch, "generation": self.generation}})
+
+    @property
+    def operation(self) -> str:
+        """What DESCRIBE HISTORY shows as the operation."""
+        return f"{RESERVED_PREFIX.upper()} {self.action.upper()}"

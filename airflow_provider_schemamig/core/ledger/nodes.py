@@ -1,0 +1,76 @@
+"""Who reads and writes this environment: one heartbeat object a node, ``_schemamig/nodes/<id>.json`` (DESIGN sections 4 and 7).
+
+Heartbeats are overwritten objects and not ledger rows: a thousand nodes would race for the ledger, and nobody needs their history.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pendulum
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
+from airflow_provider_schemamig.core.names import Fingerprint, InvalidName, Version
+from airflow_provider_schemamig.core.storage import ObjectMissing
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+NODES = f"{Environment.SYSTEM_FOLDER}/nodes"
+
+_NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+class NodeKind(StrEnum):
+    READER = "reader"
+    WRITER = "writer"
+    REPLICA = "replica"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A heartbeat: which release the node works with, and until when it may be counted on to be alive (UTC)."""
+
+    node_id: str
+    kind: NodeKind
+    release: Version
+    schema_hash: Fingerprint
+    lease_until: pendulum.DateTime
+
+
+def write_heartbeat(env: Environment, node: Node) -> None:
+    """Renew the node's lease. Raises InvalidName for an id that is no file name."""
+    env.store().put(_key(node.node_id), canonical(to_json(node)).encode())
+
+
+def live_nodes(env: Environment, now: pendulum.DateTime) -> tuple[Node, ...]:
+    """The nodes whose lease runs beyond ``now``, by id. Raises LedgerDamaged: a node that cannot be read may not be taken for dead."""
+    store = env.store()
+    found = []
+    for name in store.names(NODES):
+        if not name.endswith(".json"):
+            continue
+        try:
+            node = _parse(name, store.get(f"{NODES}/{name}"))
+        except ObjectMissing:  # signed off between listing and reading
+            continue
+        if node.lease_until > now:
+            found.append(node)
+    return tuple(sorted(found, key=lambda node: node.node_id))
+
+
+def _parse(name: str, data: bytes) -> Node:
+    try:
+        node: Node = from_json(Node, json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError, SchemamigError) as error:
+        raise LedgerDamaged(where=f"{NODES}/{name}", reason=f"not a heartbeat ({type(error).__name__}: {error})") from error
+    return node
+
+
+def _key(node_id: str) -> str:
+    if _NODE_ID.fullmatch(node_id) is None:
+        raise InvalidName(kind="node", name=node_id, rule="letters, digits, '_', '-' and '.', at most 128, not beginning with a dot")
+    return f"{NODES}/{node_id}.json"

@@ -1,0 +1,258 @@
+"""The ledger's typed rows: one frozen dataclass a collection of the ledger (DESIGN section 4).
+
+A row knows its ledger collection (``COLLECTION``) and its ``key``; ``ledger.codec`` turns it into canonical JSON and back. The first
+five are frozen forever and readable before any migration: they are all that read-only mode writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import pendulum
+
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.schema.model import Declaration
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentConfig:
+    """Who the environment is, and the format its ledger is written in."""
+
+    COLLECTION: ClassVar[str] = "config"
+    env_id: str
+    format_version: int
+    created_at: pendulum.DateTime
+    key: ClassVar[str] = "environment"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRelease:
+    """The release the environment is at; flipped by the one append of a commit."""
+
+    COLLECTION: ClassVar[str] = "config"
+    name: str
+    version: Version
+    fingerprint: Fingerprint
+    key: ClassVar[str] = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSince:
+    """Where the ledger's own history begins: what is older was consolidated away, as-of below it is refused."""
+
+    COLLECTION: ClassVar[str] = "config"
+    since: int
+    key: ClassVar[str] = "since"
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    COLLECTION: ClassVar[str] = "leader"
+    generation: Generation
+    epoch: Epoch
+    since: pendulum.DateTime
+    key: ClassVar[str] = "leader"
+
+
+class DeploymentState(StrEnum):
+    CLAIMED = "claimed"
+    PROMOTED = "promoted"
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled_back"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One attempt to take the environment to a release. The plan itself lies at ``_schemamig/plans/<plan_digest>.json``."""
+
+    COLLECTION: ClassVar[str] = "deploys"
+    generation: Generation
+    claim_id: str
+    source: Version | None
+    target: Version
+    plan_digest: str
+    state: DeploymentState
+    created_at: pendulum.DateTime
+    hold_seconds: int
+    end_hold: bool = False
+
+    @property
+    def key(self) -> str:
+        return str(self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The migration shard of seed 000: (collection, version, generation) -> shard. ``fill_inputs``: input shard -> table version read."""
+
+    COLLECTION: ClassVar[str] = "replacements"
+    collection: CollectionName
+    version: Version
+    generation: Generation
+    shard: ShardId
+    fill_number: int = 0
+    fill_inputs: tuple[tuple[str, int], ...] = ()
+    filled_rows: int | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.version}/{self.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    COLLECTION: ClassVar[str] = "approvals"
+    generation: Generation
+    plan_digest: str
+    approved_by: str
+    approved_at: pendulum.DateTime
+
+    @property
+    def key(self) -> str:
+        return str(self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """Which shard holds a collection's rows, and as what schema."""
+
+    COLLECTION: ClassVar[str] = "objects"
+    collection: CollectionName
+    shard: ShardId
+    schema_id: SchemaId
+    fingerprint: Fingerprint
+
+    @property
+    def key(self) -> str:
+        return self.collection
+
+
+class ShardState(StrEnum):
+    BUILDING = "building"
+    LIVE = "live"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A physical Delta table. ``uri`` is relative to the environment's root unless the table was adopted from elsewhere."""
+
+    COLLECTION: ClassVar[str] = "shards"
+    shard: ShardId
+    collection: CollectionName
+    uri: str
+    generation: Generation
+    state: ShardState
+    adopted: bool = False
+    #: The generation whose commit (or rollback) retired it; its contract removes the files.
+    retired_by: Generation | None = None
+    sealed_for: ShardId | None = None
+
+    @property
+    def key(self) -> str:
+        return self.shard
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaEntry:
+    """A schema a shard has or had. ``declared``: what the release says; ``physical``: what the table has (hidden columns included)."""
+
+    COLLECTION: ClassVar[str] = "schemas"
+    collection: CollectionName
+    schema_id: SchemaId
+    shard: ShardId
+    declared: Declaration
+    physical: Declaration
+    since_table_version: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.schema_id}"
+
+
+class IntentKind(StrEnum):
+    CREATE = "create"
+    EXPAND = "expand"
+    SEAL = "seal"
+    CUTOVER = "cutover"
+    CONTRACT = "contract"
+    REVERT = "revert"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a leader is about to do to a table, written before it does it; open until ``done_version`` is known or it was settled.
+
+    ``before`` and ``after`` are the physical schemas; going back means going from after to before. Key: one per (shard, kind, epoch).
+    """
+
+    COLLECTION: ClassVar[str] = "intents"
+    collection: CollectionName
+    shard: ShardId
+    generation: Generation
+    epoch: Epoch
+    kind: IntentKind
+    base_version: int
+    before: Declaration | None
+    after: Declaration | None
+    #: Old path -> new last name: with it, before -> after and after -> before are both derivable by ``schema.diff``.
+    renames: tuple[tuple[ColumnPath, str], ...] = ()
+    done_version: int | None = None
+    #: For seals: after this moment any next leader may unseal.
+    deadline: pendulum.DateTime | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.shard}/{self.kind}/{self.generation}"
+
+    def done(self, table_version: int) -> Intent:
+        return replace(self, done_version=table_version)
+
+
+class HoldState(StrEnum):
+    OPEN = "open"
+    CONTRACTING = "contracting"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The way back after a commit: until ``until`` nothing of the source release is taken away."""
+
+    COLLECTION: ClassVar[str] = "holds"
+    generation: Generation
+    source: Version
+    target: Version
+    until: pendulum.DateTime
+    state: HoldState
+    #: What contract drops from live tables: (collection, path).
+    drops: tuple[tuple[CollectionName, ColumnPath], ...] = ()
+
+    @property
+    def key(self) -> str:
+        return str(self.generation)
+
+
+#: For rows of later issues the codec takes new classes; this tuple is the closed list of what is in format 1.
+ROW_TYPES: tuple[type[Any], ...] = (
+    EnvironmentConfig,
+    EnvironmentRelease,
+    LedgerSince,
+    Leader,
+    Deployment,
+    Replacement,
+    Approval,
+    Object,
+    Shard,
+    SchemaEntry,
+    Intent,
+    Hold,
+)
+
+#: Readable before any migration of the format, so their shape never changes (seed 001, research fact 50).
+FROZEN_COLLECTIONS = frozenset({"config", "leader", "deploys", "replacements", "approvals"})

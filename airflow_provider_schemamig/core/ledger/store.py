@@ -1,0 +1,256 @@
+"""Read and append the ledger: the Stash of seed 001 in one Delta table (DESIGN section 4).
+
+``LedgerReader`` writes nothing at all. ``LedgerWriter`` appends with compare-and-append: at exactly the version after the state it was
+decided on, or not at all. An unclear outcome is resolved by the commit's own id, because slot N+1 can hold one commit only.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pendulum
+
+from airflow_provider_schemamig.core.deltalog.fence import Fenced
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.codec import RawRow, encode, encode_key
+from airflow_provider_schemamig.core.ledger.errors import (
+    LedgerCompacted,
+    LedgerConflict,
+    LedgerDamaged,
+    LedgerVersionUnknown,
+)
+from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, LedgerSince
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.table import LedgerTable, Mode
+from airflow_provider_schemamig.core.ledger.turns import turn
+from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.storage import probe_put_if_absent, require_safe_log_store
+
+#: How long ``transact`` tries again on conflicts. Eight racing writers make about 20 appends a second, unfairly (research/delta.md A1).
+CONFLICT_PATIENCE_SECONDS = 30.0
+#: How often one append is sent to an empty slot when the store gives no clear answer.
+_SENDS = 3
+_LONGEST_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Put:
+    """Insert or replace the row of ``row.key``."""
+
+    row: Any
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Retract the row of type ``row_type`` at ``key`` (the row's ``key`` text); fine if there is none."""
+
+    row_type: type[Any]
+    key: str
+
+
+Update = Put | Drop
+
+
+@dataclass(frozen=True)
+class Leadership:
+    """What a leader-mode append is made under."""
+
+    generation: Generation
+    epoch: Epoch
+
+
+class LedgerReader:
+    """The ledger's states. Reading changes no byte below the environment's root."""
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+        self.table = LedgerTable(env)
+        self._state: State | None = None
+
+    def exists(self) -> bool:
+        return self.table.exists()
+
+    def state(self, at: int | None = None) -> State:
+        """The newest state, or the one at version ``at``.
+
+        Raises, in this order: LedgerMissing, LedgerTooNew, LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text
+        is not readable.
+        """
+        version = self.table.head()
+        if self._state is None or self._state.version != version:
+            self._state = self._read_on(self._state, version) or State.of(version, self.table.scan(), self.env.location.uri)
+        return self._state if at is None or at == version else self._state_at(at, self._state)
+
+    def rows(self) -> tuple[RawRow, ...]:
+        """Every stored update since ``state().since``, oldest first."""
+        self.state()
+        return tuple(sorted(self.table.scan(), key=lambda row: (row.ts, row.collection, row.key, row.diff)))
+
+    def _read_on(self, known: State | None, version: int) -> State | None:
+        """The state at ``version`` from a known one and what was appended since; None where only reading it all will do.
+
+        A writer that lost a race has to catch up as fast as the winner, or it never wins: the winner knows its state without reading.
+        """
+        if known is None or known.version > version:
+            return None
+        try:
+            return known.after(self.table.scan(after=known.version), version)
+        except LedgerDamaged:
+            # Damage is raised where it is looked at, as everywhere. Or the ledger was consolidated: then old rows carry a new version, and
+            # do not fit, the config row first of all.
+            return None
+
+    def _state_at(self, at: int, newest: State) -> State:
+        if not 0 <= at <= newest.version:
+            raise LedgerVersionUnknown(version=at, head=newest.version)
+        if at < newest.since:
+            raise LedgerCompacted(version=at, since=newest.since)
+        return State.of(at, [row for row in self.table.scan() if row.ts <= at], self.env.location.uri)
+
+
+class LedgerWriter(LedgerReader):
+    """May append. One writer belongs to one thread; any number of writers may race."""
+
+    def create(self, env_id: str) -> State:
+        """Make the ledger unless there is one, and return its state: its ``config.env_id`` says whose it is.
+
+        Of racing creators exactly one wins, and running it again changes nothing. The first write to an environment proves that its
+        store honours put-if-absent (PutIfAbsentIgnored otherwise), and is refused on S3 without a declared LogStore (UnsafeLogStore).
+        """
+        require_safe_log_store(self.env.store())
+        if self.exists():
+            return self.state()
+        probe_put_if_absent(self.env.store(), self.env.SYSTEM_FOLDER)
+        commit_id = uuid4().hex
+        config = EnvironmentConfig(env_id=env_id, format_version=FORMAT_VERSION, created_at=pendulum.now("UTC"))
+        try:
+            self.env.before_write("ledger", commit_id)
+            self.table.create([RawRow(*encode(config), ts=0, diff=1)], commit_id)
+            self.env.after_write("ledger", commit_id)
+        except Exception as error:  # noqa: BLE001 - of any kind: what counts is whether there is a ledger now
+            # Lost against another creator, or ours with its answer lost: either way there is one now.
+            if not self.exists():
+                raise self.table.write_failure(error, -1, commit_id) from None
+        return self.state()
+
+    def compare_and_append(self, state: State, updates: Sequence[Update], authority: Leadership | None = None) -> State:
+        """Append ``updates`` onto exactly ``state`` and return the next state; the same state, and no commit, if they change nothing.
+
+        Raises Fenced (the leader row in ``state`` is not ``authority``), LedgerConflict (the ledger has moved on), LedgerOutcomeUnknown.
+        """
+        if authority is not None:
+            check_authority(state, authority)
+        rows = _changes(state, updates)
+        if not rows:
+            return state
+        following = state.after(rows, state.version + 1)
+        self._commit(rows, state.version)
+        self._state = following
+        return following
+
+    def transact(self, decide: Callable[[State], Sequence[Update]], authority: Leadership | None = None) -> State:
+        """Read, ``decide``, append; on a conflict all three again, after a pause with jitter. ``decide`` may run many times."""
+        deadline = time.monotonic() + CONFLICT_PATIENCE_SECONDS
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                with turn(self.env):
+                    state = self.state()
+                    return self.compare_and_append(state, decide(state), authority)
+            except LedgerConflict as conflict:
+                if time.monotonic() > deadline:
+                    raise LedgerConflict(expected=conflict.expected, tries=tries) from conflict
+            _pause(tries)
+
+    def rewrite(self, state: State, rows: Sequence[RawRow], authority: Leadership | None = None) -> State:
+        """Replace all stored updates by others that sum up to the same state (but for ``since``), as the version after ``state``.
+
+        Raises as ``compare_and_append`` does; ValueError if the sums differ.
+        """
+        if authority is not None:
+            check_authority(state, authority)
+        following = State.of(state.version + 1, rows, self.env.location.uri)
+        if _without_since(following) != _without_since(state):
+            raise ValueError("a rewrite may not change what the ledger says")
+        self._commit(rows, state.version, "overwrite")
+        self._state = following
+        return following
+
+    def _commit(self, rows: Sequence[RawRow], expected: int, mode: Mode = "append") -> None:
+        """Bring ``rows`` to slot ``expected`` + 1. The one place that writes to an existing ledger."""
+        commit_id = uuid4().hex
+        failure: Exception | None = None
+        for attempt in range(1, _SENDS + 1):
+            failure = self._send(rows, expected, commit_id, mode)
+            if failure is None:
+                return
+            _pause(attempt)
+        raise self.table.write_failure(failure, expected, commit_id) from None
+
+    def _send(self, rows: Sequence[RawRow], expected: int, commit_id: str, mode: Mode) -> Exception | None:
+        """Try once. None: it is there and durable. An exception: slot ``expected`` + 1 is still empty. Raises LedgerConflict."""
+        failure: Exception | None = None
+        if self.table.head() == expected:
+            try:
+                self.env.before_write("ledger", commit_id)
+                self.table.commit(rows, expected, commit_id, mode)
+                self.env.after_write("ledger", commit_id)
+            except Exception as error:  # noqa: BLE001 - of any kind: what counts is who holds the slot
+                failure = error
+        winner = self.table.commit_id(expected + 1)
+        if winner is None and failure is not None:
+            return failure
+        if winner != commit_id:
+            raise LedgerConflict(expected=expected) from failure
+        self.table.make_durable(expected + 1)
+        return None
+
+
+def check_authority(state: State, authority: Leadership) -> None:
+    """``Fenced`` unless the leader row says that this generation leads in this epoch."""
+    leader = state.leader
+    if leader is None or (leader.generation, leader.epoch) != (authority.generation, authority.epoch):
+        current = leader.epoch if leader else Epoch(0)
+        raise Fenced(what=f"generation {authority.generation}", held_epoch=authority.epoch, current_epoch=current)
+
+
+def _changes(state: State, updates: Iterable[Update]) -> list[RawRow]:
+    """Updates as diffs onto ``state``: retract exactly the stored text, insert the new; nothing where they are equal."""
+    ts = state.version + 1
+    rows: list[RawRow] = []
+    seen: set[tuple[str, str]] = set()
+    value: str | None
+    for update in updates:
+        match update:
+            case Put(row=row):
+                collection, key, value = encode(row)
+            case Drop(row_type=row_type, key=dropped):
+                collection, key, value = row_type.COLLECTION, encode_key(dropped), None
+        if (collection, key) in seen:
+            raise ValueError(f"two updates of {collection} {key} in one append")
+        seen.add((collection, key))
+        stored = state.stored(collection, key)
+        if stored == value:
+            continue
+        if stored is not None:
+            rows.append(RawRow(collection, key, stored, ts, -1))
+        if value is not None:
+            rows.append(RawRow(collection, key, value, ts, 1))
+    return rows
+
+
+def _without_since(state: State) -> dict[str, dict[str, str]]:
+    since = (LedgerSince.COLLECTION, encode_key(LedgerSince.key))
+    found = {name: {key: value for key, value in texts.items() if (name, key) != since} for name, texts in state.raw.items()}
+    return {name: texts for name, texts in found.items() if texts}
+
+
+def _pause(tries: int) -> None:
+    # Full jitter, so that writers do not fall into step; and short, because whoever sleeps long loses to those who do not.
+    time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, 0.01 * tries)))

@@ -1,0 +1,89 @@
+"""Types for ids, and the validation every name passes before it reaches a path or SQL."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NewType
+
+from airflow_provider_schemamig.exceptions import Refusal
+
+CollectionName = NewType("CollectionName", str)
+ShardId = NewType("ShardId", str)
+Generation = NewType("Generation", int)
+Epoch = NewType("Epoch", int)
+SchemaId = NewType("SchemaId", int)
+Fingerprint = NewType("Fingerprint", str)
+#: A dotted path to a field: ``origin.code``; through arrays ``tags.element.x``, through maps ``m.value.x``.
+ColumnPath = NewType("ColumnPath", str)
+
+#: Marks everything in an environment that is ours and not a user's row: folders, constraints, txn application ids.
+RESERVED_PREFIX = "schemamig"
+
+_COLLECTION = re.compile(r"[a-z][a-z0-9_]{0,62}")
+# What Delta refuses without column mapping (space ,;{}()\n\t=), plus dot (paths), quotes and backtick (SQL).
+_COLUMN = re.compile(r"[^\s,;{}()=.`'\"\\\x00-\x1f\x7f]{1,255}")
+_VERSION = re.compile(r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
+
+
+@dataclass(eq=False)
+class InvalidName(Refusal):
+    """A name that may not reach a path or SQL."""
+
+    code = "invalid_name"
+    kind: str
+    name: str
+    rule: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.name!r} is not a valid {self.kind} name: {self.rule}."
+
+    @property
+    def next_action(self) -> str:
+        return f"Choose another {self.kind} name."
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Version:
+    """A release's version, ``major.minor.patch``; ordered."""
+
+    major: int
+    minor: int
+    patch: int
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        match = _VERSION.fullmatch(text)
+        if match is None:
+            raise InvalidName(kind="version", name=text, rule="it has the form 1.2.3")
+        return cls(*(int(part) for part in match.groups()))
+
+    @property
+    def module_name(self) -> str:
+        """The migration module's name: ``v1_1_0``."""
+        return f"v{self.major}_{self.minor}_{self.patch}"
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+def collection_name(text: str) -> CollectionName:
+    """Validate a collection's name; it becomes a folder below the environment's root."""
+    if _COLLECTION.fullmatch(text) is None or text.startswith(RESERVED_PREFIX):
+        rule = f"lower-case letters, digits and underscores, a letter first, at most 63, not beginning with {RESERVED_PREFIX}"
+        raise InvalidName(kind="collection", name=text, rule=rule)
+    return CollectionName(text)
+
+
+def column_name(text: str, collection: str | None = None) -> str:
+    """Validate one column or field name (no dots: those separate the parts of a path)."""
+    if _COLUMN.fullmatch(text) is None:
+        rule = "1 to 255 characters, without white space, quotes, backslash or any of , ; { } ( ) = ."
+        raise InvalidName(kind="column", name=text, rule=rule, collection=collection)
+    return text
+
+
+def quote(identifier: str) -> str:
+    """An identifier in backticks, always: there is no list of reserved words to get wrong."""
+    return "`" + identifier.replace("`", "``") + "`"

@@ -1,0 +1,141 @@
+"""A table of an earlier shape, shown in a later one: the SELECT list that queries written for the later release read (DESIGN section 3).
+
+Only what evolution does instantly can be shown: renamed, widened, added as NULL, relaxed and dropped fields, at any depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.release.columns import Level, Origins, inner_levels, match
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.sql import quote, type_sql
+from airflow_provider_schemamig.core.schema.widening import is_widening
+from airflow_provider_schemamig.exceptions import Refusal
+
+
+@dataclass(eq=False, kw_only=True)
+class NotProjectable(Refusal):
+    """``path`` (of the later shape) cannot be had from the earlier shape without rewriting rows."""
+
+    code = "not_projectable"
+    path: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.path} cannot be shown from the table as it is: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        return "Upgrade to the release that makes this change first, so that the query finds the shape it was written for."
+
+
+def project(source: Declaration, target: Declaration, renames: Mapping[ColumnPath, str]) -> str:
+    """The SELECT list in Spark SQL that shows a table of shape ``source`` as ``target``, columns in ``target``'s order.
+
+    ``renames``: path in ``source`` -> new last name. Raises NotProjectable for the first field that needs more than an instant change.
+    """
+    projector = _Projector(source.name, match(source, target, renames))
+    items = projector.fields(Level("", source.fields, "", target.fields), "")
+    return ", ".join(sql if sql == quote(name) else f"{sql} AS {quote(name)}" for name, sql in items)
+
+
+class _Projector:
+    def __init__(self, collection: str, origins: Origins) -> None:
+        self.collection = collection
+        self.origins = origins
+        self.variables = 0
+
+    def fields(self, level: Level, container: str) -> list[tuple[str, str]]:
+        """(name, expression) of each field of a struct, or of the columns; ``container`` is the struct's own expression."""
+        found = {new.name: (old, old_path, new_path) for old, new, old_path, new_path in level.pairs(self.origins)}
+        items = []
+        for new in level.new:
+            if new.name in found:
+                old, old_path, new_path = found[new.name]
+                self._not_tightened(old.nullable, new.nullable, new_path)
+                sql = f"{container}{quote(old.name)}"
+                items.append((new.name, self.value(sql, old.type, new.type, old_path, new_path)))
+            else:
+                items.append((new.name, self._added(new, f"{level.new_prefix}{new.name}")))
+        return items
+
+    def value(self, sql: str, old: DataType, new: DataType, old_path: str, new_path: str) -> str:
+        """The expression that turns ``sql``, of type ``old``, into type ``new``."""
+        match (old, new):
+            case (Primitive(), Primitive()):
+                return self._primitive(sql, old, new, new_path)
+            case (Struct(), Struct()):
+                return self._struct(sql, old, new, old_path, new_path)
+            case (Array(), Array()):
+                self._not_tightened(old.contains_null, new.contains_null, f"{new_path}.element")
+                item = self._variable()
+                inner = self.value(item, old.element, new.element, f"{old_path}.element", f"{new_path}.element")
+                return sql if inner == item else f"TRANSFORM({sql}, {item} -> {inner})"
+            case (Map(), Map()):
+                return self._map(sql, old, new, old_path, new_path)
+        raise self._refusal(new_path, f"{type_sql(old)} became {type_sql(new)}")
+
+    def _primitive(self, sql: str, old: Primitive, new: Primitive, path: str) -> str:
+        if old == new:
+            return sql
+        if not is_widening(old, new):
+            raise self._refusal(path, f"{old.name} became {new.name}, which is no widening")
+        before, after = _stored(old), _stored(new)
+        return sql if before == after else f"CAST({sql} AS {type_sql(after)})"
+
+    def _struct(self, sql: str, old: Struct, new: Struct, old_path: str, new_path: str) -> str:
+        [level] = inner_levels(old, new, old_path, new_path)
+        items = self.fields(level, f"{sql}.")
+        if [(name, value) for name, value in items] == [(f.name, f"{sql}.{quote(f.name)}") for f in old.fields]:
+            return sql
+        arguments = ", ".join(f"{_literal(name)}, {value}" for name, value in items)
+        return f"IF({sql} IS NULL, NULL, NAMED_STRUCT({arguments}))"
+
+    def _map(self, sql: str, old: Map, new: Map, old_path: str, new_path: str) -> str:
+        self._not_tightened(old.value_contains_null, new.value_contains_null, f"{new_path}.value")
+        key, value = self._variable(), self._variable()
+        new_key = self.value(key, old.key, new.key, f"{old_path}.key", f"{new_path}.key")
+        new_value = self.value(value, old.value, new.value, f"{old_path}.value", f"{new_path}.value")
+        if new_key != key and not isinstance(old.key, Primitive):
+            raise self._refusal(f"{new_path}.key", "keys of another shape may no longer differ")
+        with_keys = sql if new_key == key else f"TRANSFORM_KEYS({sql}, ({key}, {value}) -> {new_key})"
+        return with_keys if new_value == value else f"TRANSFORM_VALUES({with_keys}, ({key}, {value}) -> {new_value})"
+
+    def _added(self, field: Field, path: str) -> str:
+        if field.default is not None:
+            raise self._refusal(path, f"it is added with DEFAULT {field.default}, which older rows must be filled with")
+        if not field.nullable:
+            raise self._refusal(path, "it is added as NOT NULL, and older rows have nothing there")
+        return f"CAST(NULL AS {type_sql(_stored(field.type))})"
+
+    def _not_tightened(self, old_nullable: bool, new_nullable: bool, path: str) -> None:
+        if old_nullable and not new_nullable:
+            raise self._refusal(path, "it became NOT NULL, which older rows must be checked for")
+
+    def _variable(self) -> str:
+        self.variables += 1
+        return f"x{self.variables}"
+
+    def _refusal(self, path: str, reason: str) -> NotProjectable:
+        return NotProjectable(collection=self.collection, path=path, reason=reason)
+
+
+def _literal(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _stored(data_type: DataType) -> DataType:
+    """The type with varchar(n) as the string it is stored as: a CAST to varchar is another thing in every Spark version."""
+    match data_type:
+        case Primitive(name=name):
+            return Primitive("string") if name.startswith(("varchar(", "char(")) else data_type
+        case Array(element=element):
+            return Array(_stored(element), data_type.contains_null)
+        case Map(key=key, value=value):
+            return Map(_stored(key), _stored(value), data_type.value_contains_null)
+        case Struct(fields=fields):
+            return Struct(tuple(Field(f.name, _stored(f.type), f.nullable) for f in fields))

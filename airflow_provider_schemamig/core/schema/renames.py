@@ -1,0 +1,57 @@
+"""The order of renames inside one struct, and what a sequence of them amounts to.
+
+Renames are applied one after the other, so each needs its new name to be free at that moment: chains (``b`` to ``c``, then ``a`` to
+``b``) are put in order, and a circle (``a`` and ``b`` swapped) goes through a name of schemamig's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, ColumnPath
+from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
+from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
+
+_SWAP = f"{RESERVED_PREFIX}_swap_"
+_RETIRED = f"{RESERVED_PREFIX}_retired_"
+
+
+def retired_name(name: str, taken: Iterable[str]) -> str:
+    """The name of a column that is about to be dropped and whose own name a new one takes. ``taken``: lower-case names beside it."""
+    used, number, found = set(taken), 1, f"{_RETIRED}{name}"
+    while found.lower() in used:
+        number += 1
+        found = f"{_RETIRED}{name}_{number}"
+    return found
+
+
+def in_order(renames: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(old, new) names of one struct in an order in which every new name is free when its turn comes."""
+    pending = dict(renames)
+    ordered: list[tuple[str, str]] = []
+    while pending:
+        name = next((old for old, new in pending.items() if _is_free(new, old, pending)), None)
+        if name is None:  # a circle: open it
+            name = next(iter(pending))
+            ordered.append((name, _SWAP + name))
+            pending[_SWAP + name] = pending.pop(name)
+        else:
+            ordered.append((name, pending.pop(name)))
+    return ordered
+
+
+def _is_free(new: str, old: str, pending: Iterable[str]) -> bool:
+    return all(new.lower() != other.lower() for other in pending if other != old)
+
+
+def net_renames(changes: Iterable[Change]) -> dict[ColumnPath, str]:
+    """What the renames among ``changes`` amount to: path before all of them -> last name after (names in between do not appear).
+
+    ``changes`` are in the order of ``schema.diff``: inner fields before outer ones.
+    """
+    origin: dict[ColumnPath, ColumnPath] = {}
+    for change in changes:
+        if isinstance(change, RenameColumn):
+            origin[join(parent_and_name(change.path)[0], change.name)] = origin.pop(change.path, change.path)
+    found = {before: parent_and_name(now)[1] for now, before in origin.items()}
+    return {before: name for before, name in found.items() if parent_and_name(before)[1] != name}

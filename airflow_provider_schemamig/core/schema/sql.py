@@ -1,0 +1,21 @@
+"""Names and types as Spark SQL text. Everything that builds a statement quotes through here."""
+
+from __future__ import annotations
+
+from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
+
+__all__ = ["quote", "type_sql"]
+
+
+def type_sql(data_type: DataType) -> str:
+    """A type as Spark SQL, nested NOT NULL and comments left out (a CAST takes neither): ``STRUCT<`a`: INT>``."""
+    match data_type:
+        case Primitive(name=name):
+            return name.upper()
+        case Array(element=element):
+            return f"ARRAY<{type_sql(element)}>"
+        case Map(key=key, value=value):
+            return f"MAP<{type_sql(key)}, {type_sql(value)}>"
+        case Struct(fields=fields):
+            return f"STRUCT<{', '.join(f'{quote(f.name)}: {type_sql(f.type)}' for f in fields)}>"

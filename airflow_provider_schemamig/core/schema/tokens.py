@@ -1,0 +1,88 @@
+"""Spark SQL's tokens: sqlglot's, with keywords of several words (``PRIMARY KEY``) taken apart."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+_WORD = re.compile(r"\S+")
+_NAME = re.compile(r"\w+")
+
+
+class BrokenText(ValueError):
+    """A string, quoted name or comment that is never closed, or text that is no SQL at all. ``offset`` into the text."""
+
+    def __init__(self, reason: str, offset: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.offset = offset
+
+
+class Kind(StrEnum):
+    WORD = "word"
+    QUOTED = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    SYMBOL = "symbol"
+
+
+class Token(NamedTuple):
+    """``text`` is the value (a string's without quotes), ``start`` and ``end`` its place in the statement, end exclusive."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+    @property
+    def upper(self) -> str:
+        """A bare word in capitals, to compare with keywords; other tokens never equal a keyword."""
+        return self.text.upper() if self.kind is Kind.WORD else ""
+
+
+def tokens(text: str) -> tuple[Token, ...]:
+    """The tokens of one statement. Raises BrokenText."""
+    from sqlglot.errors import TokenError
+
+    dialect, kinds = _spark()
+    try:
+        raw = dialect.tokenize(text)
+    except TokenError as error:
+        raise BrokenText(str(error), 0) from error
+    found: list[Token] = []
+    for token in raw:
+        value, kind = token.text, kinds.get(token.token_type)
+        if kind is None and len(value.split()) > 1:
+            found += _words(text, token.start, token.end + 1)
+        elif kind is Kind.STRING and found and _is_one_string(text, found[-1], token.start):
+            found[-1] = Token(Kind.STRING, found[-1].text + text[token.start] + value, found[-1].start, token.end + 1)
+        else:
+            found.append(Token(kind or _kind(value), value, token.start, token.end + 1))
+    return tuple(found)
+
+
+def _is_one_string(text: str, last: Token, start: int) -> bool:
+    """``'it''s'`` is one string with a quote in it, since Spark 4.0; sqlglot sees two."""
+    return last.kind is Kind.STRING and last.end == start and text[last.start] == text[start] and text[start] in "'\""
+
+
+@cache
+def _spark() -> tuple[Any, dict[Any, Kind]]:
+    """sqlglot's dialect, imported when the first statement is read, and the kinds of its tokens that are neither word nor symbol."""
+    from sqlglot import TokenType
+    from sqlglot.dialects.spark import Spark
+
+    strings = {TokenType.STRING: Kind.STRING, TokenType.RAW_STRING: Kind.STRING}
+    return Spark(), {TokenType.IDENTIFIER: Kind.QUOTED, TokenType.NUMBER: Kind.NUMBER, **strings}
+
+
+@lru_cache(maxsize=4096)
+def _kind(value: str) -> Kind:
+    return Kind.WORD if _NAME.match(value) else Kind.SYMBOL
+
+
+def _words(text: str, start: int, end: int) -> list[Token]:
+    """A keyword of several words, taken apart."""
+    return [Token(Kind.WORD, word.group(), start + word.start(), start + word.end()) for word in _WORD.finditer(text[start:end])]

@@ -1,0 +1,58 @@
+"""Which type changes Delta reads old files through: its type widening, and longer strings (research/delta.md B1)."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from airflow_provider_schemamig.core.schema.model import DataType, Primitive
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+#: Digits an integer column needs as a decimal: Parquet stores the three short ones as INT32, and readers convert INT32 to decimal(10).
+_DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
+_OTHERS = {("float", "double"), ("tinyint", "double"), ("smallint", "double"), ("int", "double"), ("date", "timestamp_ntz")}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_VARCHAR = re.compile(r"varchar\((\d+)\)")
+
+
+def decimal_of(name: str) -> tuple[int, int] | None:
+    """(precision, scale) of ``decimal(p,s)``, else None."""
+    match = _DECIMAL.fullmatch(name)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def varchar_length(name: str) -> int | None:
+    """n of ``varchar(n)``, else None."""
+    match = _VARCHAR.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def is_widening(old: DataType, new: DataType) -> bool:
+    """True if ``old`` may become ``new`` by metadata alone. Atomic types only; equal types are no change and give False."""
+    return isinstance(old, Primitive) and isinstance(new, Primitive) and _widens(old.name, new.name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _widens(old: str, new: str) -> bool:
+    if old == new:
+        return False
+    if old in _INTEGERS and new in _INTEGERS:
+        return _INTEGERS.index(old) < _INTEGERS.index(new)
+    if (old, new) in _OTHERS:
+        return True
+    return _widens_to_decimal(old, new) or _widens_string(old, new)
+
+
+def _widens_to_decimal(old: str, new: str) -> bool:
+    target = decimal_of(new)
+    source = (_DIGITS[old], 0) if old in _DIGITS else decimal_of(old)
+    if target is None or source is None:
+        return False
+    # decimal(p + k1, s + k2) with k1 >= k2 >= 0: neither digits before nor after the point get fewer.
+    return target[1] >= source[1] and target[0] - target[1] >= source[0] - source[1]
+
+
+def _widens_string(old: str, new: str) -> bool:
+    """Delta stores every varchar(n) as string; a longer limit, or none, is a change of field metadata."""
+    source, target = varchar_length(old), varchar_length(new)
+    return source is not None and (new == "string" or (target is not None and target > source))

@@ -1,0 +1,104 @@
+"""Delta's two JARs: fetched once at set-up by Spark's own Ivy, verified, and from then on read from a folder without any network.
+
+``python -m airflow_provider_schemamig.core.spark.jars`` fetches them. A mirror is configured where Spark looks for it
+(``spark.jars.ivySettings`` in spark-defaults.conf). The other 31 artifacts that Ivy would resolve are not needed, and some are older
+copies of what pyspark ships (research/cluster.md section 2), so they are excluded: 3 s instead of 17.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from airflow_provider_schemamig.core.spark.errors import SparkJarsMissing, SparkJarsNotFetched
+from airflow_provider_schemamig.core.spark.launch import find_java, spark_submit_command
+from airflow_provider_schemamig.core.spark.translate import last_lines
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+#: The Maven coordinate; its JAR, its Python wheel (delta-spark 4.4.0) and pyspark 4.2.0 go together (research/delta_spark.md).
+PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+SHA256: Mapping[str, str] = MappingProxyType(
+    {
+        "delta-spark_4.2_2.13-4.4.0.jar": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
+        "delta-storage-4.4.0.jar": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
+    }
+)
+_NOT_NEEDED = "org.*:*,com.*:*,javax.*:*,commons-pool:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel-*"
+_IVY_PREFIX = "io.delta_"
+
+
+def jars_folder() -> Path:
+    """``$SCHEMAMIG_JARS``, else ``<sys.prefix>/share/schemamig/jars``."""
+    named = os.environ.get("SCHEMAMIG_JARS")
+    return Path(named) if named else Path(sys.prefix, "share", "schemamig", "jars")
+
+
+def require_jars() -> tuple[Path, ...]:
+    """The JARs' paths, absolute. Raises SparkJarsMissing; looks at presence only, as `fetch` verified what it put there."""
+    folder = jars_folder().absolute()
+    missing = tuple(name for name in SHA256 if not (folder / name).is_file())
+    if missing:
+        raise SparkJarsMissing(folder=str(folder), names=missing)
+    return tuple(folder / name for name in SHA256)
+
+
+def fetch(folder: Path) -> tuple[str, ...]:
+    """Put the verified JARs into ``folder``; returns the names that were not there before. Does nothing where all are verified.
+
+    Raises JavaMissing, SparkJarsNotFetched (network), SparkJarsMissing (fetched, but not with the pinned sha256).
+    """
+    wanted = tuple(name for name, digest in SHA256.items() if not _verified(folder / name, digest))
+    if not wanted:
+        return ()
+    find_java()
+    folder.mkdir(parents=True, exist_ok=True)
+    # The scratch folder lies beside the target, so that the rename into place is atomic; it takes Ivy's cache with it when it goes.
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
+        _resolve(Path(scratch))
+        for name in wanted:
+            source = Path(scratch, "jars", _IVY_PREFIX + name)
+            if not _verified(source, SHA256[name]):
+                raise SparkJarsMissing(folder=str(folder), names=(name,))
+            source.replace(folder / name)
+    return wanted
+
+
+def _verified(path: Path, digest: str) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest
+
+
+def _resolve(scratch: Path) -> None:
+    """Let spark-submit resolve the package for an application that does nothing: no SparkContext is started."""
+    application = scratch / "nothing.py"
+    application.touch()
+    command, environment = spark_submit_command()
+    command += ["--master", "local[1]", "--packages", PACKAGE, "--exclude-packages", _NOT_NEEDED]
+    command += ["--conf", f"spark.jars.ivy={scratch}", str(application)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SparkJarsNotFetched(reason=last_lines(done.stdout + done.stderr))
+
+
+def main() -> int:
+    """Fetch into `jars_folder`; 0 if all are there and verified. Meant for `make setup`."""
+    folder = jars_folder()
+    try:
+        fetched = fetch(folder)
+    except SchemamigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{folder}: {', '.join(fetched) if fetched else 'nothing to fetch'}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Where Spark jobs run: the one interface that the upgrade layer knows, and its kinds.
+
+A runner is made when a stage first needs Spark (DESIGN promise 7); making one starts nothing. Requests and results are JSON values, the
+same for every kind (``spark_jobs`` documents them), and so are the errors.
+"""
+
+from __future__ import annotations
+
+import importlib
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
+from airflow_provider_schemamig.core.spark.session import embedded_session, quiet_pyspark, with_meaning
+from airflow_provider_schemamig.core.spark.submit import SubmitRunner
+from airflow_provider_schemamig.core.spark.translate import last_lines, translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Job = Literal["preflight", "fill"]
+
+__all__ = ["ConnectRunner", "EmbeddedRunner", "Job", "JobRunner", "SubmitRunner"]
+
+_CONNECT_PORT = 15002
+_PROBE_SECONDS = 3.0
+
+
+class JobRunner(Protocol):
+    """Runs jobs on some Spark."""
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a job to its end. Raises the errors of ``core.spark.errors``."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop what is running, if anything is; from a signal handler or another thread."""
+        ...
+
+
+class EmbeddedRunner:
+    """Runs jobs in this process, on its one ``local[*]`` session; every job gets settings and temporary views of its own."""
+
+    def __init__(self, master: str = "local[*]") -> None:
+        self.master = master
+        self._session: SparkSession | None = None
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        self._session = embedded_session(self.master)
+        return _run_on(self._session.newSession(), job, request)
+
+    def cancel(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        # From a thread of its own: py4j has one connection a thread, and the caller's may be in the middle of the very call to stop.
+        stopper = threading.Thread(target=session.sparkContext.cancelAllJobs, daemon=True)
+        stopper.start()
+        stopper.join(_PROBE_SECONDS)
+
+
+class ConnectRunner:
+    """Runs jobs on a Spark Connect server, ``sc://host:port/;options``; the server must know Delta. One session a job."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._session: SparkSession | None = None
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        session = connect_session(self.url)
+        self._session = session
+        try:
+            return _run_on(with_meaning(session), job, request)
+        finally:
+            self._session = None
+            session.stop()
+
+    def cancel(self) -> None:
+        if self._session is not None:
+            self._session.interruptAll()
+
+
+def connect_session(url: str) -> SparkSession:
+    """A new session on a Connect server. Raises SparkUnavailable within seconds where nobody listens.
+
+    The port is tried first: a client without a server retries for ever, and hangs beyond SIGTERM (research/cluster.md section 3).
+    """
+    parts = urlsplit(url)
+    where = f"{parts.hostname}:{parts.port or _CONNECT_PORT}"
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or _CONNECT_PORT), timeout=_PROBE_SECONDS).close()
+    except OSError as error:
+        raise SparkUnavailable(where=f"sc://{where}", reason=f"nobody listens there ({last_lines(str(error), 1)})") from error
+    # Connect's own class and not SparkSession.builder.remote: that refuses where a classic session runs, and turns the process to Connect.
+    with quiet_pyspark():
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+        return ConnectSession.builder.remote(url).create()  # type: ignore[return-value]
+
+
+def _run_on(spark: SparkSession, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The job's ``run`` on an existing session, its exceptions typed."""
+    run: Callable[[SparkSession, Mapping[str, Any]], dict[str, Any]] = importlib.import_module(f"spark_jobs.{job}").run
+    with translated(job, request.get("collection")):
+        return run(spark, request)

@@ -1,0 +1,142 @@
+"""Spark sessions and their settings, in one place (research/delta_spark.md; research/cluster.md section 2)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
+from airflow_provider_schemamig.core.spark.jars import require_jars
+from airflow_provider_schemamig.core.spark.launch import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CATALOG = "spark.sql.catalog.spark_catalog"
+_DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+#: Makes Spark know Delta. Fixed when a context starts.
+DELTA_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension", _CATALOG: _DELTA_CATALOG}
+)
+#: What a query means may not depend on where it runs: set on every session, also on one that somebody else's server made.
+MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.storeAssignmentPolicy": "ANSI",
+        "spark.sql.caseSensitive": "false",
+        "spark.sql.sources.partitionOverwriteMode": "STATIC",
+    }
+)
+#: For a Spark on this machine alone: the defaults are made for clusters, and cost seconds a statement on small tables.
+LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # What fails comes back as a typed error; its twenty stack traces would bury it.
+        "spark.log.level": "FATAL",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+)
+
+_SHELL_SETTINGS = ("SPARK_HOME", "SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS")
+_starting = threading.Lock()
+
+
+def is_local(master: str) -> bool:
+    return master.split("[", 1)[0] == "local"
+
+
+def settings_for(master: str, conf: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """All settings of a session on ``master``, shared by the embedded session and spark-submit; ``conf`` wins except over meaning.
+
+    Raises SparkJarsMissing.
+    """
+    jars = {"spark.jars": ",".join(str(path) for path in require_jars())}
+    if extra := conf.get("spark.jars"):
+        jars["spark.jars"] += f",{extra}"
+    local = LOCAL_SETTINGS if is_local(master) else {}
+    # Spark makes its warehouse folder with the first statement, in the current directory unless told otherwise; nothing is put there.
+    warehouse = {"spark.sql.warehouse.dir": Path(tempfile.gettempdir(), f"schemamig-warehouse-{os.getuid()}").as_uri()}
+    return {**DELTA_SETTINGS, **warehouse, **local, **conf, **jars, **MEANING_SETTINGS}
+
+
+def embedded_session(master: str = "local[*]") -> SparkSession:
+    """The one in-process session with Delta; made on the first call (4 to 6 s), the same one afterwards.
+
+    Raises JavaMissing, SparkJarsMissing; SparkUnavailable if this process already runs a Spark session without Delta.
+    """
+    with _starting:
+        session = _running_session()
+        if session is None:
+            find_java()
+            session = _start(master)
+        return session
+
+
+def _running_session() -> SparkSession | None:
+    """The classic session of this process, if there is one; never a Connect session, whose builder would hand it out here."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None:
+        return None
+    if context.getConf().get(_CATALOG) != _DELTA_CATALOG:
+        raise SparkUnavailable(where="this process", reason="it already runs a Spark session that was started without Delta")
+    return SparkSession(context)
+
+
+def _start(master: str) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("schemamig")
+    for name, value in settings_for(master).items():
+        builder = builder.config(name, value)
+    with _bundled_spark(), quiet_pyspark():
+        try:
+            return builder.getOrCreate()
+        except PySparkException as error:
+            raise SparkUnavailable(where=master, reason=f"its session did not start: {error}") from error
+
+
+@contextmanager
+def quiet_pyspark() -> Iterator[None]:
+    """Start a session inside: no warning of pandas 3 (which is not used here), and from then on no exception printed when it is raised."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+@contextmanager
+def _bundled_spark() -> Iterator[None]:
+    """Start pyspark's own Spark in classic mode, whatever the shell's settings say: another version would not go with the pinned Delta."""
+    hidden = {name: os.environ.pop(name) for name in _SHELL_SETTINGS if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+def with_meaning(session: SparkSession) -> SparkSession:
+    """Put the settings that decide what a query means on a session that others configured."""
+    for name, value in MEANING_SETTINGS.items():
+        session.conf.set(name, value)
+    return session

@@ -1,0 +1,156 @@
+"""Spark's and Delta's exceptions to typed errors, and typed errors across the border of a process.
+
+The error *condition* decides (``[DELTA_METADATA_CHANGED]``): it is the one thing that a classic session, a wrapped task failure and a
+Connect client all carry in the exception's text, while the exception classes differ between them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from airflow_provider_schemamig.core.spark import errors as e
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+#: ``[CONDITION.SUB] text``, and below a broken constraint the row's values, one a line.
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*([^\n]*(?:\n - [^\n]*){0,20})")
+_SQLSTATE = re.compile(r"\.? SQLSTATE: \w{5}")
+_DETAIL_CHARACTERS = 500
+
+#: Prefixes of conditions; the first class with a match anywhere in the text wins, so wrappers (TASK_WRITE_FAILED) do not hide the cause.
+_CLASSES: tuple[tuple[type[SchemamigError], tuple[str, ...]], ...] = (
+    (e.ConcurrentTransaction, ("DELTA_CONCURRENT_TRANSACTION",)),
+    (
+        e.TableMetadataChanged,
+        ("DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED", "DELTA_SCHEMA_CHANGED", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"),
+    ),
+    (e.ConcurrentWrite, ("DELTA_CONCURRENT_", "DELTA_MAX_COMMIT_RETRIES_EXCEEDED")),
+    (
+        e.ConstraintViolated,
+        (
+            "DELTA_VIOLATE_CONSTRAINT",
+            "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+            "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
+            "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+            "DELTA_CANNOT_MODIFY_APPEND_ONLY",
+            "EXCEED_LIMIT_LENGTH",
+            "NOT_NULL_ASSERT_VIOLATION",
+        ),
+    ),
+    (
+        e.BadValue,
+        (
+            "CAST_INVALID_INPUT",
+            "CAST_OVERFLOW",
+            "NUMERIC_VALUE_OUT_OF_RANGE",
+            "ARITHMETIC_OVERFLOW",
+            "BINARY_ARITHMETIC_OVERFLOW",
+            "INTERVAL_ARITHMETIC_OVERFLOW",
+            "DIVIDE_BY_ZERO",
+            "INVALID_ARRAY_INDEX",
+            "CANNOT_PARSE_TIMESTAMP",
+            "DATETIME_OVERFLOW",
+            "USER_RAISED_EXCEPTION",
+        ),
+    ),
+    (
+        e.InputMissing,
+        (
+            "FAILED_READ_FILE.FILE_NOT_EXIST",
+            "DELTA_TABLE_NOT_FOUND",
+            "DELTA_TABLE_ONLY_OPERATION",
+            "DELTA_MISSING_DELTA_TABLE",
+            "DELTA_PATH_DOES_NOT_EXIST",
+            "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED",
+            "DELTA_VERSION_NOT_FOUND",
+            "DELTA_VERSIONS_NOT_CONTIGUOUS",
+            "DELTA_NO_RECREATABLE_HISTORY_FOUND",
+            "DELTA_LOG_FILE_NOT_FOUND",
+            "DELTA_STATE_RECOVER_ERROR",
+            "PATH_NOT_FOUND",
+            "TABLE_OR_VIEW_NOT_FOUND",
+        ),
+    ),
+)
+_TAIL_LINES = 20
+
+_Spark = TypeVar("_Spark", bound=BaseException)
+
+
+@contextmanager
+def translated(job: str, collection: str | None = None) -> Iterator[None]:
+    """Turn what Spark raises inside into the layer's typed errors; one that is typed already only gets the collection it lacks.
+
+    An error that is no Spark error is a defect of ours and keeps its traceback.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except SchemamigError as error:
+        error.collection = error.collection or collection
+        raise
+    except (PySparkException, Py4JError) as error:
+        raise translate(error, job, collection) from error
+
+
+def translate(error: Exception, job: str, collection: str | None = None) -> SchemamigError:
+    """The typed error for an exception of Spark, by the conditions in its text; ``SparkJobFailed`` if none is known."""
+    text = str(error)
+    found = [(match[1], _detail(match[2])) for match in _CONDITION.finditer(text)]
+    for kind, prefixes in _CLASSES:
+        for condition, detail in found:
+            if condition.startswith(prefixes):
+                return kind(condition=condition, detail=detail, collection=collection)  # type: ignore[call-arg]
+    if "StatusCode.UNAVAILABLE" in text:
+        return e.SparkUnavailable(where="the Connect server", reason=last_lines(text, 1), collection=collection)
+    if found and _is_analysis(error):
+        condition, detail = found[0]
+        return e.QueryRefused(condition=condition, detail=detail, collection=collection)
+    return e.SparkJobFailed(job=job, tail=last_lines(text), collection=collection)
+
+
+def _detail(text: str) -> str:
+    """What people read of a condition's text: the SQLSTATE says nothing to them, and values may be of any length."""
+    return _SQLSTATE.sub("", text).replace("\n - ", " ").strip()[:_DETAIL_CHARACTERS]
+
+
+def _is_analysis(error: Exception) -> bool:
+    """Analysis and parser errors of classic sessions and of Connect alike: about the statement, not about the run."""
+    from pyspark.errors import AnalysisException
+
+    return isinstance(error, AnalysisException)
+
+
+def last_lines(text: str, count: int = _TAIL_LINES) -> str:
+    """The last ``count`` lines that are not blank."""
+    return "\n".join([line.rstrip() for line in text.splitlines() if line.strip()][-count:])
+
+
+# --- across processes ----------------------------------------------------------------------------------------------------------------
+
+_KINDS: Mapping[str, type[SchemamigError]] = {
+    kind.__name__: kind for kind in vars(e).values() if isinstance(kind, type) and issubclass(kind, SchemamigError)
+}
+
+
+def error_to_json(error: SchemamigError) -> dict[str, Any]:
+    """``{"kind", "fields", ...}`` and the document of ``SchemamigError.to_json`` for people and other programs."""
+    return {"kind": type(error).__name__, "fields": {f.name: getattr(error, f.name) for f in fields(error)}, **error.to_json()}
+
+
+def error_from_json(data: Mapping[str, Any], job: str) -> SchemamigError:
+    """The error a driver wrote. One of another layer, or of another version of this package, keeps its text as ``SparkJobFailed``."""
+    kind = _KINDS.get(str(data.get("kind")))
+    if kind is not None:
+        known = {f.name for f in fields(kind)}
+        values = {name: value for name, value in dict(data["fields"]).items() if name in known}
+        try:
+            return kind(**values)
+        except TypeError:  # a field that the driver's version does not have
+            pass
+    return e.SparkJobFailed(job=job, tail=f"[{data.get('code')}] {data.get('message')}", collection=data.get("collection"))

@@ -1,0 +1,56 @@
+"""Files and objects below one URI, on a local disk or in an object store, with the one primitive a log needs: put-if-absent.
+
+Everything above (Delta logs, ledger, plans, reports) goes through ``Store``; nothing else opens a path or a bucket.
+"""
+
+from airflow_provider_schemamig.core.storage.errors import (
+    InvalidLocation,
+    InvalidStorageOption,
+    ObjectExists,
+    ObjectMissing,
+    PutIfAbsentIgnored,
+    StorageForbidden,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnreachable,
+    UnsafeLogStore,
+)
+from airflow_provider_schemamig.core.storage.local import LocalStore
+from airflow_provider_schemamig.core.storage.location import CONDITIONAL_LOG_STORE, Location, StorageOptions
+from airflow_provider_schemamig.core.storage.objects import ObjectStore
+from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
+from airflow_provider_schemamig.core.storage.store import (
+    CONFIRM_SECONDS,
+    ReadStore,
+    Store,
+    confirm,
+    open_store,
+    probe_put_if_absent,
+    require_safe_log_store,
+)
+
+__all__ = [
+    "CONDITIONAL_LOG_STORE",
+    "CONFIRM_SECONDS",
+    "InvalidLocation",
+    "InvalidStorageOption",
+    "LocalStore",
+    "Location",
+    "ObjectExists",
+    "ObjectMissing",
+    "ObjectStore",
+    "PutIfAbsentIgnored",
+    "ReadStore",
+    "StorageForbidden",
+    "StorageFull",
+    "StorageOptions",
+    "StorageReadOnly",
+    "StorageUnreachable",
+    "Store",
+    "UnsafeLogStore",
+    "WriteReceipt",
+    "confirm",
+    "open_store",
+    "probe_put_if_absent",
+    "require_safe_log_store",
+]

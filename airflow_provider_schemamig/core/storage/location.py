@@ -1,0 +1,119 @@
+"""Where something lies, and the options it takes to get there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_provider_schemamig.core.storage.errors import InvalidLocation
+
+SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
+#: The option by which a connection declares that every Spark writer on S3 uses a conditional-create LogStore (DESIGN section 6).
+CONDITIONAL_LOG_STORE = "schemamig.conditional_log_store"
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", re.DOTALL)
+# ? and # would begin a URI's query or fragment, a backtick would end Spark's delta.`path`.
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f`?#]")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """An absolute URI with its scheme and no slash at the end. Paths are not percent-encoded, as in Hadoop and Spark."""
+
+    uri: str
+
+    @classmethod
+    def parse(cls, text: str) -> Location:
+        """From a plain path (made absolute) or a file, s3, s3a, gs, abfs, abfss, az or memory URI. Raises InvalidLocation."""
+        if not text.strip():
+            raise InvalidLocation(uri=text, rule="it is empty")
+        if _FORBIDDEN.search(text):
+            raise InvalidLocation(uri=text, rule="control characters, backticks, ? and # are not allowed")
+        match = _URI.fullmatch(text)
+        if match is None:
+            return cls(f"file://{os.path.abspath(os.path.expanduser(text))}")
+        scheme, rest = match[1].lower(), match[2]
+        if scheme not in SCHEMES:
+            raise InvalidLocation(uri=text, rule=f"the scheme {scheme} is not one of {', '.join(sorted(SCHEMES))}")
+        if scheme == "file":
+            return cls(f"file://{_file_path(text, rest)}")
+        return cls(f"{scheme}://{_bucket_and_key(text, rest)}")
+
+    @property
+    def scheme(self) -> str:
+        return self.uri.partition("://")[0]
+
+    @property
+    def local_path(self) -> Path | None:
+        """The path on this machine's file system; None for object stores."""
+        return Path(self.uri.removeprefix("file://")) if self.scheme == "file" else None
+
+    def child(self, *parts: str) -> Location:
+        """A location below this one; each part is one name. Raises InvalidLocation for names that would lead elsewhere."""
+        for part in parts:
+            if not part or part in (".", "..") or "/" in part or _FORBIDDEN.search(part):
+                raise InvalidLocation(uri=f"{self.uri}/{part}", rule=f"{part!r} is not a plain name")
+        return Location("/".join((self.uri.rstrip("/"), *parts)))
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+def _file_path(text: str, rest: str) -> str:
+    """``file:/a``, ``file:///a`` and ``file://localhost/a`` are the same path."""
+    host, slash, path = rest[1:].partition("/") if rest.startswith("/") else ("", "/", rest)
+    if host not in ("", "localhost") or not slash:
+        raise InvalidLocation(uri=text, rule="a file URI has the form file:///absolute/path")
+    return os.path.abspath("/" + path)
+
+
+def _bucket_and_key(text: str, rest: str) -> str:
+    if not rest.startswith("/"):
+        raise InvalidLocation(uri=text, rule="two slashes follow the scheme")
+    bucket, *parts = rest[1:].rstrip("/").split("/")
+    if not bucket:
+        raise InvalidLocation(uri=text, rule="the bucket or container is missing")
+    if any(part in ("", ".", "..") for part in parts):
+        raise InvalidLocation(uri=text, rule="empty, . and .. parts are not allowed")
+    return "/".join((bucket, *parts))
+
+
+class StorageOptions(Mapping[str, str]):
+    """Storage options by object_store's names. They may hold credentials: values show up in no repr, log or error."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._values = dict(values or {})
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageOptions) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __repr__(self) -> str:
+        return f"StorageOptions({', '.join(sorted(self._values))})"
+
+    @property
+    def conditional_log_store(self) -> bool:
+        return self._values.get(CONDITIONAL_LOG_STORE, "").lower() == "true"
+
+    def redact(self, text: str) -> str:
+        """``text`` without any value of these options that could be a secret: libraries quote requests in their errors."""
+        for name, value in self._values.items():
+            if len(value) >= 4 and not name.lower().endswith(("region", "endpoint", "endpoint_url", "allow_http")):
+                text = text.replace(value, "***")
+        return text

@@ -1,0 +1,17 @@
+"""Proof of a write, good enough to notice later that somebody replaced it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.storage.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReceipt:
+    """``key`` below ``location`` was ours at ``written_at`` (monotonic seconds); on local disks as ``inode``, elsewhere None."""
+
+    location: Location
+    key: str
+    written_at: float
+    inode: int | None = None

@@ -1,0 +1,127 @@
+"""Read-only mode's work on data: replacement shards under (collection, version, generation), and their fills (seed 000).
+
+Nothing here is visible to another version or generation, and everything is found again by a rerun.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.deltalog.create import create_table
+from airflow_provider_schemamig.core.deltalog.log import files_since
+from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
+from airflow_provider_schemamig.core.upgrade.plan import Plan
+from airflow_provider_schemamig.core.upgrade.stages import Build
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+
+#: Read-only mode has no epoch; its shards belong to one generation alone.
+NO_EPOCH = Epoch(0)
+
+
+def shard_for(env_id: str, collection: CollectionName, version: Version, generation: Generation) -> ShardId:
+    """The shard a generation makes for a collection at a version: the same for all processes of the generation, for no other."""
+    digest = hashlib.sha256(f"{env_id}/{collection}/{version}/{generation}".encode()).hexdigest()
+    return ShardId(f"g{generation}-{digest[:12]}")
+
+
+def table_id_of(env_id: str, shard: ShardId) -> str:
+    """Delta's table id for a shard of ours; equal for twins, so that the second finds the first one's table."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"schemamig:{env_id}:{shard}"))
+
+
+def new_shard(state: State, collection: CollectionName, deployment: Deployment) -> Shard:
+    shard = shard_for(state.config.env_id, collection, deployment.target, deployment.generation)
+    return Shard(shard, collection, f"{collection}/{shard}", deployment.generation, ShardState.BUILDING)
+
+
+def replacement_key(collection: CollectionName, deployment: Deployment) -> tuple[CollectionName, Version, Generation]:
+    return collection, deployment.target, deployment.generation
+
+
+def build_shards(env: Environment, ledger: LedgerWriter, deployment: Deployment, plan: Plan, listen: Listener) -> State:
+    """Record and make the (empty) replacement shards of all ``Build`` stages; one append, then one version-0 commit a table."""
+    builds = plan.of_kind(Build)
+    if not builds:
+        return ledger.state()
+
+    def decide(state: State) -> Sequence[Update]:
+        updates: list[Update] = []
+        for build in builds:
+            if replacement_key(build.collection, deployment) not in state.replacements:
+                shard = new_shard(state, build.collection, deployment)
+                updates += [Put(shard), Put(Replacement(build.collection, deployment.target, deployment.generation, shard.shard))]
+        return updates
+
+    state = ledger.transact(decide)
+    for number, build in enumerate(builds, start=1):
+        started = time.monotonic()
+        shard = state.replacements[replacement_key(build.collection, deployment)].shard
+        make_table(env, state, shard, build.declaration, Tag(deployment.generation, NO_EPOCH, "build"))
+        listen(Event("build", build.collection, number, len(builds), time.monotonic() - started))
+    return state
+
+
+def make_table(env: Environment, state: State, shard: ShardId, declaration: Declaration, tag: Tag) -> int:
+    """The empty table of a shard of ours, at version 0; its current version if it is there already."""
+    head = create_table(table_store(env, state, shard), declaration, table_id_of(state.config.env_id, shard), tag)
+    return head.version
+
+
+def unfilled(state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
+    """Replaced collections whose fill has never finished for this generation."""
+    found = []
+    for build in plan.of_kind(Build):
+        row = state.replacements.get(replacement_key(build.collection, deployment))
+        if build.fill is not None and (row is None or row.fill_number == 0):
+            found.append(build.collection)
+    return tuple(found)
+
+
+def stale_fills(env: Environment, state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
+    """Filled collections whose inputs got data after they were read; a ``snapshot=True`` fill never is."""
+    found = []
+    for build in plan.of_kind(Build):
+        row = state.replacements.get(replacement_key(build.collection, deployment))
+        if row is None:
+            raise NotBuilt(collection=build.collection)
+        if build.fill is None or build.snapshot:
+            continue
+        for shard, version in row.fill_inputs:
+            if files_since(table_store(env, state, ShardId(shard)), version):
+                found.append(build.collection)
+                break
+    return tuple(found)
+
+
+def check_built(env: Environment, state: State, deployment: Deployment, plan: Plan) -> None:
+    """Promotion's last look: every replacement shard has its table and its rows."""
+    missing = unfilled(state, deployment, plan)
+    if missing:
+        raise NotBuilt(collection=missing[0])
+    for build in plan.of_kind(Build):
+        row = state.replacements.get(replacement_key(build.collection, deployment))
+        if row is None or head_or_none(table_store(env, state, row.shard)) is None:
+            raise NotBuilt(collection=build.collection)
+
+
+def record_fill(ledger: LedgerWriter, row: Replacement, inputs: tuple[tuple[str, int], ...], rows: int) -> State:
+    """Write down what a fill read and made, unless a twin recorded a later one."""
+    wanted = replace(row, fill_number=row.fill_number + 1, fill_inputs=inputs, filled_rows=rows)
+
+    def decide(state: State) -> Sequence[Update]:
+        known = state.replacements.get((row.collection, row.version, row.generation))
+        return [] if known is None or known.fill_number >= wanted.fill_number else [Put(wanted)]
+
+    return ledger.transact(decide)

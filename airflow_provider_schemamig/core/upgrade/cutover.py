@@ -1,0 +1,288 @@
+"""Cut over and commit: seals, renames and orders, then ONE ledger append that makes the release true (DESIGN section 5).
+
+All or nothing: until that append every reader of the ledger sees the source release, after it the target; a seal whose commit does not
+come is lifted by this task on its way out, by its own rerun, or by the next leader's ``settle``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.deltalog.commit import Committed
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
+from airflow_provider_schemamig.core.ledger.rows import (
+    DeploymentState,
+    EnvironmentRelease,
+    Hold,
+    HoldState,
+    Intent,
+    IntentKind,
+    Object,
+    SchemaEntry,
+    Shard,
+    ShardState,
+)
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, SchemaId, ShardId
+from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace
+from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.changes import DropColumn
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import confirm
+from airflow_provider_schemamig.core.upgrade import stages as s
+from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
+from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move
+from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.plan import evolution_phases
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.updates import one_each
+from airflow_provider_schemamig.core.upgrade.work import Work
+
+#: After this many seconds any next leader may lift a seal whose commit did not come.
+SEAL_SECONDS = 60
+#: What the seal of a removed collection says instead of a shard.
+NOWHERE = ShardId("nowhere")
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """An evolved collection at the end of its cut-over: its physical schema and the table version that began it."""
+
+    step: Evolve
+    physical: Declaration
+    since: int
+
+
+def cut_over(work: Work) -> None:
+    """Seal, rename, commit. Done already (by a twin, or before the answer was lost): nothing happens."""
+    if work.deployment.state is DeploymentState.COMMITTED:
+        return
+    landed = _check_expanded(work)
+    sealed = _seal_all(work)
+    try:
+        moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work))
+        _commit(work, [replace(item, since=item.since if item.since >= 0 else moved.get(item.step.collection, 0)) for item in landed])
+    except BaseException:
+        # Do not leave writers locked out for the next run's sake: it seals again. Killed here, settle does the same.
+        _lift(work, sealed)
+        raise
+
+
+def _check_expanded(work: Work) -> list[Landed]:
+    """Every expand commit still stands (a stopped JVM may overwrite a local log late); what each collection ends as."""
+    landed = []
+    for step in evolutions(work):
+        source = step.old.name
+        found = evolution_phases(work.state, step)
+        move = expand_move(work, step)
+        physical = work.state.entry(source).physical if move is None else move.after
+        final = apply(physical, found.cutover)
+        head = _head(work, source)
+        if not is_in_place(physical, head) and not is_in_place(final, head):
+            if move is not None and is_in_place(move.before, head):
+                first = f"Run `schemamig expand --generation {work.generation}` again: {source} lacks its expand commit."
+                raise WrongState(collection=source, generation=work.generation, state="not expanded", task="cutover", first=first)
+            raise DriftFound(collection=source, differences=("its columns are neither those before nor those after the cut-over",))
+        intent = work.state.intents.get((head_shard(work, source), IntentKind.EXPAND, work.generation))
+        since = intent.done_version if intent is not None and intent.done_version is not None else (-1 if found.cutover else head.version)
+        landed.append(Landed(step, final, since))
+    return landed
+
+
+def head_shard(work: Work, collection: CollectionName) -> ShardId:
+    return work.state.objects[collection].shard
+
+
+def _head(work: Work, collection: CollectionName) -> Head:
+    store = table_store(work.env, work.state, head_shard(work, collection))
+    head = head_or_none(store)
+    if head is None:
+        raise ShardMissing(collection=collection, uri=store.location.uri)
+    return head
+
+
+def _cutover_moves(work: Work) -> list[Move]:
+    moves = []
+    for step in evolutions(work):
+        source = step.old.name
+        found = evolution_phases(work.state, step)
+        if found.cutover:
+            before = apply(work.state.entry(source).physical, found.expand)
+            moves.append(Move(source, head_shard(work, source), before, found.cutover))
+    return moves
+
+
+# --- seals ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _seal_all(work: Work) -> list[ShardId]:
+    """Seal every shard that the commit replaces or removes; intents with their deadline first."""
+    wanted = {
+        stage.collection: head_shard(work, stage.collection)
+        for stage in work.plan.of_kind(s.Seal)
+        if stage.collection in work.state.objects
+    }
+    present = {name: shard for name, shard in wanted.items() if head_or_none(table_store(work.env, work.state, shard)) is not None}
+    if not present:
+        return []
+    deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
+    base = {shard: read_head(table_store(work.env, work.state, shard)).version for shard in present.values()}
+
+    def announce(state: State) -> list[Update]:
+        found = []
+        for name, shard in present.items():
+            intent = Intent(name, shard, work.generation, work.epoch, IntentKind.SEAL, base[shard], None, None, deadline=deadline)
+            found.append(Put(intent))
+        return list(found)
+
+    work.append(announce)
+    receipts = []
+    for number, (name, shard) in enumerate(present.items(), start=1):
+        started = time.monotonic()
+        committed = _seal(work, name, shard, base[shard])
+        receipts += [committed.receipt] if committed is not None else []
+        work.report("seal", name, committed.head.version if committed is not None else base[shard], started, number, len(present))
+    confirm(receipts)
+    return list(present.values())
+
+
+def _seal(work: Work, collection: CollectionName, shard: ShardId, since: int) -> Committed | None:
+    store = table_store(work.env, work.state, shard)
+    head = read_head(store)
+    moved_to = _successor(work, collection)
+    if head.sealed_for == moved_to:
+        return None
+    return seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=since)
+
+
+def _successor(work: Work, collection: CollectionName) -> ShardId:
+    for step in work.plan.target.steps:
+        if isinstance(step, Replace) and step.old.name == collection:
+            return work.state.replacements[replacement_key(step.collection, work.deployment)].shard
+    return NOWHERE
+
+
+def _lift(work: Work, sealed: Sequence[ShardId]) -> None:
+    """Unseal, unless the commit did land and only its answer was lost."""
+    if work.ledger.state().deployments[work.generation].state is DeploymentState.COMMITTED:
+        return
+    for shard in sealed:
+        store = table_store(work.env, work.state, shard)
+        head = read_head(store)
+        if head.sealed_for is not None:
+            unseal(store, head, work.fence(shard), work.tag("unseal"), since=head.version)
+
+
+# --- the one append ------------------------------------------------------------------------------------------------------------------
+
+
+def _commit(work: Work, landed: Sequence[Landed]) -> None:
+    started = time.monotonic()
+
+    def decide(state: State) -> list[Update]:
+        deployment = state.deployments[work.generation]
+        if deployment.state is DeploymentState.COMMITTED:
+            return []
+        updates: list[Update] = []
+        for item in landed:
+            updates += _evolved(state, item)
+        for step in work.plan.target.steps:
+            match step:
+                case Create():
+                    updates += _created(work, state, step)
+                case Replace():
+                    updates += _replaced(work, state, step)
+                case Remove():
+                    updates += _removed(work, state, step.old.name)
+                case _:
+                    pass
+        updates += _restated(state, work.plan.of_kind(s.Commit)[0].restated)
+        updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+        target = work.plan.target
+        updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint)))
+        updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
+        updates += _hold(work)
+        return one_each(updates)
+
+    state = work.append(decide)
+    work.deployment = state.deployments[work.generation]
+    work.report("commit", None, None, started)
+
+
+def next_schema_id(state: State, collection: CollectionName) -> SchemaId:
+    """Ids grow by one and are never used again (research/materialize_persist_stash.md B4)."""
+    return SchemaId(max((schema_id for name, schema_id in state.schemas if name == collection), default=0) + 1)
+
+
+def _evolved(state: State, item: Landed) -> list[Update]:
+    step = item.step
+    source = step.old.name
+    known = state.objects[source]
+    schema_id = next_schema_id(state, step.collection)
+    physical = replace(item.physical, name=step.collection)
+    entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since)
+    updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
+    if source != step.collection:
+        updates += [Drop(Object, source), Put(replace(state.shards[known.shard], collection=step.collection))]
+    return updates
+
+
+def _new_object(state: State, declaration: Declaration, shard: Shard) -> list[Update]:
+    collection = declaration.name
+    schema_id = next_schema_id(state, collection)
+    return [
+        Put(replace(shard, state=ShardState.LIVE)),
+        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0)),
+        Put(Object(collection, shard.shard, schema_id, fingerprint(declaration))),
+    ]
+
+
+def _created(work: Work, state: State, step: Create) -> list[Update]:
+    return _new_object(state, step.new, new_shard(state, step.collection, work.deployment))
+
+
+def _replaced(work: Work, state: State, step: Replace) -> list[Update]:
+    row = state.replacements[replacement_key(step.collection, work.deployment)]
+    updates = _new_object(state, step.new, state.shards[row.shard])
+    updates.append(Put(_retired(work, state, step.old.name, row.shard)))
+    return updates if step.old.name == step.collection else [Drop(Object, step.old.name), *updates]
+
+
+def _removed(work: Work, state: State, collection: CollectionName) -> list[Update]:
+    return [Drop(Object, collection), Put(_retired(work, state, collection, NOWHERE))]
+
+
+def _retired(work: Work, state: State, collection: CollectionName, successor: ShardId) -> Shard:
+    old = state.shards[state.objects[collection].shard]
+    return replace(old, state=ShardState.RETIRED, retired_by=work.generation, sealed_for=successor)
+
+
+def _restated(state: State, declarations: Sequence[Declaration]) -> list[Update]:
+    updates: list[Update] = []
+    for declaration in declarations:
+        entry = state.entry(declaration.name)
+        updates.append(Put(replace(entry, declared=declaration)))
+    return updates
+
+
+def _hold(work: Work) -> list[Update]:
+    """The way back. A new environment has none; a deployment that only settles leaves the one there is."""
+    source = work.plan.target.source
+    if source is None or source == work.plan.target.version:
+        return []
+    until = pendulum.now("UTC").add(seconds=work.deployment.hold_seconds)
+    drops = tuple(
+        (stage.collection, ColumnPath(change.path))
+        for stage in work.plan.of_kind(s.Contract)
+        for change in stage.changes
+        if isinstance(change, DropColumn)
+    )
+    return [Put(Hold(work.generation, source, work.plan.target.version, until, HoldState.OPEN, drops))]

@@ -1,0 +1,247 @@
+"""Why an upgrade is refused or has to be tried again (the layer's branch of the error tree)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.exceptions import Conflict, Refusal
+
+
+@dataclass(eq=False)
+class NotYet(Refusal):
+    """A change that needs a mechanism this version of schemamig does not have."""
+
+    code = "not_yet"
+    op: str
+    path: str
+    cost: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.op} {self.path} is an {self.cost} change, and this version of schemamig makes instant changes only."
+
+    @property
+    def next_action(self) -> str:
+        return "Declare replacement(...) with a fill for the collection, or leave this change out of the release."
+
+
+@dataclass(eq=False)
+class DriftFound(Refusal):
+    """The live table is not what the ledger says: somebody changed it behind our back."""
+
+    code = "drift"
+    differences: Sequence[str]
+
+    @property
+    def message(self) -> str:
+        return "the live table differs from what the ledger recorded: " + "; ".join(self.differences) + "."
+
+    @property
+    def next_action(self) -> str:
+        return "Undo the foreign change on the table, then run again; `schemamig status` shows every difference."
+
+
+@dataclass(eq=False)
+class ShardMissing(Refusal):
+    code = "shard_missing"
+    uri: str
+
+    @property
+    def message(self) -> str:
+        return f"there is no Delta table at {self.uri}."
+
+    @property
+    def next_action(self) -> str:
+        return "Restore the table's folder, or declare replacement(...) or removal(...) for the collection."
+
+
+@dataclass(eq=False)
+class ReleaseChanged(Refusal):
+    code = "release_changed"
+    version: str
+
+    @property
+    def message(self) -> str:
+        return f"the environment is at {self.version} already, but this release folder declares other collections for {self.version}."
+
+    @property
+    def next_action(self) -> str:
+        return "A deployed release is final: give the change a new version and a migration module."
+
+
+@dataclass(eq=False)
+class WrongRelease(Refusal):
+    code = "wrong_release"
+    expected: str
+    found: str
+
+    @property
+    def message(self) -> str:
+        return f"the environment belongs to the data product {self.expected!r}, the release folder is {self.found!r}."
+
+    @property
+    def next_action(self) -> str:
+        return "Check --env and --release: one of them is another product's."
+
+
+@dataclass(eq=False)
+class HoldInUse(Refusal):
+    """The way back of the release before would end, and somebody still needs it."""
+
+    code = "hold_in_use"
+    generation: int
+    until: pendulum.DateTime
+    nodes: Sequence[str]
+
+    @property
+    def message(self) -> str:
+        until, nodes = self.until.isoformat(), ", ".join(self.nodes)
+        return f"generation {self.generation} keeps its way back until {until}, and live nodes still need it: {nodes}."
+
+    @property
+    def next_action(self) -> str:
+        return "Move these nodes to the current release or wait for the hold; --end-hold gives the way back up at once."
+
+
+@dataclass(eq=False)
+class PlanChanged(Refusal):
+    code = "plan_changed"
+    approved: str
+    current: str
+
+    @property
+    def message(self) -> str:
+        return f"the plan that was checked ({self.approved[:12]}) is not the plan that would run now ({self.current[:12]})."
+
+    @property
+    def next_action(self) -> str:
+        return "Run preflight again, read the new plan, and approve that one."
+
+
+@dataclass(eq=False)
+class UnknownGeneration(Refusal):
+    code = "unknown_generation"
+    generation: int
+
+    @property
+    def message(self) -> str:
+        return f"the environment has no deployment of generation {self.generation}."
+
+    @property
+    def next_action(self) -> str:
+        return "`schemamig status` lists the deployments; preflight claims a new generation."
+
+
+@dataclass(eq=False)
+class WrongState(Refusal):
+    """A protocol task was called before or after its time."""
+
+    code = "wrong_state"
+    generation: int
+    state: str
+    task: str
+    first: str
+
+    @property
+    def message(self) -> str:
+        return f"generation {self.generation} is {self.state}; {self.task} cannot run on it."
+
+    @property
+    def next_action(self) -> str:
+        return self.first
+
+
+@dataclass(eq=False)
+class NotBuilt(Refusal):
+    code = "not_built"
+
+    @property
+    def message(self) -> str:
+        return "its replacement shard has not been built, or its fill has not finished."
+
+    @property
+    def next_action(self) -> str:
+        return "Run preflight (or its fill tasks) for this generation again; it goes on where it stopped."
+
+
+@dataclass(eq=False)
+class DeploymentOpen(Conflict):
+    """Another deployment is promoted and not committed: nothing else may change the environment."""
+
+    code = "deployment_open"
+    generation: int
+
+    @property
+    def message(self) -> str:
+        return f"generation {self.generation} is promoted and not committed yet."
+
+    @property
+    def next_action(self) -> str:
+        return "Let it finish, or roll it back, then try again."
+
+
+@dataclass(eq=False)
+class CommitLost(Conflict):
+    """A commit of ours was overwritten by a writer that does not use put-if-absent (local disks only)."""
+
+    code = "commit_lost"
+    uri: str
+    version: int
+
+    @property
+    def message(self) -> str:
+        return f"version {self.version} of {self.uri} was overwritten by another writer after it was ours."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again: the change is planned anew on top of what is there."
+
+
+@dataclass(eq=False)
+class NothingToRollBack(Refusal):
+    code = "nothing_to_roll_back"
+    why: str
+
+    @property
+    def message(self) -> str:
+        return f"there is nothing to roll back: {self.why}."
+
+    @property
+    def next_action(self) -> str:
+        return "To undo a contracted release, write a new release that declares the old shape."
+
+
+@dataclass(eq=False)
+class LossyRollback(Refusal):
+    code = "lossy_rollback"
+    losses: Sequence[str]
+
+    @property
+    def message(self) -> str:
+        return "rolling back loses rows: " + "; ".join(self.losses) + "."
+
+    @property
+    def next_action(self) -> str:
+        return "Run it again with --allow-lossy if that is what you want."
+
+
+@dataclass(eq=False)
+class DataViolation(Refusal):
+    """Rows that the new schema does not allow, found on the data before anything was promoted."""
+
+    code = "data_violation"
+    rule: str
+    count: int
+    sample: Sequence[str] = ()
+
+    @property
+    def message(self) -> str:
+        shown = f" (for example {', '.join(self.sample[:3])})" if self.sample else ""
+        return f"{self.count} row(s) violate {self.rule}{shown}."
+
+    @property
+    def next_action(self) -> str:
+        return "Repair these rows or the query that makes them, then run preflight again."

@@ -1,0 +1,81 @@
+"""Settle and expand: ONE task for all instant changes of all collections that nobody notices (DESIGN section 5)."""
+
+from __future__ import annotations
+
+import time
+
+from airflow_provider_schemamig.core.deltalog.create import create_table
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind, Shard
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Put, Update
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.chain import Evolve
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade import stages as s
+from airflow_provider_schemamig.core.upgrade.build import new_shard, table_id_of
+from airflow_provider_schemamig.core.upgrade.contract import end_holds
+from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.plan import evolution_phases
+from airflow_provider_schemamig.core.upgrade.settle import settle
+from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.work import Work
+
+
+def expand(work: Work) -> None:
+    """Everything up to the gate of the cut-over that needs no Spark. Safe to repeat: what is in place is adopted."""
+    if work.deployment.state is DeploymentState.COMMITTED:
+        return
+    settle(work, lambda collection: expanded(work, collection))
+    if work.plan.target.source != work.plan.target.version:
+        end_holds(work)
+    _create(work)
+    move_all(work, IntentKind.EXPAND, [move for step in evolutions(work) if (move := expand_move(work, step)) is not None])
+
+
+def evolutions(work: Work) -> tuple[Evolve, ...]:
+    return tuple(step for step in work.plan.target.steps if isinstance(step, Evolve))
+
+
+def expand_move(work: Work, step: Evolve) -> Move | None:
+    """The collection's expand commit, or None if it needs none."""
+    source = step.old.name
+    changes = evolution_phases(work.state, step).expand
+    if not changes:
+        return None
+    return Move(source, work.state.objects[source].shard, work.state.entry(source).physical, changes)
+
+
+def expanded(work: Work, collection: CollectionName) -> Declaration | None:
+    """The physical schema this plan's expand gives a collection; None if the plan does not evolve it."""
+    for step in evolutions(work):
+        if step.old.name == collection:
+            move = expand_move(work, step)
+            return move.after if move is not None else None
+    return None
+
+
+def _create(work: Work) -> None:
+    """Tables of new collections: one append with shards and intents, one version-0 commit each, one append with the results."""
+    creates = work.plan.of_kind(s.Create)
+    if not creates:
+        return
+
+    def announce(state: State) -> list[Update]:
+        updates: list[Update] = []
+        for stage in creates:
+            shard = new_shard(state, stage.collection, work.deployment)
+            if shard.shard not in state.shards:
+                updates += [Put(shard), Put(_create_intent(work, stage, shard))]
+        return updates
+
+    work.append(announce)
+    for number, stage in enumerate(creates, start=1):
+        started = time.monotonic()
+        shard = new_shard(work.state, stage.collection, work.deployment).shard
+        store = table_store(work.env, work.state, shard)
+        head = create_table(store, stage.declaration, table_id_of(work.state.config.env_id, shard), work.tag("create"))
+        work.report("create", stage.collection, head.version, started, number, len(creates))
+
+
+def _create_intent(work: Work, stage: s.Create, shard: Shard) -> Intent:
+    return Intent(stage.collection, shard.shard, work.generation, work.epoch, IntentKind.CREATE, -1, None, stage.declaration)

@@ -1,0 +1,178 @@
+"""The reading visitor over a plan's stages: what each costs, whom it breaks, what is irreversible, what a rollback leaves or loses.
+
+``execute`` (the verbs) is the other visitor; both go over the same closed list, and a test holds them to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.upgrade import stages as s
+from airflow_provider_schemamig.core.upgrade.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One stage in words. Every tuple may be empty; ``cost`` is the dearest of its changes."""
+
+    kind: str
+    collection: str | None
+    summary: str
+    cost: c.Cost = c.Cost.NONE
+    lines: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    irreversible: tuple[str, ...] = ()
+    rollback: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "collection": self.collection,
+            "summary": self.summary,
+            "cost": self.cost.value,
+            "lines": list(self.lines),
+            "breaks": list(self.breaks),
+            "irreversible": list(self.irreversible),
+            "rollback": list(self.rollback),
+        }
+
+
+def explain(plan: Plan, heads: Mapping[CollectionName, Head | None]) -> tuple[Explanation, ...]:
+    """Every stage of ``plan`` explained, in its order."""
+    visitor = _Explainer(plan, heads)
+    return tuple(getattr(visitor, f"visit_{stage.kind}")(stage) for stage in plan.stages)
+
+
+def describe(change: c.Change) -> str:
+    """One change as a person says it."""
+    text: str = _DESCRIBE[type(change)](change)
+    return text
+
+
+def _key(change: c.AddKey | c.DropKey) -> str:
+    return f"{'PRIMARY KEY' if change.primary else 'UNIQUE'} ({', '.join(change.key.columns)})"
+
+
+def _foreign_key(change: c.AddForeignKey | c.DropForeignKey) -> str:
+    return f"FOREIGN KEY ({', '.join(change.foreign_key.columns)}) to {change.foreign_key.references}"
+
+
+#: One line a kind of change; a test holds it to the closed list.
+_DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
+    c.AddColumn: lambda x: f"add {x.path} {type_sql(x.field.type)}" + (f" DEFAULT {x.field.default}" if x.field.default else ""),
+    c.DropColumn: lambda x: f"drop {x.path}",
+    c.RenameColumn: lambda x: f"rename {x.path} to {x.name}",
+    c.ChangeType: lambda x: f"{'widen' if x.widening else 'convert'} {x.path} from {type_sql(x.old)} to {type_sql(x.new)}",
+    c.Relax: lambda x: f"drop NOT NULL of {x.path}",
+    c.SetNotNull: lambda x: f"set NOT NULL on {x.path}",
+    c.SetDefault: lambda x: f"drop default of {x.path}" if x.new is None else f"set default of {x.path} to {x.new}",
+    c.SetComment: lambda x: f"comment on {x.path or 'the collection'}",
+    c.ReorderColumns: lambda x: f"reorder the fields of {x.path}" if x.path else "reorder the columns",
+    c.SetProperty: lambda x: f"unset property {x.key}" if x.new is None else f"set property {x.key} = {x.new}",
+    c.AddCheck: lambda x: f"add CHECK {x.check.name} ({x.check.expression})",
+    c.DropCheck: lambda x: f"drop CHECK {x.check.name}",
+    c.AddKey: lambda x: f"add {_key(x)}",
+    c.DropKey: lambda x: f"drop {_key(x)}",
+    c.AddForeignKey: lambda x: f"add {_foreign_key(x)}",
+    c.DropForeignKey: lambda x: f"drop {_foreign_key(x)}",
+    c.ChangePartitioning: lambda x: f"partition by ({', '.join(x.new)})",
+    c.ChangeClustering: lambda x: f"cluster by ({', '.join(x.new)})",
+}
+
+_ABORTS = "writers in flight on the table abort once (DELTA_METADATA_CHANGED); a retry succeeds"
+_ADDED = (
+    "positional INSERT and MERGE ... * without autoMerge, and delta-rs appends without schema_mode='merge', "
+    "fail while they do not know the new column"
+)
+_RENAMED = "readers and writers that use the old name fail from the cut-over on"
+_DROPPED = "readers of the dropped column fail once contract has run; until then it is served and may be NULL in new rows"
+
+
+class _Explainer:
+    def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None]) -> None:
+        self._plan = plan
+        self._heads = heads
+
+    def visit_settle(self, stage: s.Settle) -> Explanation:
+        names = ", ".join(stage.collections)
+        summary = f"fence and finish or undo what an earlier leader left open on {names}"
+        return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(_ABORTS,))
+
+    def visit_end_hold(self, stage: s.EndHold) -> Explanation:
+        gone = f"generation {stage.generation} cannot be rolled back any more"
+        return Explanation("end_hold", None, f"end the hold of generation {stage.generation}", irreversible=(gone,))
+
+    def visit_build(self, stage: s.Build) -> Explanation:
+        inputs = ", ".join(source.collection for source in stage.inputs)
+        how = f"filled on Spark from {inputs}" if stage.fill is not None else "empty"
+        summary = f"build a replacement shard, {how}"
+        return Explanation("build", stage.collection, summary, c.Cost.REWRITE if stage.fill else c.Cost.INSTANT)
+
+    def visit_create(self, stage: s.Create) -> Explanation:
+        leaves = "its shard stays, sealed, with whatever rows it got"
+        summary = f"create the collection ({len(stage.declaration.fields)} columns)"
+        return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=(leaves,))
+
+    def visit_expand(self, stage: s.Expand) -> Explanation:
+        return self._changes("expand", stage.collection, stage.changes)
+
+    def visit_cutover(self, stage: s.CutOver) -> Explanation:
+        return self._changes("cutover", stage.collection, stage.changes)
+
+    def visit_contract(self, stage: s.Contract) -> Explanation:
+        found = self._changes("contract", stage.collection, stage.changes)
+        dropped = tuple(f"{change.path} is gone once contract has run" for change in stage.changes if isinstance(change, c.DropColumn))
+        return Explanation("contract", stage.collection, "after the hold: " + found.summary, found.cost, found.lines, found.breaks, dropped)
+
+    def visit_seal(self, stage: s.Seal) -> Explanation:
+        replaced = any(build.collection == stage.collection for build in self._plan.of_kind(s.Build))
+        what = "replaced" if replaced else "removed"
+        breaks = (f"every writer of the old shard is refused from the cut-over on, its readers see frozen rows: the collection is {what}",)
+        loses = ("rows written to the replacement after the commit are lost by a rollback (--allow-lossy)",) if replaced else ()
+        return Explanation("seal", stage.collection, f"seal the shard, it is {what}", c.Cost.INSTANT, breaks=breaks, rollback=loses)
+
+    def visit_retire(self, stage: s.Retire) -> Explanation:
+        gone = ("the old shard's rows are deleted once contract has run (an adopted table's files never)",)
+        return Explanation("retire", stage.collection, "after the hold: delete the old shard", irreversible=gone)
+
+    def visit_commit(self, stage: s.Commit) -> Explanation:
+        what = f"{stage.source or 'nothing'} -> {stage.target}: one ledger append, all collections together"
+        return Explanation("commit", None, what, c.Cost.INSTANT)
+
+    def _changes(self, kind: str, collection: CollectionName, changes: tuple[c.Change, ...]) -> Explanation:
+        lines = tuple(describe(change) for change in changes)
+        cost = max((change.cost for change in changes), key=lambda cost: cost.rank, default=c.Cost.NONE)
+        breaks = [_ABORTS]
+        if any(isinstance(change, c.AddColumn) for change in changes):
+            breaks.append(_ADDED)
+        if any(isinstance(change, c.RenameColumn) for change in changes):
+            breaks.append(_RENAMED)
+        if any(isinstance(change, c.DropColumn) for change in changes):
+            breaks.append(_DROPPED)
+        irreversible = list(self._features(collection, changes))
+        leaves = [f"{change.path} stays {type_sql(change.new)}" for change in changes if isinstance(change, c.ChangeType)]
+        leaves += [f"{change.path} stays as a hidden column if rows carry it" for change in changes if isinstance(change, c.AddColumn)]
+        leaves += [f"{change.path} stays nullable if a NULL came in" for change in changes if isinstance(change, c.Relax)]
+        summary = "; ".join(lines)
+        return Explanation(kind, collection, summary, cost, lines, tuple(breaks), tuple(irreversible), tuple(leaves))
+
+    def _features(self, collection: CollectionName, changes: tuple[c.Change, ...]) -> list[str]:
+        """Protocol features that a commit switches on: they stay, whatever is rolled back."""
+        head = self._heads.get(collection)
+        has = head.features if head is not None else frozenset()
+        found = []
+        if "columnMapping" not in has and any(isinstance(change, c.RenameColumn | c.DropColumn) for change in changes):
+            found.append(
+                "column mapping is switched on (protocol 3,7): older readers, and delta-rs' to_pandas/to_pyarrow, are refused from then on"
+            )
+        if "typeWidening" not in has and any(isinstance(change, c.ChangeType) for change in changes):
+            found.append("type widening is switched on: delta-rs cannot read the table any more; the wider type stays")
+        if "allowColumnDefaults" not in has and any(isinstance(change, c.SetDefault) for change in changes):
+            found.append("column defaults are switched on: delta-rs cannot write the table any more")
+        return found

@@ -1,0 +1,100 @@
+"""Filling replacement shards on Spark, exactly once a fill number (delta_spark.md, "idempotent writes")."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.names import CollectionName, Epoch
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.release.query import bind
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.upgrade.build import record_fill, replacement_key
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt
+from airflow_provider_schemamig.core.upgrade.plan import Plan
+from airflow_provider_schemamig.core.upgrade.stages import Build
+from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.work import StageResult
+
+#: Makes the runner when the first stage needs Spark; schema-only work never calls it.
+Jobs = Callable[[], JobRunner]
+
+
+def fill_all(
+    env: Environment,
+    ledger: LedgerWriter,
+    deployment: Deployment,
+    plan: Plan,
+    collections: Sequence[CollectionName],
+    epoch: Epoch,
+    jobs: Jobs,
+    listen: Listener,
+) -> tuple[StageResult, ...]:
+    """Fill (or fill again) the replacement shards of ``collections``; returns one result each."""
+    results = []
+    builds = {build.collection: build for build in plan.of_kind(Build)}
+    for number, collection in enumerate(collections, start=1):
+        started = time.monotonic()
+        listen(Event("fill", collection, number - 1, len(collections), note="running on Spark"))
+        state = ledger.state()
+        row = state.replacements.get(replacement_key(collection, deployment))
+        if row is None:
+            raise NotBuilt(collection=collection)
+        done = _fill(env, state, row, builds[collection], epoch, jobs())
+        _check_keys(env, state, row, builds[collection], jobs())
+        record_fill(ledger, row, tuple(sorted(done["inputs"].items())), int(done["rows"]))
+        seconds = time.monotonic() - started
+        results.append(StageResult("fill", collection, int(done["table_version"]), seconds))
+        listen(Event("fill", collection, number, len(collections), seconds, note=f"{done['rows']:,} rows"))
+    return tuple(results)
+
+
+def _fill(env: Environment, state: State, row: Replacement, build: Build, epoch: Epoch, jobs: JobRunner) -> dict[str, Any]:
+    """Run the fill job; its txn number makes a repeated or late run of the same number a no-op."""
+    number = row.fill_number + 1
+    inputs, views = {}, {}
+    for source in build.inputs:
+        shard = state.objects[source.collection].shard
+        store = table_store(env, state, shard)
+        view = f"schemamig_{source.collection}"
+        views[source.collection] = view
+        inputs[view] = {"uri": store.location.uri, "version": read_head(store).version, "projection": source.projection, "shard": shard}
+    request = {
+        "collection": build.collection,
+        "shard_uri": table_store(env, state, row.shard).location.uri,
+        "storage_options": dict(env.options),
+        "query": bind(build.fill or "", views),
+        "inputs": inputs,
+        "columns": [column.name for column in build.declaration.fields],
+        "mode": "append" if number == 1 else "overwrite",
+        "txn_app_id": Fence(env_id=state.config.env_id, shard=row.shard, epoch=epoch).app_id,
+        "txn_version": epoch * EPOCH_STRIDE + number,
+        "user_metadata": canonical({"schemamig": {"generation": row.generation, "epoch": epoch, "action": "fill", "number": number}}),
+    }
+    return jobs.run("fill", request)
+
+
+def _check_keys(env: Environment, state: State, row: Replacement, build: Build, jobs: JobRunner) -> None:
+    """Delta enforces NOT NULL and CHECK when the rows are written; keys have to be looked for."""
+    declaration = build.declaration
+    keys = [key for key in (declaration.primary_key, *declaration.uniques) if key is not None]
+    if not keys:
+        return
+    uri = table_store(env, state, row.shard).location.uri
+    checks = [{"collection": build.collection, "uri": uri, "kind": "duplicate_key", "columns": list(key.columns)} for key in keys]
+    found = jobs.run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
+    for violation in found["violations"]:
+        raise DataViolation(
+            collection=build.collection,
+            rule=str(violation["rule"]),
+            count=int(violation["count"]),
+            sample=tuple(str(row) for row in violation["sample"]),
+        )

@@ -1,0 +1,153 @@
+"""Moving live tables from one physical schema to the next: intents first, one metadata commit a table, results after.
+
+All leader stages that touch tables go through ``move_all``, so there is one answer to "the process died right here" (DESIGN section 4):
+before the intents nothing happened; after them the next run finds each table at ``before`` or ``after`` and goes on; and the fence makes
+sure that nobody of an older epoch commits behind our back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.deltalog.commit import Committed, MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
+from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
+from airflow_provider_schemamig.core.schema.drift import live_differences
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import WriteReceipt, confirm
+from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, live_declaration, table_store
+from airflow_provider_schemamig.core.upgrade.work import Work
+
+#: A local disk's overwritten commits are rare (rewrite.md section 8); after this many rounds something else is wrong.
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Take ``shard`` from ``before`` by ``changes``; ``forget`` lists columns no file carries, removed without column mapping."""
+
+    collection: CollectionName
+    shard: ShardId
+    before: Declaration
+    changes: tuple[Change, ...]
+    forget: tuple[ColumnPath, ...] = ()
+
+    @property
+    def after(self) -> Declaration:
+        return apply(self.before, self.changes)
+
+    @property
+    def renames(self) -> tuple[tuple[ColumnPath, str], ...]:
+        return tuple((change.path, change.name) for change in self.changes if isinstance(change, RenameColumn))
+
+
+def move_all(work: Work, kind: IntentKind, moves: Sequence[Move]) -> dict[CollectionName, int]:
+    """Make every move; returns the table version that holds each ``after``. Safe to repeat and to race by a twin of this generation."""
+    if not moves:
+        return {}
+    heads = {move.shard: _head(work, move) for move in moves}
+    intents = _announce(work, kind, moves, heads)
+    versions: dict[CollectionName, int] = {}
+    todo = list(moves)
+    for _ in range(ROUNDS):
+        receipts: list[tuple[Move, WriteReceipt]] = []
+        for number, move in enumerate(todo, start=1):
+            started = time.monotonic()
+            committed = _move(work, kind, move, heads[move.shard], intents[move.shard])
+            if isinstance(committed, int):
+                versions[move.collection] = committed
+            else:
+                versions[move.collection] = committed.head.version
+                receipts.append((move, committed.receipt))
+            work.report(kind.value, move.collection, versions[move.collection], started, number, len(todo))
+        lost = set(confirm([receipt for _, receipt in receipts]))
+        todo = [move for move, receipt in receipts if receipt in lost]
+        if not todo:
+            work.append(lambda state: _results(state, intents, versions))
+            return versions
+        heads.update({move.shard: _head(work, move) for move in todo})
+    raise CommitLost(collection=todo[0].collection, uri=heads[todo[0].shard].location.uri, version=versions[todo[0].collection])
+
+
+def _head(work: Work, move: Move) -> Head:
+    store = table_store(work.env, work.state, move.shard)
+    head = head_or_none(store)
+    if head is None:
+        raise ShardMissing(collection=move.collection, uri=store.location.uri)
+    return head
+
+
+def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[ShardId, Head]) -> dict[ShardId, Intent]:
+    """One append with all intents. One of this epoch that is there already keeps its base: the fence is looked for from there."""
+    wanted = {move.shard: _intent(work, kind, move, heads[move.shard].version) for move in moves}
+
+    def decide(state: State) -> list[Update]:
+        updates: list[Update] = []
+        for shard, intent in wanted.items():
+            known = state.intents.get((intent.shard, intent.kind, intent.generation))
+            if known is not None and replace(intent, base_version=known.base_version, done_version=known.done_version) == known:
+                wanted[shard] = known
+            else:
+                wanted[shard] = intent
+                updates.append(Put(intent))
+        return updates
+
+    work.append(decide)
+    return wanted
+
+
+def _intent(work: Work, kind: IntentKind, move: Move, base_version: int) -> Intent:
+    return Intent(
+        collection=move.collection,
+        shard=move.shard,
+        generation=work.generation,
+        epoch=work.epoch,
+        kind=kind,
+        base_version=base_version,
+        before=move.before,
+        after=move.after,
+        renames=move.renames,
+    )
+
+
+def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) -> int | Committed:
+    """Commit the move, or say at which version it already is. Drift is anything that is neither before nor after."""
+    store = table_store(work.env, work.state, move.shard)
+    for _ in range(ROUNDS):
+        if is_in_place(move.after, head) or _is_beyond(work, kind, move, head):
+            return intent.done_version if intent.done_version is not None else head.version
+        found = live_differences(move.before, live_declaration(head, move.collection))
+        if found:
+            raise DriftFound(collection=move.collection, differences=tuple(str(difference) for difference in found))
+        try:
+            fence, tag = work.fence(move.shard), work.tag(kind.value)
+            return commit_changes(store, head, move.changes, fence, tag, since=intent.base_version, forget=move.forget)
+        except MetadataMoved:  # a twin of this generation, or a foreign ALTER: look again, then it is in place or drift
+            head = _head(work, move)
+    raise MetadataMoved(collection=move.collection, uri=store.location.uri)
+
+
+def _is_beyond(work: Work, kind: IntentKind, move: Move, head: Head) -> bool:
+    """True if this very attempt was killed later on: its expand was done, and its cut-over is what the table shows."""
+    return kind is IntentKind.EXPAND and any(
+        other.kind is IntentKind.CUTOVER and other.epoch == work.epoch and other.after is not None and is_in_place(other.after, head)
+        for other in work.state.intents_of(move.shard)
+    )
+
+
+def _results(state: State, intents: dict[ShardId, Intent], versions: dict[CollectionName, int]) -> list[Update]:
+    updates: list[Update] = []
+    for intent in intents.values():
+        known = state.intents.get((intent.shard, intent.kind, intent.generation))
+        version = versions[intent.collection]
+        if known is not None and known.epoch == intent.epoch and known.done_version != version:
+            updates.append(Put(known.done(version)))
+    return updates

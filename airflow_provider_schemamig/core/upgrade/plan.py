@@ -1,0 +1,227 @@
+"""The plan: one closed list of stages, made by a function that can only read (DESIGN section 5).
+
+``digest`` binds promotion to what preflight checked and a person approved. It covers everything that changes tables or the ledger for
+this release, not the generation (the same plan may be claimed twice), nor what is left over from before: the end of an older hold
+(maintenance may end it first) and the settling of what an earlier leader, or this one before it was killed, began.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pendulum
+
+from airflow_provider_schemamig.core.deltalog.edit import edit
+from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
+from airflow_provider_schemamig.core.ledger.nodes import Node
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.chain import Create as CreateStep
+from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.changes import DropColumn
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.phases import Phases, phases
+from airflow_provider_schemamig.core.upgrade import stages as s
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse, NotYet, ShardMissing
+from airflow_provider_schemamig.core.upgrade.tables import drift_of
+from airflow_provider_schemamig.core.upgrade.target import Target
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+
+S = TypeVar("S", bound=s.Stage)
+
+
+@dataclass(frozen=True)
+class Plan:
+    target: Target
+    stages: tuple[s.Stage, ...]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(canonical(self.document).encode()).hexdigest()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What is stored with the deployment, and digested."""
+        bound = tuple(stage for stage in self.stages if not isinstance(stage, s.EndHold | s.Settle))
+        data: dict[str, Any] = to_json(replace(self, stages=bound, notes=()))
+        return data
+
+    @classmethod
+    def from_document(cls, data: Mapping[str, Any]) -> Plan:
+        plan: Plan = from_json(cls, data)
+        return plan
+
+    def of_kind(self, kind: type[S]) -> tuple[S, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, kind))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.stages
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with every refusal at once; a plan with refusals is for reading only."""
+
+    plan: Plan
+    refusals: tuple[SchemamigError, ...]
+    pending: tuple[Hold, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """What planning looks at: the ledger's state, the live tables' heads (None: no table there), live nodes, the time."""
+
+    state: State | None
+    heads: Mapping[CollectionName, Head | None]
+    nodes: Sequence[Node]
+    now: pendulum.DateTime
+
+
+def build_plan(target: Target, view: View, *, end_hold: bool = False) -> Planned:
+    """Plan ``target`` over what ``view`` shows. Pure: writes nothing, raises nothing that it can report as a refusal."""
+    planner = _Planner(target, view)
+    planned = planner.plan()
+    pending = open_holds(view.state)
+    refusals = list(planned.refusals)
+    if target.source != target.version and not end_hold:
+        refusals.extend(_holds_in_use(pending, view))
+    return Planned(planned.plan, tuple(refusals), pending)
+
+
+def open_holds(state: State | None) -> tuple[Hold, ...]:
+    if state is None:
+        return ()
+    return tuple(hold for _, hold in sorted(state.holds.items()) if hold.state != HoldState.CLOSED)
+
+
+def hold_json(hold: Hold) -> dict[str, Any]:
+    """A hold for documents (``pending``)."""
+    return {
+        "generation": hold.generation,
+        "from": str(hold.source),
+        "to": str(hold.target),
+        "until": hold.until.isoformat(),
+        "state": hold.state.value,
+    }
+
+
+def _holds_in_use(holds: Sequence[Hold], view: View) -> Iterator[Refusal]:
+    for hold in holds:
+        users = [node.node_id for node in view.nodes if node.release < hold.target]
+        if users:
+            yield HoldInUse(generation=hold.generation, until=hold.until, nodes=tuple(users))
+
+
+class _Planner:
+    def __init__(self, target: Target, view: View) -> None:
+        self._target = target
+        self._view = view
+        self._refusals: list[SchemamigError] = []
+        self._notes: list[str] = []
+
+    def plan(self) -> Planned:
+        self._look_for_drift()
+        stages: list[s.Stage] = self._settle()
+        if self._target.source != self._target.version:
+            stages += [s.EndHold(hold.generation) for hold in open_holds(self._view.state)]
+            for step in self._target.steps:
+                stages += self._stages_of(step)
+        if stages or self._target.source != self._target.version:
+            stages.append(s.Commit(self._target.source, self._target.version, self._target.restated))
+        stages.sort(key=lambda stage: (s.PLAN_KINDS.index(stage.kind), stage.collection or ""))
+        plan = Plan(self._target, tuple(stages), tuple(self._notes))
+        return Planned(plan, tuple(self._refusals), ())
+
+    def _settle(self) -> list[s.Stage]:
+        """Open intents belong to somebody who died, or, at the environment's own version, to a deployment that must finish first."""
+        state = self._view.state
+        if state is None or not state.intents:
+            return []
+        leader = state.leader
+        at_target = self._target.source == self._target.version
+        if at_target and leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
+            self._refusals.append(DeploymentOpen(generation=leader.generation))
+        return [s.Settle(tuple(sorted({intent.collection for intent in state.intents.values()})))]
+
+    def _look_for_drift(self) -> None:
+        state = self._view.state
+        if state is None:
+            return
+        for name in sorted(state.objects):
+            head = self._view.heads.get(name)
+            if head is None:
+                self._notes.append(f"{name}: its shard {state.objects[name].shard} has no table yet or any more; skipped")
+                continue
+            found = drift_of(state, name, head)
+            if found:
+                self._refusals.append(DriftFound(collection=name, differences=found))
+
+    def _stages_of(self, step: MergedStep) -> list[s.Stage]:
+        match step:
+            case CreateStep(collection=collection, new=new):
+                return [s.Create(collection, new)]
+            case Replace():
+                build = s.Build(step.collection, step.new, step.fill, self._target.inputs_of(step.collection), step.snapshot)
+                return [build, s.Seal(step.old.name), s.Retire(step.old.name)]
+            case Remove(old=old):
+                return [s.Seal(old.name), s.Retire(old.name)]
+            case RewriteStep(collection=collection):
+                self._refusals.append(NotYet(collection=collection, op="rewrite", path=collection, cost="rewrite"))
+                return []
+            case Evolve():
+                return self._evolve(step)
+
+    def _evolve(self, step: Evolve) -> list[s.Stage]:
+        collection, source_name = step.collection, step.old.name
+        head = self._view.heads.get(source_name)
+        if head is None or self._view.state is None:
+            if self._target.source is not None and self._view.state is not None:
+                self._refusals.append(ShardMissing(collection=collection, uri=self._view.state.shard_of(source_name).uri))
+            return []
+        try:
+            found = evolution_phases(self._view.state, step)
+            if not self._view.state.intents_of(self._view.state.objects[source_name].shard):  # else settle comes before
+                self._try_on_the_head(head, found)
+        except Refusal as refusal:
+            refusal.collection = refusal.collection or collection
+            self._refusals.append(refusal)
+            return []
+        for change in found.online:
+            where = getattr(change, "path", collection)
+            self._refusals.append(NotYet(collection=collection, op=change.op, path=where, cost=change.cost))
+        result: list[s.Stage] = []
+        if found.expand:
+            result.append(s.Expand(collection, found.expand))
+        if found.cutover:
+            result.append(s.CutOver(collection, found.cutover))
+        if found.contract:
+            result.append(s.Contract(collection, found.contract))
+        return result
+
+    @staticmethod
+    def _try_on_the_head(head: Head, found: Phases) -> None:
+        """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
+        protocol, metadata = head.protocol, head.metadata
+        for changes in (found.expand, found.cutover, found.contract):
+            if changes:
+                protocol, metadata = edit(protocol, metadata, changes)
+
+
+def evolution_phases(state: State, step: Evolve) -> Phases:
+    """The changes of an evolution by phase, from what the table has now (after any open hold ended) to what the release declares."""
+    return phases(physical_after_holds(state, step.old.name), step.old, step.new, step.renames)
+
+
+def physical_after_holds(state: State, collection: CollectionName) -> Declaration:
+    """The physical schema the evolution will start from: a plan's first leader stage ends the open holds."""
+    dropped = {path for hold in open_holds(state) for name, path in hold.drops if name == collection}
+    return apply(state.entry(collection).physical, [DropColumn(path) for path in sorted(dropped)])

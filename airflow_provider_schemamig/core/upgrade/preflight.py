@@ -1,0 +1,154 @@
+"""Preflight's findings: the report a person reads before promotion, and the checks on data that it asks Spark for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.ledger.rows import Deployment
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.release.chain import Evolve
+from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation
+from airflow_provider_schemamig.core.upgrade.explain import describe, explain
+from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, evolution_phases, hold_json
+from airflow_provider_schemamig.core.upgrade.stages import Stage
+from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """A plan as a document (DESIGN section 10): from, to, plan_digest, stages, pending, refusals."""
+
+    planned: Planned
+    view: View
+
+    @property
+    def plan(self) -> Plan:
+        return self.planned.plan
+
+    @property
+    def refusals(self) -> tuple[SchemamigError, ...]:
+        return self.planned.refusals
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing to do, 1 refused, 3 differences pending."""
+        if self.refusals:
+            return 1
+        return 0 if self.plan.is_empty and not self.due_holds else 3
+
+    @property
+    def due_holds(self) -> tuple[int, ...]:
+        return tuple(hold.generation for hold in self.planned.pending if hold.until <= self.view.now)
+
+    def explanations(self) -> list[dict[str, Any]]:
+        return [item.to_json() for item in explain(self.plan, self.view.heads)]
+
+    def to_json(self, *, explained: bool = False) -> dict[str, Any]:
+        target = self.plan.target
+        document: dict[str, Any] = {
+            "from": str(target.source) if target.source is not None else None,
+            "to": str(target.version),
+            "plan_digest": self.plan.digest,
+            "stages": [stage_json(stage) for stage in self.plan.stages],
+            "pending": [hold_json(hold) for hold in self.planned.pending],
+            "notes": list(self.plan.notes),
+            "refusals": [refusal.to_json() for refusal in self.refusals],
+        }
+        if explained:
+            document["explanations"] = self.explanations()
+        return document
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """``generation`` None: there is nothing to do. ``fills``: collections whose fill is left to mapped tasks."""
+
+    generation: Generation | None
+    report: PlanReport
+    report_uri: str | None
+    fills: tuple[str, ...]
+
+    @property
+    def plan_digest(self) -> str:
+        return self.report.plan.digest
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "generation": self.generation,
+            "plan_digest": self.plan_digest,
+            "report_uri": self.report_uri,
+            "plan": self.report.to_json(explained=True),
+            "fills": list(self.fills),
+        }
+
+
+def stage_json(stage: Stage) -> dict[str, Any]:
+    return {"kind": stage.kind, "collection": stage.collection, "changes": [change_json(change) for change in stage.changes]}
+
+
+def change_json(change: c.Change) -> dict[str, Any]:
+    """One change for documents: its op, its path (None for a change of the whole table) and what it says in words."""
+    return {"op": change.op, "path": getattr(change, "path", None), "cost": change.cost.value, "text": describe(change)}
+
+
+def write_report(env: Environment, deployment: Deployment, report: PlanReport) -> str:
+    """Put the report beside the plan, under the generation; returns its URI. Repeating it overwrites it with the newest findings."""
+    key = f"{env.SYSTEM_FOLDER}/reports/{deployment.generation}.json"
+    env.store().put(key, canonical(report.to_json(explained=True)).encode())
+    return env.location.child(*key.split("/")).uri
+
+
+# --- checks on data ------------------------------------------------------------------------------------------------------------------
+
+
+def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs) -> tuple[Refusal, ...]:
+    """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys. No question, no JVM."""
+    checks = data_checks(env, view, planned.plan)
+    if not checks:
+        return ()
+    found = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
+    return tuple(
+        DataViolation(
+            collection=item["collection"],
+            rule=str(item["rule"]),
+            count=int(item["count"]),
+            sample=tuple(str(row) for row in item["sample"]),
+        )
+        for item in found["violations"]
+    )
+
+
+def data_checks(env: Environment, view: View, plan: Plan) -> list[dict[str, Any]]:
+    """The questions a plan has about the rows of its evolved collections."""
+    checks: list[dict[str, Any]] = []
+    for step in plan.target.steps:
+        if not isinstance(step, Evolve) or view.state is None or view.heads.get(step.old.name) is None:
+            continue
+        source = step.old.name
+        uri = table_store(env, view.state, view.state.objects[source].shard).location.uri
+        for change in evolution_phases(view.state, step).online:
+            question = _question(change)
+            if question is not None:
+                checks.append({"collection": source, "uri": uri, **question})
+    return checks
+
+
+def _question(change: c.Change) -> dict[str, Any] | None:
+    match change:
+        case c.SetNotNull(path=path):
+            return {"kind": "not_null", "column": path}
+        case c.AddCheck(check=check):
+            return {"kind": "check", "expression": check.expression, "rule": check.name}
+        case c.ChangeType(path=path, new=new):
+            return {"kind": "cast", "column": path, "type": type_sql(new)}
+        case c.AddKey(key=key):
+            return {"kind": "duplicate_key", "columns": list(key.columns)}
+        case _:
+            return None

@@ -1,0 +1,286 @@
+"""The way back: before the commit by inverses, after it until contract begins by inverses, seals and one ledger append (DESIGN section 5).
+
+Rolling back raises the epoch, so whatever the generation still has running is fenced from that append on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.deltalog.log import files_since
+from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import (
+    Deployment,
+    DeploymentState,
+    EnvironmentRelease,
+    Hold,
+    HoldState,
+    Intent,
+    IntentKind,
+    Object,
+    SchemaEntry,
+    Shard,
+    ShardState,
+)
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, ShardId
+from airflow_provider_schemamig.core.progress import Listener
+from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import confirm
+from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.cleanup import remove_shards
+from airflow_provider_schemamig.core.upgrade.cutover import NOWHERE, next_schema_id
+from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.inverse import way_back
+from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.settle import settle
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.updates import one_each
+from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, pending_holds, plan_of
+
+
+def roll_back(env: Environment, listen: Listener, *, allow_lossy: bool) -> Outcome:
+    """To the release before. Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given."""
+    ledger = LedgerWriter(env)
+    deployment = _newest(ledger.state())
+    if deployment.state is DeploymentState.COMMITTED and not allow_lossy:
+        losses = lossy(env, ledger.state(), deployment)
+        if losses:
+            raise LossyRollback(losses=losses)
+    state = ledger.transact(lambda state: _raise_epoch(state, deployment))
+    assert state.leader is not None  # just written
+    leadership = Leadership(state.leader.generation, state.leader.epoch)
+    work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
+    settle(work, lambda collection: None)
+    if deployment.state is DeploymentState.COMMITTED:
+        _undo_commit(work)
+    else:
+        remove_shards(work, own_shards(work), "cleanup")
+        work.append(lambda state: _closed(state, work))
+    target = work.plan.target
+    return Outcome(
+        target.version, target.source, work.generation, work.epoch, tuple(work.results), pending_holds(work.state), tuple(work.notes)
+    )
+
+
+def _newest(state: State) -> Deployment:
+    """The deployment to roll back: the leader's, promoted, or committed with its hold open."""
+    if state.leader is None:
+        raise NothingToRollBack(why="nothing was ever promoted here")
+    deployment = state.deployments[state.leader.generation]
+    if deployment.state is DeploymentState.PROMOTED:
+        return deployment
+    open_ones = [hold.generation for hold in state.holds.values() if hold.state is HoldState.OPEN]
+    if open_ones:
+        return state.deployments[max(open_ones)]
+    if deployment.state is DeploymentState.COMMITTED and deployment.source is None:
+        raise NothingToRollBack(why=f"{deployment.target} is the environment's first release")
+    if deployment.state is DeploymentState.COMMITTED:
+        raise NothingToRollBack(why=f"the hold of {deployment.target} is over, contract has begun")
+    raise NothingToRollBack(why=f"generation {deployment.generation} is {deployment.state.value} already")
+
+
+def _raise_epoch(state: State, deployment: Deployment) -> Sequence[Update]:
+    found = _newest(state)  # again, on the state that is appended to: a contract may have begun meanwhile
+    if found.generation != deployment.generation or found.state is not deployment.state:
+        raise NothingToRollBack(why=f"generation {found.generation} took over meanwhile")
+    assert state.leader is not None  # _newest refused otherwise
+    return [Put(replace(state.leader, epoch=Epoch(state.leader.epoch + 1), since=pendulum.now("UTC")))]
+
+
+def own_shards(work: Work) -> tuple[Shard, ...]:
+    """What the deployment was building: nobody ever saw it."""
+    return tuple(s for s in work.state.shards.values() if s.state is ShardState.BUILDING and s.generation == work.generation)
+
+
+def _closed(state: State, work: Work) -> list[Update]:
+    return [Put(replace(state.deployments[work.generation], state=DeploymentState.ROLLED_BACK))]
+
+
+# --- after the commit ----------------------------------------------------------------------------------------------------------------
+
+
+def lossy(env: Environment, state: State, deployment: Deployment) -> tuple[str, ...]:
+    """What a rollback of a committed deployment would lose: rows that came into a replacement after its fill."""
+    losses = []
+    for step in plan_of(env, deployment).target.steps:
+        if not isinstance(step, Replace):
+            continue
+        row = state.replacements.get(replacement_key(step.collection, deployment))
+        if row is None:
+            continue
+        store = table_store(env, state, row.shard)
+        head = head_or_none(store)
+        if head is not None and files_since(store, _filled_version(row.fill_number)):
+            losses.append(f"{step.collection}: rows written into {row.shard} since {deployment.target} stay behind in it")
+    return tuple(losses)
+
+
+def _filled_version(fill_number: int) -> int:
+    """Our fills are the versions 1 to ``fill_number`` of a replacement shard; what comes after is its users'."""
+    return fill_number
+
+
+@dataclass(frozen=True, slots=True)
+class _Swap:
+    """Two shards of a collection change places: ``now`` is sealed, ``back`` (None: nothing was there) is unsealed."""
+
+    collection: CollectionName
+    now: ShardId | None
+    back: ShardId | None
+    #: The collection's name in the source release.
+    old_name: CollectionName | None = None
+
+
+def _undo_commit(work: Work) -> None:
+    moves = [move for step in work.plan.target.steps if isinstance(step, Evolve) and (move := _revert_move(work, step)) is not None]
+    swaps = _swaps(work)
+    versions = move_all(work, IntentKind.REVERT, moves)
+    work.append(lambda state: _announce(work, swaps))
+    for swap in swaps:
+        _swap(work, swap)
+    work.append(lambda state: _flip(work, state, moves, versions, swaps))
+    work.report("rollback", None, None, time.monotonic())
+
+
+def _revert_move(work: Work, step: Evolve) -> Move | None:
+    entry = work.state.entry(step.collection)
+    store = table_store(work.env, work.state, entry.shard)
+    old = _source_entry(work.state, step)
+    known = work.state.intents.get((entry.shard, IntentKind.REVERT, work.generation))
+    if known is not None and known.before is not None:
+        entry = replace(entry, physical=known.before)
+    wanted = replace(old.physical, name=step.collection)
+    back = way_back(store, read_head(store), entry.physical, wanted, tuple(step.renames.items()), entry.since_table_version)
+    work.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
+    if not back.changes:
+        return None
+    return Move(step.collection, entry.shard, entry.physical, back.changes, back.forget)
+
+
+def _source_entry(state: State, step: Evolve) -> SchemaEntry:
+    """The schema the collection had before this deployment: the newest entry of the same shard that is not the current one."""
+    source = step.old.name
+    current = state.objects[step.collection]
+    candidates = [
+        entry
+        for entry in state.schemas.values()
+        if entry.collection == source
+        and entry.shard == current.shard
+        and (entry.collection, entry.schema_id) != (step.collection, current.schema_id)
+    ]
+    return max(candidates, key=lambda entry: entry.schema_id)
+
+
+def _swaps(work: Work) -> list[_Swap]:
+    state, found = work.state, []
+    retired = {s.collection: s.shard for s in state.shards.values() if s.state is ShardState.RETIRED and s.retired_by == work.generation}
+    for step in work.plan.target.steps:
+        match step:
+            case Create():
+                found.append(_Swap(step.collection, new_shard(state, step.collection, work.deployment).shard, None))
+            case Replace():
+                now = state.replacements[replacement_key(step.collection, work.deployment)].shard
+                found.append(_Swap(step.collection, now, retired.get(step.old.name), step.old.name))
+            case Remove():
+                found.append(_Swap(step.collection, None, retired.get(step.collection), step.collection))
+            case _:
+                pass
+    return found
+
+
+def _announce(work: Work, swaps: Sequence[_Swap]) -> list[Update]:
+    """Intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
+    updates: list[Update] = []
+    for swap in swaps:
+        for shard, kind in ((swap.now, IntentKind.SEAL), (swap.back, IntentKind.REVERT)):
+            if shard is not None and shard in work.state.shards:
+                updates.append(Put(Intent(swap.collection, shard, work.generation, work.epoch, kind, -1, None, None)))
+    return updates
+
+
+def _swap(work: Work, swap: _Swap) -> None:
+    """Seal what the release brought, unseal what stood sealed and untouched. Either may be done already."""
+    started = time.monotonic()
+    receipts = []
+    if swap.now is not None:
+        store = table_store(work.env, work.state, swap.now)
+        head = head_or_none(store)
+        if head is not None and head.sealed_for is None:
+            receipts.append(seal(store, head, swap.back or NOWHERE, work.fence(swap.now), work.tag("seal"), since=head.version).receipt)
+    if swap.back is not None:
+        store = table_store(work.env, work.state, swap.back)
+        head = head_or_none(store)
+        if head is not None and head.sealed_for is not None:
+            receipts.append(unseal(store, head, work.fence(swap.back), work.tag("unseal"), since=head.version).receipt)
+    confirm(receipts)
+    work.report("unseal" if swap.back is not None else "seal", swap.collection, None, started)
+
+
+def _flip(work: Work, state: State, moves: Sequence[Move], versions: dict[CollectionName, int], swaps: Sequence[_Swap]) -> list[Update]:
+    """ONE append: objects, fingerprints and the version back to the source release."""
+    updates: list[Update] = []
+    after = {move.collection: move.after for move in moves}
+    goal = {name: item.fingerprint for name, item in state.objects.items()}
+    for step in work.plan.target.steps:
+        if isinstance(step, Evolve):
+            updates += _unevolved(state, step, after, versions, goal)
+    for swap in swaps:
+        updates += _swapped(work, state, swap, goal)
+    source, name = work.deployment.source, work.plan.target.name
+    assert source is not None  # _newest refused otherwise
+    hold: Hold = state.holds[work.generation]
+    updates.append(Put(EnvironmentRelease(name, source, set_fingerprint(goal))))
+    updates.append(Put(replace(hold, state=HoldState.CLOSED)))
+    updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+    return one_each(updates + _closed(state, work))
+
+
+def _unevolved(
+    state: State,
+    step: Evolve,
+    after: dict[CollectionName, Declaration],
+    versions: dict[CollectionName, int],
+    goal: dict[CollectionName, Fingerprint],
+) -> list[Update]:
+    source = step.old.name
+    known = state.objects[step.collection]
+    physical = after.get(step.collection, state.entry(step.collection).physical)
+    since = versions.get(step.collection, state.entry(step.collection).since_table_version)
+    declared = _source_entry(state, step).declared
+    schema_id = next_schema_id(state, source)
+    entry = SchemaEntry(source, schema_id, known.shard, declared, replace(physical, name=source), since)
+    updates: list[Update] = [Put(entry), Put(Object(source, known.shard, schema_id, fingerprint(declared)))]
+    goal[source] = fingerprint(declared)
+    if source != step.collection:
+        del goal[step.collection]
+        updates += [Drop(Object, step.collection), Put(replace(state.shards[known.shard], collection=source))]
+    return updates
+
+
+def _swapped(work: Work, state: State, swap: _Swap, goal: dict[CollectionName, Fingerprint]) -> list[Update]:
+    updates: list[Update] = []
+    if swap.now is not None and swap.now in state.shards:
+        retired: Shard = replace(
+            state.shards[swap.now], state=ShardState.RETIRED, retired_by=work.generation, sealed_for=swap.back or NOWHERE
+        )
+        updates.append(Put(retired))
+    if swap.back is None or swap.old_name is None or swap.old_name != swap.collection:
+        goal.pop(swap.collection, None)
+        updates += [Drop(Object, swap.collection)] if swap.collection in state.objects else []
+    if swap.back is None or swap.old_name is None:
+        return updates
+    entries = [e for e in state.schemas.values() if e.collection == swap.old_name and e.shard == swap.back]
+    entry = max(entries, key=lambda e: e.schema_id)
+    goal[swap.old_name] = fingerprint(entry.declared)
+    back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, sealed_for=None)
+    return [*updates, Put(back), Put(Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared)))]

@@ -1,0 +1,132 @@
+"""A new leader's first stage: what leaders of lower epochs left open is fenced, looked at, and adopted or undone (DESIGN section 4).
+
+After the fence commit no statement of an older epoch can reach the table any more, neither one in flight nor one that starts late, so
+what is seen then is final.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.deltalog.commit import commit_changes
+from airflow_provider_schemamig.core.deltalog.fence import put_fence
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
+from airflow_provider_schemamig.core.ledger.codec import encode_key
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.schema.drift import live_differences
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import Store, confirm
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.core.upgrade.inverse import after_way_back, way_back
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, live_declaration, table_store
+from airflow_provider_schemamig.core.upgrade.work import Work
+
+#: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
+Wanted = Callable[[CollectionName], Declaration | None]
+
+#: The order in which one deployment makes its moves; undoing goes backwards.
+_ORDER = (IntentKind.CREATE, IntentKind.EXPAND, IntentKind.CUTOVER, IntentKind.SEAL, IntentKind.CONTRACT, IntentKind.REVERT)
+
+
+def settle(work: Work, wanted: Wanted) -> None:
+    """Take every open intent of a lower epoch; afterwards there is none. Safe to repeat: each step looks before it acts."""
+    for shard in sorted({intent.shard for intent in _stale(work, work.state)}):
+        started = time.monotonic()
+        intents = sorted((i for i in _stale(work, work.state) if i.shard == shard), key=lambda i: _ORDER.index(i.kind))
+        store = table_store(work.env, work.state, shard)
+        updates = _settle_shard(work, store, shard, intents, wanted)
+        work.append(lambda state, updates=updates: [u for u in updates if _still_there(state, u)])  # type: ignore[misc]
+        work.report("settle", intents[0].collection, None, started)
+
+
+def _stale(work: Work, state: State) -> list[Intent]:
+    return [intent for intent in state.intents.values() if intent.epoch < work.epoch]
+
+
+def _still_there(state: State, update: Update) -> bool:
+    return not isinstance(update, Drop) or state.stored(Intent.COLLECTION, encode_key(update.key)) is not None
+
+
+def _settle_shard(work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted) -> list[Update]:
+    dropped: list[Update] = [Drop(Intent, intent.key) for intent in intents]
+    if head_or_none(store) is None:
+        return dropped  # a table that was to be made and never was
+    put_fence(store, work.fence(shard), work.tag("fence"))
+    head = _as_recorded(work, store, read_head(store), shard, intents)
+    moves = [intent for intent in intents if intent.before is not None and intent.after is not None]
+    if not moves:
+        return dropped
+    collection = moves[0].collection
+    reached = _reached(head, moves)
+    if reached is None:
+        live = live_declaration(head, collection)
+        start = moves[0].before or live
+        raise DriftFound(collection=collection, differences=tuple(str(d) for d in live_differences(start, live)))
+    done = moves[: reached + 1]
+    if not done:
+        return dropped
+    if done[-1].kind is IntentKind.CONTRACT:
+        return [*dropped, *_record(work.state, shard, done[-1].after)]  # what was dropped is gone: the next contract goes on
+    last = done[-1].after
+    if last is not None and len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
+        adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=head.version)
+        return [*dropped, Put(adopted)]
+    return [*dropped, *_undo(work, store, head, shard, done)]
+
+
+def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent]) -> Head:
+    """Seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
+    if not any(intent.kind in (IntentKind.SEAL, IntentKind.REVERT) for intent in intents):
+        return head
+    recorded = work.state.shards[shard].sealed_for
+    if (head.sealed_for is None) == (recorded is None):
+        return head
+    fence, tag = work.fence(shard), work.tag("settle")
+    if recorded is None:
+        committed = unseal(store, head, fence, tag, since=head.version)
+    else:
+        committed = seal(store, head, recorded, fence, tag, since=head.version)
+    confirm([committed.receipt])
+    return committed.head
+
+
+def _reached(head: Head, moves: Sequence[Intent]) -> int | None:
+    """Index of the last move that is in place on the table, -1 if none is; None if the table is nowhere on the way: drift."""
+    for index in range(len(moves) - 1, -1, -1):
+        after = moves[index].after
+        if after is not None and is_in_place(after, head):
+            return index
+    before = moves[0].before
+    if before is not None and not live_differences(before, live_declaration(head, before.name)):
+        return -1
+    return None
+
+
+def _undo(work: Work, store: Store, head: Head, shard: ShardId, done: Sequence[Intent]) -> list[Update]:
+    """Walk the moves back, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
+    first, last = done[0], done[-1]
+    if first.before is None or last.after is None:
+        return []
+    renames = tuple(rename for intent in done for rename in intent.renames)
+    back = way_back(store, head, last.after, first.before, renames, first.base_version)
+    if back.changes:
+        tag = work.tag("undo")
+        committed = commit_changes(store, head, back.changes, work.fence(shard), tag, since=head.version, forget=back.forget)
+        confirm([committed.receipt])
+        work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
+    return _record(work.state, shard, after_way_back(last.after, back))
+
+
+def _record(state: State, shard: ShardId, physical: Declaration | None) -> list[Update]:
+    """The physical schema of a live shard, written into its current schema entry."""
+    found = next((name for name, item in state.objects.items() if item.shard == shard), None)
+    if found is None or physical is None:
+        return []
+    entry: SchemaEntry = state.entry(found)
+    return [] if entry.physical == physical else [Put(replace(entry, physical=replace(physical, name=entry.physical.name)))]

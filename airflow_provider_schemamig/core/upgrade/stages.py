@@ -1,0 +1,133 @@
+"""The closed list of stages a plan is made of (after SQLMesh's ``core/plan/stages.py``: small values, two visitors).
+
+A stage is a sentence of what will happen. ``explain`` and ``execute`` are its two visitors, so preflight and a run stay the same thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, get_args
+
+from airflow_provider_schemamig.core.jsonable import union
+from airflow_provider_schemamig.core.names import CollectionName, Generation, Version
+from airflow_provider_schemamig.core.schema.changes import Change
+from airflow_provider_schemamig.core.schema.model import Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Fence what an earlier leader left unfinished on some tables, and adopt or undo it."""
+
+    kind: ClassVar[str] = "settle"
+    collection: ClassVar[None] = None
+    changes: ClassVar[tuple[Change, ...]] = ()
+    collections: tuple[CollectionName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndHold:
+    """Take away what generation ``generation`` left for its way back; from then on that release cannot be rolled back."""
+
+    kind: ClassVar[str] = "end_hold"
+    collection: ClassVar[None] = None
+    changes: ClassVar[tuple[Change, ...]] = ()
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class FillInput:
+    """A collection that a fill reads, and the SELECT list that shows its table in the shape the query was written for."""
+
+    collection: CollectionName
+    projection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Before promotion: make the replacement shard under (collection, version, generation), filled by ``fill`` or empty."""
+
+    kind: ClassVar[str] = "build"
+    changes: ClassVar[tuple[Change, ...]] = ()
+    collection: CollectionName
+    declaration: Declaration
+    fill: str | None = None
+    inputs: tuple[FillInput, ...] = ()
+    snapshot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """An empty table for a new collection; nobody sees it before the commit."""
+
+    kind: ClassVar[str] = "create"
+    changes: ClassVar[tuple[Change, ...]] = ()
+    collection: CollectionName
+    declaration: Declaration
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """One metadata commit with everything that readers and writers of the source release do not notice."""
+
+    kind: ClassVar[str] = "expand"
+    collection: CollectionName
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """No write enters the shard any more: it is replaced or removed by the commit."""
+
+    kind: ClassVar[str] = "seal"
+    changes: ClassVar[tuple[Change, ...]] = ()
+    collection: CollectionName
+
+
+@dataclass(frozen=True, slots=True)
+class CutOver:
+    """One metadata commit with the renames and the order of the target release."""
+
+    kind: ClassVar[str] = "cutover"
+    collection: CollectionName
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """ONE ledger append: objects, fingerprints and the version flip together."""
+
+    kind: ClassVar[str] = "commit"
+    collection: ClassVar[None] = None
+    changes: ClassVar[tuple[Change, ...]] = ()
+    source: Version | None
+    target: Version
+    #: Declarations that differ only in comments or order: recorded, no table is touched for them.
+    restated: tuple[Declaration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """When the hold is over: drop what the release dropped, in one metadata commit."""
+
+    kind: ClassVar[str] = "contract"
+    collection: CollectionName
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """When the hold is over: delete the replaced or removed shard's files (never those of an adopted table)."""
+
+    kind: ClassVar[str] = "retire"
+    changes: ClassVar[tuple[Change, ...]] = ()
+    collection: CollectionName
+
+
+Stage = Settle | EndHold | Build | Create | Expand | Seal | CutOver | Commit | Contract | Retire
+union(*get_args(Stage))
+
+#: Kinds a plan lists, in the order they run.
+PLAN_KINDS = ("settle", "end_hold", "build", "create", "expand", "seal", "cutover", "commit", "contract", "retire")
+#: Kinds that only a run reports: refilling, clean-up, and the steps of a rollback.
+RUN_KINDS = ("fill", "cleanup", "revert", "unseal", "rollback")
+STAGE_KINDS = PLAN_KINDS + RUN_KINDS

@@ -1,0 +1,68 @@
+"""The live tables of an environment, as an upgrade looks at them: heads, what is expected of them, drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.deltalog.fence import Fence
+from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Epoch, ShardId
+from airflow_provider_schemamig.core.schema.drift import live_differences
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.storage import Store
+
+
+def table_store(env: Environment, state: State, shard: ShardId) -> Store:
+    return env.table_store(state.shards[shard].uri)
+
+
+def read_heads(
+    env: Environment, state: State | None, collections: Iterable[CollectionName] | None = None
+) -> Mapping[CollectionName, Head | None]:
+    """The head of every collection's live shard; None where no table is."""
+    if state is None:
+        return {}
+    names = state.objects if collections is None else collections
+    return {name: head_or_none(table_store(env, state, state.objects[name].shard)) for name in names}
+
+
+def head_or_none(store: Store) -> Head | None:
+    try:
+        return read_head(store)
+    except TableMissing:
+        return None
+
+
+def live_declaration(head: Head, collection: CollectionName) -> Declaration:
+    """What the table says of itself, without the constraint of our own seal."""
+    live = head.declaration(collection)
+    return replace(live, checks=tuple(check for check in live.checks if not check.name.startswith(RESERVED_PREFIX)))
+
+
+def is_in_place(expected: Declaration, head: Head) -> bool:
+    """True if the table has exactly this physical schema, order included."""
+    live = live_declaration(head, expected.name)
+    if live_differences(expected, live):
+        return False
+    return [path for path, _ in walk(expected.fields)] == [path for path, _ in walk(live.fields)]
+
+
+def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
+    """How the live table differs from the ledger; empty if it is as recorded, or as an open intent was about to make it."""
+    shard = state.objects[collection].shard
+    expected = state.entry(collection).physical
+    live = live_declaration(head, collection)
+    found = live_differences(expected, live)
+    if not found:
+        return ()
+    for intent in state.intents_of(shard):
+        if intent.after is not None and not live_differences(intent.after, live):
+            return ()
+    return tuple(str(difference) for difference in found)
+
+
+def fence_of(state: State, shard: ShardId, epoch: Epoch) -> Fence:
+    return Fence(env_id=state.config.env_id, shard=shard, epoch=epoch)

@@ -1,0 +1,77 @@
+"""What a deployment wants, apart from the release folder: small enough to be stored with the deployment, so that promotion plans again
+from it and the tasks after preflight need no folder (DESIGN sections 5 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
+from airflow_provider_schemamig.core.release.chain import Chain, MergedStep, Replace, merge
+from airflow_provider_schemamig.core.release.fills import fill_inputs
+from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.errors import ReleaseChanged, WrongRelease
+from airflow_provider_schemamig.core.upgrade.stages import FillInput
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The release to reach, and the merged steps that lead there from ``source`` (None: a new environment)."""
+
+    name: str
+    source: Version | None
+    version: Version
+    fingerprint: Fingerprint
+    steps: tuple[MergedStep, ...]
+    #: Declarations that differ from the ledger's only in comments or order.
+    restated: tuple[Declaration, ...] = ()
+    fill_inputs: tuple[tuple[CollectionName, tuple[FillInput, ...]], ...] = ()
+
+    def inputs_of(self, collection: CollectionName) -> tuple[FillInput, ...]:
+        return dict(self.fill_inputs).get(collection, ())
+
+
+def target_of(release: Release, state: State | None) -> Target:
+    """The head of ``release`` as seen from the environment. Raises the chain's refusals, all of them together."""
+    source = state.release.version if state is not None and state.release is not None else None
+    if state is not None and state.release is not None and state.release.name != release.name:
+        raise WrongRelease(expected=state.release.name, found=release.name)
+    declared = release.declarations(release.version)
+    goal = set_fingerprint({name: fingerprint(declaration) for name, declaration in declared.items()})
+    if source == release.version:
+        if state is not None and state.release is not None and state.release.fingerprint != goal:
+            raise ReleaseChanged(version=str(source))
+        return Target(release.name, source, release.version, goal, ())
+    chain = merge(release, source)
+    return Target(
+        name=release.name,
+        source=source,
+        version=release.version,
+        fingerprint=goal,
+        steps=chain.steps,
+        restated=_restated(chain, declared, state),
+        fill_inputs=_fill_inputs(release, chain),
+    )
+
+
+def _restated(chain: Chain, declared: Mapping[CollectionName, Declaration], state: State | None) -> tuple[Declaration, ...]:
+    if state is None:
+        return ()
+    stepped = {step.collection for step in chain.steps}
+    return tuple(
+        declaration
+        for name, declaration in sorted(declared.items())
+        if name not in stepped and name in state.objects and state.entry(name).declared != declaration
+    )
+
+
+def _fill_inputs(release: Release, chain: Chain) -> tuple[tuple[CollectionName, tuple[FillInput, ...]], ...]:
+    found = []
+    for step in chain.steps:
+        if isinstance(step, Replace) and step.fill is not None:
+            inputs = fill_inputs(release, chain.source, step)
+            found.append((step.collection, tuple(FillInput(name, projection) for name, projection in inputs)))
+    return tuple(found)

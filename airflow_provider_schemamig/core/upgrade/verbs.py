@@ -1,0 +1,278 @@
+"""The protocol's tasks as functions: one CLI verb and one Airflow task each (DESIGN sections 5 and 10).
+
+Read-only verbs take a release folder; leader verbs take the generation and need no folder, because the plan is stored with the
+deployment. Every leader verb may be repeated, raced by a twin, or killed at any instruction.
+"""
+
+from __future__ import annotations
+
+import getpass
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pendulum
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.blobs import write_plan
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState, Hold
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
+from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.release.check import load_checked
+from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.upgrade import promote as promotion
+from airflow_provider_schemamig.core.upgrade.build import build_shards, stale_fills, unfilled
+from airflow_provider_schemamig.core.upgrade.claim import Claim, claim
+from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
+from airflow_provider_schemamig.core.upgrade.contract import check_unused, contract_hold
+from airflow_provider_schemamig.core.upgrade.cutover import cut_over
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen
+from airflow_provider_schemamig.core.upgrade.expand import expand as expand_all
+from airflow_provider_schemamig.core.upgrade.fill import Jobs, fill_all
+from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_plan, open_holds
+from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, write_report
+from airflow_provider_schemamig.core.upgrade.rollback import roll_back
+from airflow_provider_schemamig.core.upgrade.status import Status
+from airflow_provider_schemamig.core.upgrade.status import status as read_status
+from airflow_provider_schemamig.core.upgrade.tables import read_heads
+from airflow_provider_schemamig.core.upgrade.target import target_of
+from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, deployment_of, lead, pending_holds, plan_of
+from airflow_provider_schemamig.exceptions import raise_refusals
+
+DEFAULT_HOLD = timedelta(hours=24)
+_NO_EPOCH = Epoch(0)
+
+
+# --- read-only -----------------------------------------------------------------------------------------------------------------------
+
+
+def plan(env: Environment, release_dir: Path, *, end_hold: bool = False, jobs: Jobs | None = None) -> PlanReport:
+    """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
+    view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
+    if jobs is not None:
+        planned = replace(planned, refusals=(*planned.refusals, *check_data(env, view, planned, jobs)))
+    return PlanReport(planned, view)
+
+
+def _plan(env: Environment, release: Release, *, end_hold: bool) -> tuple[View, Planned]:
+    ledger = LedgerReader(env)
+    state = ledger.state() if ledger.exists() else None
+    now = pendulum.now("UTC")
+    view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now)
+    return view, build_plan(target_of(release, state), view, end_hold=end_hold)
+
+
+def preflight(
+    env: Environment,
+    release_dir: Path,
+    *,
+    claim_id: str | None = None,
+    hold: timedelta = DEFAULT_HOLD,
+    end_hold: bool = False,
+    jobs: Jobs,
+    fill: bool = True,
+    listen: Listener = silent,
+) -> Preflight:
+    """Check everything, claim a generation, build (and with ``fill`` fill) its replacement shards. No live table gets a commit."""
+    view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
+    raise_refusals(planned.refusals)
+    if planned.plan.is_empty:
+        return Preflight(None, PlanReport(planned, view), None, ())
+    ledger = LedgerWriter(env)
+    ledger.create(str(uuid.uuid4()))
+    write_plan(env, planned.plan.document)
+    fresh = str(uuid.uuid4())
+    deployment = claim(ledger, planned.plan, Claim(claim_id, fresh, hold, end_hold, view.now))
+    listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
+    state = build_shards(env, ledger, deployment, planned.plan, listen)
+    todo = unfilled(state, deployment, planned.plan)
+    if fill and todo:
+        fill_all(env, ledger, deployment, planned.plan, todo, _NO_EPOCH, jobs, listen)
+    report = PlanReport(planned, view)
+    uri = write_report(env, deployment, report)
+    return Preflight(deployment.generation, report, uri, () if fill else todo)
+
+
+def fill(env: Environment, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
+    """Fill the named collections' replacement shards of a claimed generation (one mapped task a chunk)."""
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    deployment = deployment_of(state, generation)
+    found = plan_of(env, deployment)
+    todo = [name for name in unfilled(state, deployment, found) if name in set(collections)]
+    results = fill_all(env, ledger, deployment, found, todo, _NO_EPOCH, jobs, listen)
+    return Outcome(deployment.source, deployment.target, generation, None, results)
+
+
+def approve(env: Environment, generation: Generation, digest: str, by: str | None = None) -> Approval:
+    """Record a person's approval of plan ``digest`` for ``generation``."""
+    approval = promotion.approve(env, generation, digest, by or getpass.getuser())
+    _remember(env, "approve", approval.approved_by, generation, approval.approved_at, "done", digest)
+    return approval
+
+
+def approved(env: Environment, generation: Generation) -> bool:
+    """True if the generation's plan is approved."""
+    return promotion.is_approved(LedgerReader(env).state(), generation)
+
+
+def status(env: Environment) -> Status:
+    """The environment as it is."""
+    return read_status(env)
+
+
+# --- leader mode ---------------------------------------------------------------------------------------------------------------------
+
+
+def promote(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
+    """Take the leader row, if the plan is still the one that was checked."""
+    state = promotion.promote(env, generation)
+    deployment = deployment_of(state, generation)
+    epoch = state.leader.epoch if state.leader is not None else None
+    listen(Event("promote", note=f"generation {generation} leads in epoch {epoch}"))
+    return Outcome(deployment.source, deployment.target, generation, epoch, (), pending_holds(state))
+
+
+def expand(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
+    """Settle what earlier leaders left, end an open hold, and make every instant change that nobody notices."""
+    return _led(env, generation, "expand", listen, expand_all)
+
+
+def stale(env: Environment, generation: Generation) -> tuple[str, ...]:
+    """Collections whose fill has to run again because its inputs got rows since."""
+    state = LedgerReader(env).state()
+    deployment = deployment_of(state, generation)
+    if deployment.state is DeploymentState.COMMITTED:
+        return ()
+    return stale_fills(env, state, deployment, plan_of(env, deployment))
+
+
+def change(
+    env: Environment, generation: Generation, *, jobs: Jobs, collections: Sequence[str] | None = None, listen: Listener = silent
+) -> Outcome:
+    """Fill again what went stale while the gate waited (all of it, or the named collections of one mapped task)."""
+
+    def refill(work: Work) -> None:
+        if work.deployment.state is DeploymentState.COMMITTED:
+            return
+        todo = [
+            name for name in stale_fills(env, work.state, work.deployment, work.plan) if collections is None or name in set(collections)
+        ]
+        work.results += fill_all(env, work.ledger, work.deployment, work.plan, todo, work.epoch, jobs, listen)
+
+    return _led(env, generation, "change", listen, refill)
+
+
+def cutover(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
+    """Seal, rename, and commit the release in one ledger append."""
+    return _led(env, generation, "cutover", listen, cut_over)
+
+
+def cleanup(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
+    """Remove what earlier generations built and nothing references. Failing is harmless."""
+
+    def clean(work: Work) -> None:
+        _no_open_deployment(work.state)
+        clean_up(work)
+
+    return _led(env, generation, "cleanup", listen, clean)
+
+
+def contract(env: Environment, generation: Generation | None = None, *, at_once: bool = False, listen: Listener = silent) -> Outcome:
+    """End the holds that are due (with ``at_once`` also those that are not; ``generation``: only its), unless live nodes need them."""
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    _no_open_deployment(state)
+    due = [hold for hold in open_holds(state) if _is_due(hold, at_once) and generation in (None, hold.generation)]
+    if not due or state.leader is None:
+        version = state.release.version if state.release is not None else None
+        return Outcome(version, version, None, None, (), pending_holds(state))
+
+    def run(work: Work) -> None:
+        for hold in due:
+            if not (at_once or work.deployment.end_hold):
+                check_unused(work, hold)
+            contract_hold(work, hold)
+
+    return _led(env, state.leader.generation, "contract", listen, run)
+
+
+def _is_due(hold: Hold, at_once: bool) -> bool:
+    return at_once or hold.until <= pendulum.now("UTC")
+
+
+def rollback(env: Environment, *, allow_lossy: bool = False, listen: Listener = silent) -> Outcome:
+    """To the release before: of a promoted deployment by its inverses, of a committed one while its hold is open."""
+    started = pendulum.now("UTC")
+    outcome = roll_back(env, listen, allow_lossy=allow_lossy)
+    _remember(env, "rollback", getpass.getuser(), outcome.generation, started, "done", f"to {outcome.target}")
+    return outcome
+
+
+def upgrade(
+    env: Environment,
+    release_dir: Path,
+    *,
+    hold: timedelta = DEFAULT_HOLD,
+    end_hold: bool = False,
+    claim_id: str | None = None,
+    jobs: Jobs,
+    listen: Listener = silent,
+) -> Outcome:
+    """All tasks in order; on an empty environment: initialise at head. With ``hold`` zero also contract."""
+    checked = preflight(env, release_dir, claim_id=claim_id, hold=hold, end_hold=end_hold, jobs=jobs, listen=listen)
+    if checked.generation is None:
+        done = contract(env, listen=listen) if LedgerReader(env).exists() else None
+        target = checked.report.plan.target
+        return Outcome(target.source, target.version, None, None, done.stages if done else (), done.pending if done else ())
+    generation = checked.generation
+    outcomes = [promote(env, generation, listen=listen), expand(env, generation, listen=listen)]
+    outcomes.append(change(env, generation, jobs=jobs, listen=listen))
+    outcomes.append(cutover(env, generation, listen=listen))
+    outcomes.append(cleanup(env, generation, listen=listen))
+    if not hold:
+        outcomes.append(contract(env, generation, listen=listen))
+    last = outcomes[-1]
+    stages = tuple(stage for outcome in outcomes for stage in outcome.stages)
+    notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
+    return Outcome(outcomes[0].source, outcomes[0].target, generation, outcomes[0].epoch, stages, last.pending, notes)
+
+
+# --- shared --------------------------------------------------------------------------------------------------------------------------
+
+
+def _led(env: Environment, generation: Generation, task: str, listen: Listener, run: Callable[[Work], None]) -> Outcome:
+    """Run one leader task under the generation's authority, and remember how it went."""
+    started = pendulum.now("UTC")
+    work = lead(env, generation, listen, task=task)
+    try:
+        run(work)
+    except BaseException as error:
+        _remember(env, task, getpass.getuser(), generation, started, "failed", f"{type(error).__name__}: {error}"[:500])
+        raise
+    note = _remember(env, task, getpass.getuser(), generation, started, "done", f"{len(work.results)} stage(s)")
+    outcome = work.outcome()
+    return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
+
+
+def _no_open_deployment(state: State) -> None:
+    leader = state.leader
+    if leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
+        raise DeploymentOpen(generation=leader.generation)
+
+
+def _remember(
+    env: Environment, what: str, who: str, generation: Generation | None, started: pendulum.DateTime, outcome: str, detail: str
+) -> str:
+    """One line of audit. The upgrade does not fail because of it; the note says so if it could not be written."""
+    seconds = (pendulum.now("UTC") - started).total_seconds()
+    entry = HistoryEntry(
+        who=who, what=what, collection=None, generation=generation, started_at=started, seconds=seconds, outcome=outcome, detail=detail
+    )
+    return append_history(env, entry) or ""

@@ -1,0 +1,133 @@
+"""What every leader task has in hand: the environment, the ledger, the deployment, and the authority it writes under."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.fence import Fence, Fenced
+from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.blobs import read_plan
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Update
+from airflow_provider_schemamig.core.names import Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.upgrade.errors import UnknownGeneration, WrongState
+from airflow_provider_schemamig.core.upgrade.plan import Plan, hold_json, open_holds
+from airflow_provider_schemamig.core.upgrade.tables import fence_of
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """One thing done: ``table_version`` is the commit that did it (None: no table was touched)."""
+
+    kind: str
+    collection: str | None
+    table_version: int | None
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "collection": self.collection, "table_version": self.table_version, "seconds": round(self.seconds, 3)}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task or a whole upgrade did (DESIGN section 10, ``upgrade``)."""
+
+    source: Version | None
+    target: Version | None
+    generation: Generation | None
+    epoch: Epoch | None
+    stages: tuple[StageResult, ...] = ()
+    pending: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "from": str(self.source) if self.source else None,
+            "to": str(self.target) if self.target else None,
+            "generation": self.generation,
+            "epoch": self.epoch,
+            "stages": [stage.to_json() for stage in self.stages],
+            "pending": list(self.pending),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass
+class Work:
+    """A leader's hands. Every append through ``append`` carries the leadership and is refused if another leader took over."""
+
+    env: Environment
+    ledger: LedgerWriter
+    state: State
+    deployment: Deployment
+    plan: Plan
+    leadership: Leadership
+    listen: Listener
+    results: list[StageResult] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.leadership.epoch
+
+    @property
+    def generation(self) -> Generation:
+        return self.deployment.generation
+
+    def append(self, decide: Callable[[State], Sequence[Update]]) -> State:
+        self.state = self.ledger.transact(decide, authority=self.leadership)
+        return self.state
+
+    def fence(self, shard: ShardId) -> Fence:
+        return fence_of(self.state, shard, self.epoch)
+
+    def tag(self, action: str) -> Tag:
+        return Tag(generation=self.generation, epoch=self.epoch, action=action)
+
+    def report(self, kind: str, collection: str | None, version: int | None, started: float, done: int = 1, total: int = 1) -> None:
+        seconds = time.monotonic() - started
+        self.results.append(StageResult(kind, collection, version, seconds))
+        self.listen(Event(kind, collection, done, total, seconds))
+
+    def outcome(self) -> Outcome:
+        target = self.plan.target
+        return Outcome(
+            target.source, target.version, self.generation, self.epoch, tuple(self.results), pending_holds(self.state), tuple(self.notes)
+        )
+
+
+def pending_holds(state: State | None) -> tuple[dict[str, Any], ...]:
+    """The holds that are not closed, for documents."""
+    return tuple(hold_json(hold) for hold in open_holds(state))
+
+
+def deployment_of(state: State, generation: Generation) -> Deployment:
+    found = state.deployments.get(generation)
+    if found is None:
+        raise UnknownGeneration(generation=generation)
+    return found
+
+
+def plan_of(env: Environment, deployment: Deployment) -> Plan:
+    return Plan.from_document(read_plan(env, deployment.plan_digest))
+
+
+def lead(env: Environment, generation: Generation, listen: Listener, *, task: str) -> Work:
+    """Take up a promoted generation's work. Refused if it never was promoted; ``Fenced`` if another generation leads now."""
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    deployment = deployment_of(state, generation)
+    leader = state.leader
+    if leader is not None and leader.generation > generation:
+        raise Fenced(what=f"generation {generation}", held_epoch=0, current_epoch=leader.epoch)
+    if leader is None or leader.generation != generation or deployment.state not in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
+        first = f"Run `schemamig promote --generation {generation}` first."
+        raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
+    leadership = Leadership(generation, leader.epoch)
+    return Work(env, ledger, state, deployment, plan_of(env, deployment), leadership, listen)

@@ -1,0 +1,89 @@
+"""The one error tree of schemamig.
+
+Every error is a class with fields; its text is made here, names the collection and ends with what to do next.
+A *conflict* is retryable (try again, nothing is wrong), an *incompatibility* or a *refusal* is not: ``retryable`` says which,
+and the CLI's exit code (75 or 1) and Airflow's retry policy both follow from it (DESIGN section 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+
+@dataclass(eq=False)
+class SchemamigError(Exception):
+    """Base of all errors. ``code`` is stable and may be matched by programs; ``message`` and ``next_action`` are for people."""
+
+    code: ClassVar[str] = "error"
+    retryable: ClassVar[bool] = False
+
+    collection: str | None = field(default=None, kw_only=True)
+
+    @property
+    def message(self) -> str:
+        """What is wrong, in one or two sentences."""
+        return self.code
+
+    @property
+    def next_action(self) -> str:
+        """What the reader should do next, as an imperative."""
+        return "Read the documentation of this error code."
+
+    def __str__(self) -> str:
+        where = f"{self.collection}: " if self.collection else ""
+        return f"[{self.code}] {where}{self.message} {self.next_action}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions pickle by positional args; ours have keyword-only fields, and Airflow moves exceptions between processes.
+        return _rebuild, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of DESIGN section 10: code, message, collection, next, retryable."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "collection": self.collection,
+            "next": self.next_action,
+            "retryable": self.retryable,
+        }
+
+
+def _rebuild(kind: type[SchemamigError], values: dict[str, Any]) -> SchemamigError:
+    return kind(**values)
+
+
+class Conflict(SchemamigError):
+    """Somebody else was first; the state was read again and the work may be tried again."""
+
+    retryable = True
+
+
+class Refusal(SchemamigError):
+    """The request cannot be carried out as it stands; trying again changes nothing."""
+
+
+@dataclass(eq=False)
+class Refused(Refusal):
+    """Several refusals found at once; nothing was written."""
+
+    code = "refused"
+    refusals: Sequence[SchemamigError] = ()
+
+    @property
+    def message(self) -> str:
+        lines = "\n".join(f"  - {refusal}" for refusal in self.refusals)
+        return f"{len(self.refusals)} reason(s) against it, nothing was written:\n{lines}\n"
+
+    @property
+    def next_action(self) -> str:
+        return "Each reason says what to do; mend them all, then run the command again."
+
+
+def raise_refusals(refusals: Sequence[SchemamigError]) -> None:
+    """Raise nothing, the one refusal, or all of them together."""
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        raise Refused(refusals=tuple(refusals))

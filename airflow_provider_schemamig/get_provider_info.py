@@ -1,0 +1,67 @@
+"""What Airflow learns about this package when it discovers providers.
+
+Must not import Airflow: discovery runs before Airflow's configuration is ready.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_schemamig.config import OPTIONS, SECTION
+
+PACKAGE = "airflow-provider-schemamig"
+INTEGRATION = "schemamig"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Provider info in the shape of ``airflow/provider_info.schema.json`` (entry point ``apache_airflow_provider``)."""
+    return {
+        "package-name": PACKAGE,
+        "name": "schemamig",
+        "description": "Schema upgrades of Delta lakes, from one release of a data product to the next.",
+        "integrations": [{"integration-name": INTEGRATION, "tags": ["software"]}],
+        "operators": _modules("operators.read_only", "operators.gate", "operators.leader", "operators.rollback"),
+        "sensors": _modules("sensors.fingerprint", "sensors.promotion"),
+        "hooks": _modules("hooks.schemamig"),
+        "triggers": _modules("triggers.ledger"),
+        "connection-types": [_connection_type()],
+        "extra-links": ["airflow_provider_schemamig.links.report.ReportLink"],
+        "plugins": [{"name": "schemamig", "plugin-class": "airflow_provider_schemamig.plugins.schemamig.SchemamigPlugin"}],
+        "config": {
+            SECTION: {
+                "description": "Defaults of schemamig's operators, sensors and shipped DAGs.",
+                "options": {option.name: option.to_provider_info() for option in OPTIONS},
+            }
+        },
+    }
+
+
+def _modules(*names: str) -> list[dict[str, Any]]:
+    modules = [f"airflow_provider_schemamig.{name}" for name in names]
+    return [{"integration-name": INTEGRATION, "python-modules": modules}]
+
+
+def _connection_type() -> dict[str, Any]:
+    """The connection form. Everything is an extra: a URI in the host field does not survive Airflow's own URI form of a connection."""
+    return {
+        "connection-type": "schemamig",
+        "hook-class-name": "airflow_provider_schemamig.hooks.schemamig.SchemamigHook",
+        "hook-name": "schemamig environment",
+        "ui-field-behaviour": {"hidden-fields": ["host", "schema", "login", "password", "port"], "relabeling": {}, "placeholders": {}},
+        "conn-fields": {
+            "environment_uri": _field("Environment URI", "Root of the environment: a path, or a file, s3, gs, abfs(s) or az URI."),
+            "spark_conn_id": _field(
+                "Spark connection",
+                "Connection of type spark (spark-submit) or spark_connect. Empty or 'local': Spark inside the task's process.",
+            ),
+            "storage_options": _field(
+                "Storage options",
+                "JSON object of object store settings and credentials, as delta-rs takes them.",
+                format="password",
+            ),
+        },
+    }
+
+
+def _field(label: str, description: str, **schema: str) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}

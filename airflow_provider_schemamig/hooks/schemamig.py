@@ -1,0 +1,183 @@
+"""The connection type ``schemamig``: where an environment is, how its storage is opened, and which Spark works on its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
+
+from airflow_provider_schemamig.config import DEFAULT_ENVIRONMENT
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+    from airflow_provider_schemamig.core.environment import Environment
+    from airflow_provider_schemamig.core.spark.runners import JobRunner
+
+#: As a Spark connection: Spark inside the task's own process.
+LOCAL_SPARK = "local"
+
+
+@dataclass(eq=False)
+class ConnectionMissing(Refusal):
+    code = "connection_missing"
+    conn_id: str
+
+    @property
+    def message(self) -> str:
+        return f"Airflow has no connection {self.conn_id!r}."
+
+    @property
+    def next_action(self) -> str:
+        return f"Add it (`airflow connections add {self.conn_id} ...`), or give the environment as a URI or an absolute path."
+
+
+@dataclass(eq=False)
+class ConnectionUnusable(Refusal):
+    code = "connection_unusable"
+    conn_id: str
+    problem: str
+    remedy: str
+
+    @property
+    def message(self) -> str:
+        return f"the connection {self.conn_id!r} cannot be used: {self.problem}."
+
+    @property
+    def next_action(self) -> str:
+        return self.remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a connection says. ``storage_options`` may hold credentials and is never printed."""
+
+    environment_uri: str
+    spark_conn_id: str = LOCAL_SPARK
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class SchemamigHook(BaseHook):
+    """Opens an environment from a connection of type ``schemamig``, or straight from its URI.
+
+    :param schemamig_conn_id: connection id; or a URI (``s3://lake/prod``) or an absolute path, which need no connection:
+        then storage options come from the process's own surroundings and Spark runs inside the task.
+    """
+
+    conn_name_attr = "schemamig_conn_id"
+    default_conn_name = DEFAULT_ENVIRONMENT.default
+    conn_type = "schemamig"
+    hook_name = "schemamig environment"
+
+    def __init__(self, schemamig_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.schemamig_conn_id = schemamig_conn_id
+        self._runner: JobRunner | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Raises ``ConnectionMissing`` or ``ConnectionUnusable``."""
+        name = self.schemamig_conn_id
+        if "://" in name or name.startswith("/"):
+            return Settings(environment_uri=name)
+        return read_settings(self._connection(name))
+
+    @cached_property
+    def environment(self) -> Environment:
+        """The environment, opened; nothing is read yet."""
+        from airflow_provider_schemamig.core.environment import Environment
+
+        return Environment.open(self.settings.environment_uri, dict(self.settings.storage_options))
+
+    def get_conn(self) -> Environment:
+        return self.environment
+
+    def job_runner(self) -> JobRunner:
+        """The runner of Spark jobs, made when the first stage needs one: in process, by spark-submit, or by Spark Connect."""
+        if self._runner is None:
+            self._runner = self._make_runner(self.settings.spark_conn_id)
+        return self._runner
+
+    def cancel_jobs(self) -> None:
+        """Stop the job that is running, if any."""
+        if self._runner is not None:
+            self._runner.cancel()
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Look at the ledger without writing anything: whether it can be read, and what release the environment is at."""
+        from airflow_provider_schemamig.core.ledger.store import LedgerReader
+
+        try:
+            ledger = LedgerReader(self.environment)
+            if not ledger.exists():
+                return True, f"{self.environment.location.uri} can be read and has no ledger yet; the first upgrade initializes it."
+            release = ledger.state().release
+        except SchemamigError as error:
+            return False, str(error)
+        at = f"release {release.version}" if release is not None else "no release yet"
+        return True, f"{self.environment.location.uri} is at {at}."
+
+    def _make_runner(self, spark_conn_id: str) -> JobRunner:
+        from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner
+
+        if spark_conn_id == LOCAL_SPARK:
+            return EmbeddedRunner()
+        kind = self._connection(spark_conn_id).conn_type
+        try:
+            if kind == "spark":
+                from airflow_provider_schemamig.hooks.spark import HookSubmitRunner
+
+                root = self.environment.location
+                return HookSubmitRunner(spark_conn_id, shared_uri=root.child(self.environment.SYSTEM_FOLDER, "jobs").uri)
+            if kind == "spark_connect":
+                from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+                return ConnectRunner(SparkConnectHook(spark_conn_id).get_connection_url())
+        except ModuleNotFoundError as missing:
+            remedy = "Install it: pip install 'airflow-provider-schemamig[submit]'."
+            raise ConnectionUnusable(conn_id=spark_conn_id, problem=f"{missing.name} is not installed", remedy=remedy) from missing
+        problem = f"its type is {kind!r}, and Spark work needs 'spark' or 'spark_connect'"
+        raise ConnectionUnusable(conn_id=spark_conn_id, problem=problem, remedy="Name another Spark connection in the schemamig connection.")
+
+    def _connection(self, conn_id: str) -> Connection:
+        try:
+            return self.get_connection(conn_id)
+        except AirflowNotFoundException:
+            raise ConnectionMissing(conn_id=conn_id) from None
+
+
+def read_settings(connection: Connection) -> Settings:
+    """The settings in a connection's extras: ``environment_uri``, ``spark_conn_id``, ``storage_options`` (an object, or its JSON text)."""
+    if connection.conn_type != SchemamigHook.conn_type:
+        problem = f"its type is {connection.conn_type!r}, not 'schemamig'"
+        raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy="Name a connection of type schemamig.")
+    extra = connection.extra_dejson
+    uri = extra.get("environment_uri")
+    if not uri:
+        remedy = "Set the field Environment URI (extra environment_uri) of the connection."
+        raise ConnectionUnusable(conn_id=connection.conn_id, problem="it names no environment", remedy=remedy)
+    options = _storage_options(connection.conn_id, extra.get("storage_options") or {})
+    return Settings(str(uri), extra.get("spark_conn_id") or LOCAL_SPARK, options)
+
+
+def _storage_options(conn_id: str, value: Any) -> dict[str, str]:
+    """The options as text values; each is masked in the logs, for names of credentials differ between stores."""
+    try:
+        options = json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError:
+        options = None
+    if not isinstance(options, dict) or not all(isinstance(option, str | int | float | bool) for option in options.values()):
+        remedy = 'Give storage_options as a JSON object of names and values, such as {"aws_region": "eu-west-1"}.'
+        raise ConnectionUnusable(conn_id=conn_id, problem="its storage options are not a JSON object of plain values", remedy=remedy)
+    texts = {str(name): str(option).lower() if isinstance(option, bool) else str(option) for name, option in options.items()}
+    for name, text in texts.items():
+        if any(part in name.lower() for part in ("key", "secret", "token", "password", "sas", "credential")):
+            mask_secret(text)
+    return texts

@@ -1,0 +1,145 @@
+"""What all operators of schemamig have in common: the environment, the retry policy, progress in the log, and killing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.operators.reports import outcome_summary
+from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context, RetryPolicy
+
+    from airflow_provider_schemamig.core.progress import Event, Listener
+    from airflow_provider_schemamig.core.upgrade.work import Outcome
+    from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+
+@dataclass(eq=False)
+class BadArgument(Refusal):
+    """An operator's argument, after templates were rendered, is not what the operator takes."""
+
+    code = "bad_argument"
+    argument: str
+    value: str
+    wanted: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.argument} is {self.value!r}, but it must be {self.wanted}."
+
+    @property
+    def next_action(self) -> str:
+        return f"Correct {self.argument} in the DAG or in the run's parameters, then clear the task."
+
+
+class EnvironmentOperator(BaseOperator):
+    """Base of all operators and sensors that work on an environment.
+
+    :param environment: (templated) connection id of type ``schemamig``, or the environment's URI or absolute path.
+    :param retries: tries after the first; ``SchemamigRetryPolicy`` spends them on conflicts only.
+    :param retry_policy: default ``SchemamigRetryPolicy()``.
+    """
+
+    template_fields: Sequence[str] = ("environment",)
+    ui_color = "#d7ecec"
+
+    def __init__(
+        self,
+        *,
+        environment: str,
+        retries: int = DEFAULT_RETRIES,
+        retry_delay: timedelta | float = timedelta(seconds=30),
+        retry_policy: RetryPolicy | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(retries=retries, retry_delay=retry_delay, retry_policy=retry_policy or SchemamigRetryPolicy(), **kwargs)
+        self.environment = environment
+
+    @cached_property
+    def hook(self) -> SchemamigHook:
+        from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+        return SchemamigHook(self.environment)
+
+    def listener(self) -> Listener:
+        """What the work reports its progress to: this task's log."""
+        return log_progress(self.log.info)
+
+    def on_kill(self) -> None:
+        """Stop the Spark job this task waits for. What it had committed stays; a retry finds it and goes on."""
+        self.hook.cancel_jobs()
+
+
+class VerbOperator(EnvironmentOperator):
+    """Base of the operators that run one verb of ``core.upgrade.verbs``: notes go to the log, the counted outcome to XCom."""
+
+    def run_verb(self) -> Outcome:
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        outcome = self.run_verb()
+        for note in outcome.notes:
+            self.log.info(note)
+        return outcome_summary(outcome.to_json())
+
+
+def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> Listener:
+    """A listener that writes at most one line a stage a second, and always the last one of a stage."""
+    written: dict[str, float] = {}
+
+    def listen(event: Event) -> None:
+        now = clock()
+        finished = event.total > 0 and event.done >= event.total
+        if not finished and now - written.get(event.stage, float("-inf")) < 1.0:
+            return
+        written[event.stage] = now
+        parts = [f"{event.done} of {event.total}", event.collection or "", f"{event.seconds:.2f} s" if event.seconds else "", event.note]
+        write("%s: %s", event.stage, ", ".join(part for part in parts if part))
+
+    return listen
+
+
+def release_folder(release: str, context: Context) -> Path:
+    """The release folder: a relative path is looked for in the folder of the DAG file, because workers share no current directory."""
+    if not release:
+        raise BadArgument(argument="release", value=release, wanted="the path of a release folder")
+    return Path(context["dag"].folder) / release
+
+
+def as_generation(value: int | str | None) -> Generation:
+    """A generation as it comes from a literal, an XCom or a rendered template."""
+    if not str(value).isdecimal():
+        raise BadArgument(argument="generation", value=str(value), wanted="a number, as the preflight task returns it")
+    return Generation(int(str(value)))
+
+
+def as_flag(name: str, value: bool | str) -> bool:
+    """A yes or no as it comes from a literal or a rendered template ('True', 'false')."""
+    text = str(value).strip().lower()
+    if text not in {"true", "false"}:
+        raise BadArgument(argument=name, value=str(value), wanted="true or false")
+    return text == "true"
+
+
+def as_hold(value: timedelta | float | str) -> timedelta:
+    """A hold time: a timedelta, or hours as a number or a rendered template."""
+    if isinstance(value, timedelta):
+        return value
+    try:
+        hold = timedelta(hours=float(value))
+    except (ValueError, OverflowError):
+        hold = timedelta(-1)
+    if hold < timedelta(0):
+        raise BadArgument(argument="hold", value=str(value), wanted="a number of hours, 0 or more")
+    return hold

@@ -1,0 +1,116 @@
+"""Leader mode: what a promoted generation does to the environment, one operator a task of the protocol (DESIGN section 5).
+
+All of them can be killed and run again: they find what is done and go on. A generation that lost the leadership fails with ``Fenced``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_provider_schemamig.operators.base import VerbOperator, as_generation
+
+if TYPE_CHECKING:
+    from airflow_provider_schemamig.core.upgrade.work import Outcome
+
+
+class LeaderOperator(VerbOperator):
+    """Base of the leader's operators.
+
+    :param generation: (templated) the generation that preflight claimed.
+    """
+
+    template_fields: Sequence[str] = (*VerbOperator.template_fields, "generation")
+    ui_color = "#f3e3c7"
+
+    def __init__(self, *, generation: int | str | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.generation = generation
+
+
+class PromoteLeaderOperator(LeaderOperator):
+    """Take the leadership for a generation, if the plan is still the one that preflight checked and the gate let through.
+
+    Fails for good with ``PlanChanged`` or ``Fenced``; does nothing if the generation leads already.
+    """
+
+    def run_verb(self) -> Outcome:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        return verbs.promote(self.hook.environment, as_generation(self.generation), listen=self.listener())
+
+
+class ExpandOperator(LeaderOperator):
+    """Settle what an earlier leader left, then make all instant changes of all collections, in this one task."""
+
+    def run_verb(self) -> Outcome:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        return verbs.expand(self.hook.environment, as_generation(self.generation), listen=self.listener())
+
+
+class ChangeOperator(LeaderOperator):
+    """Bring some collections up to date before the cut-over: fills whose inputs moved since; map it over ``FillChunksOperator``.
+
+    :param collections: (templated) the collections of this task.
+    """
+
+    template_fields: Sequence[str] = (*LeaderOperator.template_fields, "collections")
+
+    def __init__(self, *, collections: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.collections = collections
+
+    def run_verb(self) -> Outcome:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        return verbs.change(
+            self.hook.environment,
+            as_generation(self.generation),
+            jobs=self.hook.job_runner,
+            collections=self.collections,
+            listen=self.listener(),
+        )
+
+
+class CutoverOperator(LeaderOperator):
+    """Seal what is replaced or removed, rename, and flip the version in one append: after it the environment is at the new release."""
+
+    def run_verb(self) -> Outcome:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        return verbs.cutover(self.hook.environment, as_generation(self.generation), listen=self.listener())
+
+
+class CleanupOperator(LeaderOperator):
+    """Delete shards and rows of earlier generations that nothing refers to. If it fails, the next one does it."""
+
+    def run_verb(self) -> Outcome:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        return verbs.cleanup(self.hook.environment, as_generation(self.generation), listen=self.listener())
+
+
+class ContractOperator(LeaderOperator):
+    """When the hold is over and no live node needs it, take away what only the release before needed. Skipped until then.
+
+    :param generation: (templated) look at this generation's hold only; None: at all of them, as maintenance does.
+    """
+
+    def __init__(self, *, generation: int | str | None = None, **kwargs: Any) -> None:
+        super().__init__(generation=generation, **kwargs)
+
+    def run_verb(self) -> Outcome:
+        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
+
+        generation = None if self.generation is None else as_generation(self.generation)
+        try:
+            outcome = verbs.contract(self.hook.environment, generation, listen=self.listener())
+        except HoldInUse as in_use:
+            raise AirflowSkipException(str(in_use)) from in_use
+        if outcome.generation is None:
+            raise AirflowSkipException("No hold is over; the way back stays open.")
+        return outcome

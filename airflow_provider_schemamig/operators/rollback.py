@@ -1,0 +1,31 @@
+"""The way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.operators.base import VerbOperator, as_flag
+
+if TYPE_CHECKING:
+    from airflow_provider_schemamig.core.upgrade.work import Outcome
+
+
+class RollbackOperator(VerbOperator):
+    """Take the environment back to the release before: an upgrade under way, or one whose hold is open.
+
+    :param allow_lossy: (templated) whether to go on if rows written since (into a replaced collection) would be left behind.
+    """
+
+    template_fields: Sequence[str] = (*VerbOperator.template_fields, "allow_lossy")
+    ui_color = "#f2cfcf"
+
+    def __init__(self, *, allow_lossy: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.allow_lossy = allow_lossy
+
+    def run_verb(self) -> Outcome:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        allow_lossy = as_flag("allow_lossy", self.allow_lossy)
+        return verbs.rollback(self.hook.environment, allow_lossy=allow_lossy, listen=self.listener())

@@ -1,0 +1,76 @@
+"""Is the environment what the release and the ledger say it is?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig.operators.base import BadArgument, as_flag, release_folder
+from airflow_provider_schemamig.sensors.base import EnvironmentSensor
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_schemamig.triggers.ledger import EnvironmentTrigger
+
+UPGRADE, ARRIVAL, DRIFT = "upgrade", "arrival", "drift"
+
+
+class FingerprintSensor(EnvironmentSensor):
+    """Compares fingerprints: of a release with the ledger's, or of the ledger with the live tables.
+
+    ``looks_for="upgrade"`` is the gate of an upgrade DAG and answers at once: success if the environment is not at ``release``
+    yet, skip if there is nothing to do, failure if a live table was changed behind our back or the release is refused.
+    ``"arrival"`` waits until the environment is at ``version`` or later, ``"drift"`` until a live table differs from the ledger.
+
+    :param looks_for: ``upgrade``, ``arrival`` or ``drift``.
+    :param release: (templated) for ``upgrade``: the release folder; a relative path is looked for in the folder of the DAG file.
+    :param end_hold: (templated) for ``upgrade``: as in ``ReadOnlyMigrationOperator``.
+    :param version: (templated) for ``arrival``: the release's version, such as ``1.1.0``.
+    """
+
+    template_fields: Sequence[str] = (*EnvironmentSensor.template_fields, "release", "end_hold", "version")
+
+    def __init__(
+        self,
+        *,
+        looks_for: str = UPGRADE,
+        release: str = "",
+        end_hold: bool | str = False,
+        version: str = "",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.looks_for = looks_for
+        self.release = release
+        self.end_hold = end_hold
+        self.version = version
+
+    def execute(self, context: Context) -> Any:
+        if self.looks_for == UPGRADE:
+            return self._gate(context)
+        return super().execute(context)
+
+    def _gate(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        folder = release_folder(self.release, context)
+        report = verbs.plan(self.hook.environment, folder, end_hold=as_flag("end_hold", self.end_hold))
+        raise_refusals(report.refusals)
+        found = report.to_json()
+        if report.plan.is_empty:
+            raise AirflowSkipException(f"Nothing to do: the environment is at {found['to']}. Holds that are over end in maintenance.")
+        self.log.info("Upgrade due: %s -> %s, %d stages", found["from"] or "new environment", found["to"], len(found["stages"]))
+        return {"from": found["from"], "to": found["to"]}
+
+    def trigger(self, deadline: float) -> EnvironmentTrigger:
+        from airflow_provider_schemamig.triggers.ledger import ArrivalTrigger, DriftTrigger
+
+        if self.looks_for == ARRIVAL:
+            return ArrivalTrigger(self.environment, self.poke_interval, deadline, version=self.version)
+        if self.looks_for == DRIFT:
+            return DriftTrigger(self.environment, self.poke_interval, deadline)
+        raise BadArgument(argument="looks_for", value=self.looks_for, wanted=f"one of {UPGRADE}, {ARRIVAL}, {DRIFT}")

@@ -1,0 +1,95 @@
+"""The upgrade protocol as a task group, for the shipped DAG and for DAGs of one's own (DESIGN section 5)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import TaskGroup, TriggerRule, XComArg
+
+from airflow_provider_schemamig.operators.gate import PromotionGateOperator
+from airflow_provider_schemamig.operators.leader import (
+    ChangeOperator,
+    CleanupOperator,
+    ContractOperator,
+    CutoverOperator,
+    ExpandOperator,
+    PromoteLeaderOperator,
+)
+from airflow_provider_schemamig.operators.read_only import FillChunksOperator, FillOperator, ReadOnlyMigrationOperator
+from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
+from airflow_provider_schemamig.sensors.promotion import PromotionSensor
+
+#: An empty map is skipped and must not skip what follows; a failure, or everything skipped, must.
+_AFTER_MAPS = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
+
+
+def upgrade_task_group(
+    group_id: str = "upgrade",
+    *,
+    environment: str,
+    release: str,
+    gate: str = "approval",
+    hold: timedelta | float | str = 24,
+    end_hold: bool | str = False,
+    approval_timeout: timedelta = timedelta(days=1),
+) -> TaskGroup:
+    """The tasks that take ``environment`` to ``release``, from the fingerprint gate to the contract.
+
+    All arguments but ``group_id`` and ``approval_timeout`` may be templates.
+
+    :param environment: connection id of type ``schemamig``, or URI or absolute path of the environment.
+    :param release: the release folder; a relative path is looked for in the folder of the DAG file.
+    :param gate: ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``) or ``none``.
+    :param hold: hours, or a timedelta, for which the way back stays open. 0: the last task takes it away at once.
+    :param end_hold: whether an open hold may be ended although live nodes still need it.
+    :param approval_timeout: how long the gate waits before it fails.
+    """
+    with TaskGroup(group_id=group_id) as group:
+        fingerprint = FingerprintSensor(task_id="fingerprint", environment=environment, release=release, end_hold=end_hold)
+        preflight = ReadOnlyMigrationOperator(task_id="preflight", environment=environment, release=release, hold=hold, end_hold=end_hold)
+        # By template, not by XComArg: that would make preflight, which succeeds, a direct upstream of every task, and a rejected
+        # approval would no longer skip those that need one success.
+        generation = f"{{{{ ti.xcom_pull(task_ids='{preflight.task_id}', key='generation') }}}}"
+        claimed: dict[str, Any] = {"environment": environment, "generation": generation}
+        fills: Any = XComArg(preflight, key="fills")  # a list, once the task runs
+        fill_chunks = FillChunksOperator(task_id="fill_chunks", collections=fills, **claimed)
+        fill = FillOperator.partial(task_id="fill", **claimed).expand(collections=fill_chunks.output)
+        choice, approval, ledger_approval = _gates(preflight.task_id, gate, claimed, approval_timeout)
+        promote = PromoteLeaderOperator(task_id="promote", trigger_rule=_AFTER_MAPS, **claimed)
+        fingerprint >> preflight >> fill_chunks >> fill >> choice
+        preflight >> choice >> [approval, ledger_approval, promote]
+        [approval, ledger_approval] >> promote
+        _leader_tasks(promote, claimed)
+    return group
+
+
+def _gates(
+    preflight: str, gate: str, claimed: dict[str, Any], timeout: timedelta
+) -> tuple[PromotionGateOperator, ApprovalOperator, PromotionSensor]:
+    """The choice of the gate, and the two gates that wait."""
+    prefix = preflight.removesuffix("preflight")
+    paths = {"approval": f"{prefix}approval", "ledger": f"{prefix}ledger_approval", "none": f"{prefix}promote"}
+    choice = PromotionGateOperator(task_id="gate", gate=gate, paths=paths, trigger_rule=_AFTER_MAPS)
+    approval = ApprovalOperator(
+        task_id="approval",
+        subject=f"Upgrade {claimed['environment']}?",
+        body=f"{{{{ ti.xcom_pull(task_ids='{preflight}', key='plan') }}}}",
+        response_timeout=timeout,
+    )
+    ledger_approval = PromotionSensor(task_id="ledger_approval", deferrable=True, timeout=timeout, **claimed)
+    return choice, approval, ledger_approval
+
+
+def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any]) -> None:
+    """Everything after promotion, in the order of the protocol."""
+    expand = ExpandOperator(task_id="expand", **claimed)
+    stale_fills = FillChunksOperator(task_id="stale_fills", **claimed)
+    change = ChangeOperator.partial(task_id="change", **claimed).expand(collections=stale_fills.output)
+    cutover = CutoverOperator(task_id="cutover_and_commit", trigger_rule=_AFTER_MAPS, **claimed)
+    cleanup = CleanupOperator(task_id="cleanup", **claimed)
+    # The last task decides the state of the run: a failed clean-up is harmless, a failed or skipped commit is not.
+    contract = ContractOperator(task_id="contract", trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **claimed)
+    promote >> expand >> stale_fills >> change >> cutover >> cleanup >> contract
+    expand >> cutover >> contract

@@ -1,0 +1,24 @@
+"""Every hour: where a hold is over, take away what only the release before needed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+from airflow.sdk import DAG
+
+from airflow_provider_schemamig.operators.leader import ContractOperator
+from airflow_provider_schemamig.task_groups.params import environment_param
+
+with DAG(
+    dag_id="schemamig_maintenance",
+    description="Contract the releases whose hold is over",
+    doc_md=__doc__,
+    schedule=timedelta(hours=1),
+    start_date=pendulum.datetime(2025, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    tags=["schemamig"],
+    params={"environment": environment_param()},
+) as dag:
+    ContractOperator(task_id="contract", environment="{{ params.environment }}")

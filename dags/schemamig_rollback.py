@@ -1,0 +1,24 @@
+"""Take an environment back to the release before: while an upgrade is under way, or while its hold is open."""
+
+from __future__ import annotations
+
+import pendulum
+from airflow.sdk import DAG, Param
+
+from airflow_provider_schemamig.operators.rollback import RollbackOperator
+from airflow_provider_schemamig.task_groups.params import environment_param
+
+with DAG(
+    dag_id="schemamig_rollback",
+    description="Take an environment back to the release before",
+    doc_md=__doc__,
+    schedule=None,
+    start_date=pendulum.datetime(2025, 1, 1),
+    max_active_runs=1,
+    tags=["schemamig"],
+    params={
+        "environment": environment_param(),
+        "allow_lossy": Param(False, type="boolean", title="Allow loss", description="Go on even if rows written since stay behind."),
+    },
+) as dag:
+    RollbackOperator(task_id="rollback", environment="{{ params.environment }}", allow_lossy="{{ params.allow_lossy }}")

@@ -1,0 +1,39 @@
+"""Take an environment to a release: checked before anything is written, behind a gate, with a way back for the hold time.
+
+Runs every day and does nothing while the environment is at the release; trigger it by hand to choose another environment, release or gate.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+from airflow.sdk import DAG, Param
+
+from airflow_provider_schemamig.task_groups.params import environment_param, release_param
+from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
+
+with DAG(
+    dag_id="schemamig_upgrade",
+    description="Upgrade the schemas of a set of Delta tables to a release",
+    doc_md=__doc__,
+    schedule=timedelta(days=1),
+    start_date=pendulum.datetime(2025, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    tags=["schemamig"],
+    params={
+        "environment": environment_param(),
+        "release": release_param(),
+        "gate": Param("approval", enum=["approval", "ledger", "none"], title="Gate", description="Who lets the plan through."),
+        "hold": Param(24, type="number", minimum=0, title="Hold", description="Hours for which the way back stays open; 0: none."),
+        "end_hold": Param(False, type="boolean", title="End hold", description="End an open hold although live nodes still need it."),
+    },
+) as dag:
+    upgrade_task_group(
+        environment="{{ params.environment }}",
+        release="{{ params.release }}",
+        gate="{{ params.gate }}",
+        hold="{{ params.hold }}",
+        end_hold="{{ params.end_hold }}",
+    )

@@ -1,0 +1,199 @@
+"""What only the rows know, asked before anything is written: violations with samples, and estimates (issue 3, Spark side).
+
+Request: ``checks`` and ``estimates``, lists of objects with ``collection`` and ``uri``; ``storage_options``. A check also has ``kind``
+and what that needs, and optionally ``rule`` (its name in the report), ``version`` (of the table; default newest) and ``projection`` (a
+select list that gives the rows the shape the check speaks of; default ``*``):
+
+- ``not_null``: ``column``, a dotted path, also through ``element``, ``key`` and ``value``. A field of a missing struct is not missing.
+- ``check``: ``expression``. NULL is a violation, as it is to Delta.
+- ``cast``: ``column``, ``type``: the value is there and TRY_CAST of it is NULL.
+- ``duplicate_key``: ``columns``. Every row of a key that occurs more than once counts; keys with a NULL do not, as in SQL.
+
+Result: ``violations`` [{collection, kind, rule, count (rows), version, sample (up to 5 rows, {column: text}), files (up to 5 URIs)}], only
+those with a count; ``estimates`` [{collection, rows, bytes, files}], from the log alone where its statistics are complete.
+
+All checks of one table, version and projection but duplicate keys share one scan; samples are looked for only where there are some.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.spark.job import job_main
+from airflow_provider_schemamig.core.spark.storage_access import storage_access
+from airflow_provider_schemamig.core.spark.translate import translated
+from spark_jobs.delta_tables import newest_version, table_sql
+from spark_jobs.predicates import cast_violation, check_violation, not_null_violation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FILE = "_schemamig_file"
+_COUNT = "_schemamig_count"
+_SAMPLES = 5
+_CHARACTERS = 200
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """The rows that a group of checks looks at."""
+
+    table: str
+    version: int
+    projection: str
+
+    @property
+    def rows(self) -> str:
+        """A subquery: the projected columns and the file each row lies in."""
+        return f"(SELECT {self.projection}, _metadata.file_path AS {_FILE} FROM {self.table} VERSION AS OF {self.version})"
+
+
+def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer all checks and estimates; see the module for request and result."""
+    with storage_access(spark, request.get("storage_options", {})):
+        violations = [found for group in _groups(request["checks"]) for found in _check(spark, group)]
+        estimates = [_estimate(spark, wanted) for wanted in request["estimates"]]
+    return {"violations": violations, "estimates": estimates}
+
+
+def _groups(checks: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Checks that can share a scan."""
+
+    def scan(check: Mapping[str, Any]) -> tuple[str, str, str, str]:
+        return check["collection"], check["uri"], str(check.get("version")), check.get("projection", "*")
+
+    for _, group in groupby(sorted(checks, key=scan), key=scan):
+        yield list(group)
+
+
+def _check(spark: SparkSession, checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    first = checks[0]
+    with translated("preflight", first["collection"]):
+        table = table_sql(first["uri"])
+        version = first.get("version")
+        scan = _Scan(table, newest_version(spark, table) if version is None else int(version), first.get("projection", "*"))
+        by_row = [check for check in checks if check["kind"] != "duplicate_key"]
+        yield from _check_rows(spark, scan, by_row)
+        for check in checks:
+            if check["kind"] == "duplicate_key":
+                yield from _check_keys(spark, scan, check)
+
+
+# --- checks of single rows -----------------------------------------------------------------------------------------------------------
+
+
+def _check_rows(spark: SparkSession, scan: _Scan, checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    if not checks:
+        return
+    rows = spark.sql(f"SELECT * FROM {scan.rows}")
+    violated = [_predicate(rows, check) for check in checks]
+    (counts,) = rows.selectExpr(*(f"count_if({predicate}) AS c{number}" for number, predicate in enumerate(violated))).collect()
+    for check, predicate, count in zip(checks, violated, counts, strict=True):
+        if count:
+            found = rows.where(predicate)
+            sample = found.selectExpr(*_as_text(rows)).limit(_SAMPLES).collect()
+            files = found.select(_FILE).distinct().limit(_SAMPLES).collect()
+            yield _violation(check, scan, count, [row.asDict() for row in sample], [row[0] for row in files])
+
+
+def _predicate(rows: DataFrame, check: Mapping[str, Any]) -> str:
+    """SQL that is true for a row that breaks the check, and false (never NULL) for another."""
+    kind = check["kind"]
+    if kind == "not_null":
+        return not_null_violation(rows.schema, check["column"])
+    if kind == "cast":
+        return cast_violation(rows.schema, check["column"], check["type"])
+    if kind == "check":
+        return check_violation(check["expression"])
+    raise ValueError(f"unknown kind of check: {kind!r}")
+
+
+def _as_text(rows: DataFrame) -> list[str]:
+    """Every column as text of bounded length, cut in Spark so that no large value travels."""
+    return [
+        f"substring({_text(field.dataType.typeName(), quote(field.name))}, 1, {_CHARACTERS}) AS {quote(field.name)}"
+        for field in _columns(rows)
+    ]
+
+
+def _text(type_name: str, column: str) -> str:
+    if type_name == "binary":
+        return f"hex({column})"
+    if type_name in ("struct", "array", "map", "variant"):
+        return f"to_json({column})"
+    return f"CAST({column} AS STRING)"
+
+
+def _columns(rows: DataFrame) -> list[Any]:
+    return [field for field in rows.schema.fields if field.name != _FILE]
+
+
+# --- keys ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _check_keys(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    columns = [quote(column) for column in check["columns"]]
+    listed = ", ".join(columns)
+    present = " AND ".join(f"{column} IS NOT NULL" for column in columns)
+    rows = spark.sql(f"SELECT * FROM {scan.rows}")
+    keys = f"SELECT {listed}, count(*) AS {_COUNT} FROM {scan.rows} WHERE {present} GROUP BY {listed} HAVING count(*) > 1"
+    (total,) = spark.sql(f"SELECT coalesce(sum({_COUNT}), 0) AS n FROM ({keys})").collect()
+    if not total["n"]:
+        return
+    wanted = {column.lower() for column in check["columns"]}
+    texts = [text for text, field in zip(_as_text(rows), _columns(rows), strict=True) if field.name.lower() in wanted]
+    sample = spark.sql(f"SELECT * FROM ({keys}) ORDER BY {_COUNT} DESC, {listed} LIMIT {_SAMPLES}").selectExpr(*texts, f"{_COUNT} AS rows")
+    same = " AND ".join(f"r.{column} = k.{column}" for column in columns)
+    files = spark.sql(f"SELECT DISTINCT r.{_FILE} FROM {scan.rows} r JOIN ({keys}) k ON {same} LIMIT {_SAMPLES}")
+    yield _violation(check, scan, total["n"], [row.asDict() for row in sample.collect()], [row[0] for row in files.collect()])
+
+
+# --- results -------------------------------------------------------------------------------------------------------------------------
+
+
+def _violation(check: Mapping[str, Any], scan: _Scan, count: int, sample: list[dict[str, Any]], files: list[str]) -> dict[str, Any]:
+    return {
+        "collection": check["collection"],
+        "kind": check["kind"],
+        "rule": check.get("rule") or _rule(check),
+        "count": int(count),
+        "version": scan.version,
+        "sample": sample,
+        "files": files,
+    }
+
+
+def _rule(check: Mapping[str, Any]) -> str:
+    """The rule in SQL's words, for checks that have no name."""
+    match check["kind"]:
+        case "not_null":
+            return f"{check['column']} NOT NULL"
+        case "cast":
+            return f"CAST({check['column']} AS {check['type']})"
+        case "duplicate_key":
+            return f"UNIQUE ({', '.join(check['columns'])})"
+        case _:
+            return str(check["expression"])
+
+
+def _estimate(spark: SparkSession, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    with translated("preflight", wanted["collection"]):
+        table = table_sql(wanted["uri"])
+        (detail,) = spark.sql(f"DESCRIBE DETAIL {table}").select("numFiles", "sizeInBytes").collect()
+        # Delta answers a plain count from the log's statistics; only files without any are opened.
+        (rows,) = spark.sql(f"SELECT count(*) AS n FROM {table}").collect()
+    return {
+        "collection": wanted["collection"],
+        "rows": int(rows["n"]),
+        "bytes": int(detail["sizeInBytes"]),
+        "files": int(detail["numFiles"]),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(job_main("preflight", run))

@@ -1,0 +1,43 @@
+"""Airflow's metadata database for the tests of this folder, and runs of whole DAGs inside the test process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import airflow_home
+from tests.support.airflow_runs import RunDag, hurry
+
+airflow_home.prepare()
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> None:
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture(scope="session")
+def shipped_dags(airflow_db: None) -> dict[str, Any]:
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(str(airflow_home.DAGS))
+    assert not bag.import_errors
+    return dict(bag.dags)
+
+
+@pytest.fixture
+def run_dag(shipped_dags: dict[str, Any]) -> RunDag:
+    """Run a shipped DAG to its end; returns state and try number of each task (of the last map index), and of the run under ''."""
+
+    def run(dag_id: str, **params: Any) -> dict[str, tuple[str, int]]:
+        dag = shipped_dags[dag_id]
+        for task in dag.tasks:
+            hurry(task)
+        run = dag.test(run_conf=params)
+        states = {ti.task_id.removeprefix("upgrade."): (str(ti.state), ti.try_number) for ti in run.get_task_instances()}
+        return {**states, "": (str(run.state), 0)}
+
+    return run

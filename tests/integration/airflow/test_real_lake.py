@@ -1,0 +1,162 @@
+"""The shipped DAGs on a real, tiny environment: from nothing to a release, to the next, and back. Schema work only, so no JVM."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
+from tests.support.airflow_home import DAGS
+from tests.support.airflow_runs import RunDag
+from tests.support.product import Product
+
+pytestmark = pytest.mark.airflow
+
+OLD = "CREATE TABLE flights (id BIGINT NOT NULL, origin STRING);\nCREATE TABLE planes (tail STRING);\n"
+NEW = "CREATE TABLE flights (id BIGINT NOT NULL, airport STRING, gate STRING);\nCREATE TABLE airlines (carrier STRING);\n"
+STEPS = 'evolution("flights", rename={"origin": "airport"}), removal("planes")'
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> tuple[Path, Path]:
+    product = Product(tmp_path / "releases")
+    return product.release("1.0.0", OLD), product.release("1.1.0", NEW, STEPS)
+
+
+@pytest.fixture
+def upgrade(run_dag: RunDag, lake: Path) -> Callable[..., dict[str, tuple[str, int]]]:
+    def run(release: Path, **params: Any) -> dict[str, tuple[str, int]]:
+        return run_dag("schemamig_upgrade", **{"environment": str(lake), "release": str(release), "gate": "none", **params})
+
+    return run
+
+
+def found(lake: Path) -> tuple[str | None, dict[str, list[str]]]:
+    """The environment's release, and its collections' columns as they are on the tables."""
+    status = verbs.status(Environment.open(str(lake)))
+    assert status.drifted == ()
+    document = status.to_json()
+    return document["version"], {name: [c["name"] for c in item["physical"]] for name, item in document["collections"].items()}
+
+
+def test_there_and_back(upgrade: Any, run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
+    assert upgrade(releases[0])[""][0] == "success"
+    assert found(lake) == ("1.0.0", {"flights": ["id", "origin"], "planes": ["tail"]})
+
+    states = upgrade(releases[1])
+    assert states[""][0] == "success"
+    assert states["contract"][0] == "skipped"
+    assert found(lake) == ("1.1.0", {"airlines": ["carrier"], "flights": ["id", "airport", "gate"]})
+
+    again = upgrade(releases[1])
+    assert (again["fingerprint"][0], again["cutover_and_commit"][0], again[""][0]) == ("skipped", "skipped", "success")
+
+    back = run_dag("schemamig_rollback", environment=str(lake))
+    assert back["rollback"] == ("success", 1)
+    version, collections = found(lake)
+    assert version == "1.0.0"
+    assert set(collections) == {"flights", "planes"}
+    assert {"id", "origin"} <= set(collections["flights"])
+
+
+def test_maintenance_contracts_when_the_hold_is_over(upgrade: Any, run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
+    upgrade(releases[0])
+    upgrade(releases[1], hold=1 / 3600)
+    time.sleep(1.1)
+    assert run_dag("schemamig_maintenance", environment=str(lake))["contract"][0] == "success"
+    assert verbs.status(Environment.open(str(lake))).to_json()["holds"] == []
+    assert run_dag("schemamig_maintenance", environment=str(lake))["contract"][0] == "skipped"
+
+
+def test_with_hold_zero_the_last_task_contracts(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
+    upgrade(releases[0], hold=0)
+    assert upgrade(releases[1], hold=0)["contract"][0] == "success"
+    assert verbs.status(Environment.open(str(lake))).to_json()["holds"] == []
+
+
+def test_the_ledgers_approval_opens_the_gate(upgrade: Any, lake: Path, releases: tuple[Path, Path], monkeypatch: Any) -> None:
+    monkeypatch.setenv("AIRFLOW__SCHEMAMIG__POLL_INTERVAL", "0.2")
+    upgrade(releases[0])
+    person = threading.Thread(target=_approve_when_asked, args=(lake,), daemon=True)
+    person.start()
+    states = upgrade(releases[1], gate="ledger")
+    assert (states["ledger_approval"], states["approval"][0]) == (("success", 1), "skipped")
+    assert found(lake)[0] == "1.1.0"
+
+
+def _approve_when_asked(lake: Path) -> None:
+    env = Environment.open(str(lake))
+    for _ in range(300):
+        waiting = [item for item in verbs.status(env).to_json()["deployments"] if item["state"] == "claimed"]
+        if waiting:
+            verbs.approve(env, waiting[0]["generation"], waiting[0]["plan_digest"], by="ann")
+            return
+        time.sleep(0.1)
+
+
+def test_a_table_changed_behind_our_back_fails_the_gate_at_once(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
+    upgrade(releases[0])
+    _add_column_behind_our_back(lake)
+    states = upgrade(releases[1])
+    assert states["fingerprint"] == ("failed", 1)
+    assert states["cutover_and_commit"][0] == "upstream_failed"
+    FingerprintSensor(task_id="drift", environment=str(lake), looks_for="drift", deferrable=True).execute({})
+
+
+def _add_column_behind_our_back(lake: Path) -> None:
+    import deltalake
+
+    table = verbs.status(Environment.open(str(lake))).to_json()["collections"]["flights"]["uri"]
+    field = deltalake.Field("intruder", deltalake.schema.PrimitiveType("string"), nullable=True)
+    deltalake.DeltaTable(table).alter.add_columns([field])
+
+
+def test_a_broken_release_is_refused_before_anything_is_written(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
+    (releases[0] / "schema.sql").write_text("CREATE TABEL flights (id BIGINT);")
+    assert upgrade(releases[0])["fingerprint"] == ("failed", 1)
+    assert not lake.exists()
+
+
+def test_arrival_and_the_connection_test(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
+    hook = SchemamigHook(str(lake))
+    assert hook.test_connection() == (True, f"{lake.as_uri()} can be read and has no ledger yet; the first upgrade initializes it.")
+    upgrade(releases[1])
+    assert hook.test_connection() == (True, f"{lake.as_uri()} is at release 1.1.0.")
+    for version, here in (("1.0.0", True), ("1.1.0", True), ("1.2.0", False)):
+        sensor = FingerprintSensor(task_id="arrival", environment=str(lake), looks_for="arrival", version=version)
+        assert sensor.poke({}) is here
+
+
+def test_airflow_dags_test_of_the_shipped_dag(airflow_db: None, lake: Path, releases: tuple[Path, Path]) -> None:
+    """The command a person types, in a process of its own."""
+    connection = {"conn_type": "schemamig", "extra": {"environment_uri": str(lake)}}
+    params = {"environment": "tiny_lake", "release": str(releases[0]), "gate": "none"}
+    command = [sys.executable, "-m", "airflow", "dags", "test", "schemamig_upgrade", "2026-01-01", "--conf", json.dumps(params)]
+    environment = {**os.environ, "AIRFLOW_CONN_TINY_LAKE": json.dumps(connection)}
+    done = subprocess.run(command, env=environment, cwd=DAGS, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert found(lake)[0] == "1.0.0"
+
+
+def test_airflow_lists_the_provider() -> None:
+    command = [sys.executable, "-m", "airflow", "providers", "list", "--output", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    listed = json.loads(done.stdout[done.stdout.index("[") :])
+    assert "airflow-provider-schemamig" in {item["package_name"] for item in listed}

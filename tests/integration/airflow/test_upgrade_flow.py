@@ -1,0 +1,166 @@
+"""What the upgrade DAG does around the verbs: which tasks run, are skipped, tried again. The verbs are played by a script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.exceptions import Conflict, Refusal
+from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+from tests.support.airflow_runs import Answer, RunDag
+from tests.support.fake_verbs import FakeVerbs, install
+
+pytestmark = pytest.mark.airflow
+
+LEADER = ("promote", "expand", "stale_fills", "change", "cutover_and_commit", "cleanup", "contract")
+
+
+@dataclass(eq=False)
+class Overtaken(Conflict):
+    code = "overtaken"
+
+
+@dataclass(eq=False)
+class Incompatible(Refusal):
+    code = "incompatible"
+
+
+@pytest.fixture
+def verbs(monkeypatch: pytest.MonkeyPatch) -> FakeVerbs:
+    monkeypatch.setattr(SchemamigHook, "environment", property(lambda hook: f"opened {hook.schemamig_conn_id}"))
+    return install(monkeypatch, FakeVerbs())
+
+
+def states(found: dict[str, tuple[str, int]], *tasks: str) -> list[str]:
+    return [found[task][0] for task in tasks]
+
+
+def upgrade(run_dag: RunDag, **params: Any) -> dict[str, tuple[str, int]]:
+    return run_dag("schemamig_upgrade", **{"environment": "/lake", "release": "/release", "gate": "none", **params})
+
+
+def test_empty_maps_do_not_skip_the_commit(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    found = upgrade(run_dag)
+    assert states(found, "fill", "change", "approval", "ledger_approval") == ["skipped"] * 4
+    assert states(found, "preflight", "gate", *LEADER[:3], "cutover_and_commit", "cleanup", "") == ["success"] * 8
+    assert found["contract"][0] == "skipped", "the hold is not over"
+
+
+def test_the_verbs_get_what_the_run_was_given(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    upgrade(run_dag, hold=1.5, end_hold=True)
+    preflight = verbs.calls["preflight"][0]
+    assert preflight["env"] == "opened /lake"
+    assert (str(preflight["release"]), preflight["hold"].total_seconds(), preflight["end_hold"]) == ("/release", 5400.0, True)
+    assert preflight["fill"] is False
+    assert verbs.calls["plan"][0]["end_hold"] is True
+    assert {verbs.calls[verb][0]["generation"] for verb in ("stale", "promote", "expand", "cutover", "cleanup", "contract")} == {7}
+
+
+def test_fills_are_mapped_in_chunks(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__SCHEMAMIG__FILL_CHUNK_SIZE", "2")
+    verbs.fills, verbs.stale_fills = ["a", "b", "c"], ["c"]
+    found = upgrade(run_dag, hold=0)
+    assert sorted(call["arguments"][0] for call in verbs.calls["fill"]) == [["a", "b"], ["c"]]
+    assert [call["collections"] for call in verbs.calls["change"]] == [["c"]]
+    assert states(found, "fill", "change", "cutover_and_commit", "") == ["success"] * 4
+
+
+def test_nothing_to_do_skips_everything(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.due = False
+    found = upgrade(run_dag)
+    assert states(found, "fingerprint", "preflight", "gate", *LEADER) == ["skipped"] * 10
+    assert found[""][0] == "success"
+    assert set(verbs.calls) == {"plan"}
+
+
+def test_drift_fails_the_gate_at_once(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.refusals = [Incompatible(collection="flights")]
+    found = upgrade(run_dag)
+    assert found["fingerprint"] == ("failed", 1)
+    assert states(found, *LEADER, "") == ["upstream_failed"] * 7 + ["failed"]
+    assert set(verbs.calls) == {"plan"}
+
+
+def test_with_hold_zero_contract_is_the_last_task(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.hold_over = True
+    assert upgrade(run_dag, hold=0)["contract"][0] == "success"
+
+
+def test_a_rejected_approval_skips_everything_after_it(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    person = Answer("Reject")
+    person.start()
+    found = upgrade(run_dag, gate="approval")
+    assert person.question is not None
+    assert "Upgrade /lake?" in person.question
+    assert "**expand** `flights`: add_column `gate`" in person.question
+    assert states(found, "approval", *LEADER) == ["success"] + ["skipped"] * 7
+    assert found[""][0] == "success"
+    assert not {"promote", "expand", "cutover", "cleanup", "contract"} & set(verbs.calls)
+
+
+def test_an_approval_lets_it_through(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    person = Answer("Approve")
+    person.start()
+    found = upgrade(run_dag, gate="approval")
+    assert states(found, "approval", "ledger_approval", "promote", "cutover_and_commit") == ["success", "skipped", "success", "success"]
+
+
+def test_the_ledgers_approval_is_waited_for(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
+    verbs.approvals = [False, False, True]
+    monkeypatch.setattr("airflow_provider_schemamig.triggers.ledger.asyncio.sleep", _no_sleep)
+    found = upgrade(run_dag, gate="ledger")
+    assert states(found, "approval", "ledger_approval", "promote", "cutover_and_commit") == ["skipped", "success", "success", "success"]
+    assert len(verbs.calls["approved"]) == 4, "looked before deferring, twice in the trigger, and once when resumed"
+
+
+async def _no_sleep(seconds: float) -> None:
+    assert 0 < seconds <= 30
+
+
+def test_conflicts_are_tried_again(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    tasks = {"preflight": "preflight", "promote": "promote", "expand": "expand", "cutover": "cutover_and_commit"}
+    for verb in tasks:
+        verbs.raises[verb] = [Overtaken(collection="flights"), Overtaken(collection="planes")]
+    found = upgrade(run_dag)
+    assert {task: found[task] for task in tasks.values()} == dict.fromkeys(tasks.values(), ("success", 3))
+    assert found[""][0] == "success"
+
+
+@pytest.mark.parametrize("verb, task", [("promote", "promote"), ("cutover", "cutover_and_commit")])
+def test_what_is_refused_fails_on_the_first_try(run_dag: RunDag, verbs: FakeVerbs, verb: str, task: str) -> None:
+    verbs.raises[verb] = [Incompatible()]
+    found = upgrade(run_dag)
+    assert found[task] == ("failed", 1)
+    assert found["contract"][0] == "upstream_failed"
+    assert found[""][0] == "failed"
+
+
+def test_a_conflict_that_stays_uses_up_the_tries_and_no_more(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.raises["expand"] = [Overtaken() for _ in range(9)]
+    assert upgrade(run_dag)["expand"] == ("failed", 4)
+
+
+def test_a_retry_claims_what_its_first_try_claimed(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.raises["preflight"] = [Overtaken()]
+    upgrade(run_dag)
+    upgrade(run_dag)
+    first, second, other_run = (call["claim_id"] for call in verbs.calls["preflight"])
+    assert first == second != other_run
+    assert first.startswith("airflow:schemamig_upgrade/manual__")
+
+
+def test_a_failed_cleanup_is_harmless(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.raises["cleanup"] = [Incompatible()]
+    found = upgrade(run_dag)
+    assert states(found, "cutover_and_commit", "cleanup", "contract", "") == ["success", "failed", "skipped", "success"]
+
+
+def test_rollback_and_maintenance(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    assert run_dag("schemamig_rollback", environment="/lake", allow_lossy=True)["rollback"] == ("success", 1)
+    assert verbs.calls["rollback"][0]["allow_lossy"] is True
+    assert run_dag("schemamig_maintenance", environment="/lake")["contract"][0] == "skipped"
+    verbs.hold_over = True
+    assert run_dag("schemamig_maintenance", environment="/lake")["contract"][0] == "success"
+    assert verbs.calls["contract"][0]["generation"] is None

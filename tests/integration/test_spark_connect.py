@@ -1,0 +1,100 @@
+"""Both jobs on a real Spark Connect server, beside this process's classic session."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_schemamig.core.spark import errors
+from airflow_provider_schemamig.core.spark.launch import spark_submit_command
+from airflow_provider_schemamig.core.spark.runners import ConnectRunner
+from airflow_provider_schemamig.core.spark.session import settings_for
+from tests.support.fills import EPOCH, Lake, fill_request, put_fence
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A server with Delta in a process group of its own, which is gone afterwards whatever happens."""
+    port = free_port()
+    settings = settings_for("local[1]") | {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.sql.ansi.enabled": "false",
+    }
+    command, environment = spark_submit_command()
+    command += ["--master", "local[1]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    with (tmp_path / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, "spark-internal"], env=environment, stdout=log, stderr=log, cwd=tmp_path, start_new_session=True
+        )
+    try:
+        _wait(process, port, tmp_path / "server.log")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    pytest.fail(f"the Connect server did not come up:\n{log.read_text()}")
+
+
+def test_jobs_on_connect_are_as_they_are_here(spark: SparkSession, server: str, tmp_path: Path) -> None:
+    lake = Lake.make(spark, tmp_path / "lake")
+    runner = ConnectRunner(server)
+
+    # A cast that only ANSI refuses, and a time zone that only a changed setting makes UTC: the server's own settings do not decide.
+    with pytest.raises(errors.BadValue):
+        runner.run("fill", fill_request(lake, query="SELECT id, CAST(v AS BIGINT) AS n FROM s"))
+    at_noon = "SELECT id, unix_seconds(TIMESTAMP '1970-01-01 12:00:00') AS n FROM s"
+    done = runner.run("fill", fill_request(lake, query=at_noon))
+    assert (done["rows"], done["table_version"], done["inputs"], done["skipped"]) == (3, 1, {"s": 1}, False)
+    assert {row[1] for row in lake.target()} == {12 * 3600}
+    assert runner.run("fill", fill_request(lake))["skipped"] is True
+
+    put_fence(lake, EPOCH + 1)
+    with pytest.raises(errors.FillSuperseded):
+        runner.run("fill", fill_request(lake, number=2))
+
+    found = runner.run(
+        "preflight",
+        {
+            "checks": [
+                {"collection": "source", "uri": lake.source_uri, "kind": "cast", "column": "v", "type": "INT"},
+                {"collection": "target", "uri": lake.target_uri, "kind": "duplicate_key", "columns": ["n"]},
+            ],
+            "estimates": [{"collection": "target", "uri": lake.target_uri}],
+        },
+    )
+    assert [(v["rule"], v["count"]) for v in found["violations"]] == [("CAST(v AS INT)", 3), ("UNIQUE (n)", 3)]
+    assert found["violations"][1]["sample"] == [{"n": "43200", "rows": 3}]
+    assert found["estimates"][0]["rows"] == 3
+    assert spark.sql("SELECT 1 AS one").collect()[0]["one"] == 1, "the classic session of this process works on"

@@ -1,0 +1,81 @@
+"""Real drivers: one that succeeds, one that fails, one that is killed, and what their callers get."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_schemamig.core.spark import errors
+from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, SubmitRunner
+from airflow_provider_schemamig.exceptions import SchemamigError
+from tests.support.fills import SLOW, Lake, fill_request
+from tests.support.processes import alive_in_group
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake.make(spark, tmp_path)
+
+
+def test_a_driver_fills_and_a_repeat_in_this_process_finds_it_done(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the package must come to the driver, not the driver to the package
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    caplog.set_level(logging.INFO)
+    exchange = tmp_path / "exchange"
+    runner = SubmitRunner("local[1]", conf={"spark.driver.memory": "512m"}, exchange_uri=str(exchange))
+
+    done = runner.run("fill", fill_request(lake))
+    again = EmbeddedRunner().run("fill", fill_request(lake))
+
+    assert (done["rows"], done["inputs"], done["skipped"]) == (3, {"s": 1}, False)
+    assert again | {"seconds": 0} == done | {"seconds": 0, "skipped": True}
+    assert lake.target() == [(1, 1), (2, 2), (3, 3)]
+    assert list(exchange.iterdir()) == [], "request and result were left behind"
+    assert any("SparkSubmit" in message or "spark" in message.lower() for message in caplog.messages), "the driver's output is in the log"
+
+
+def test_a_driver_s_typed_error_comes_back_as_itself(lake: Lake) -> None:
+    with pytest.raises(errors.BadValue) as caught:
+        SubmitRunner("local[1]").run("fill", fill_request(lake, query="SELECT id, CAST(v AS BIGINT) AS n FROM s"))
+    assert (caught.value.collection, caught.value.condition) == ("target", "CAST_INVALID_INPUT")
+    assert "'a'" in caught.value.detail
+
+
+def test_a_driver_killed_in_mid_job_commits_nothing_and_a_retry_does(lake: Lake) -> None:
+    runner = SubmitRunner("local[1]")
+    caught: list[SchemamigError] = []
+
+    def submit() -> None:
+        try:
+            runner.run("fill", fill_request(lake, query=SLOW.format(milliseconds=60_000)))
+        except SchemamigError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    lake.wait_until_rows_are_written(120)
+    driver = runner._driver
+    assert driver is not None
+    os.kill(driver.pid, signal.SIGKILL)
+    thread.join(30)
+
+    (error,) = caught
+    assert isinstance(error, errors.SparkDriverDied)
+    assert error.retryable
+    assert error.exit_code == -signal.SIGKILL
+    assert alive_in_group(driver.pid) == []
+    assert (lake.version(), lake.target()) == (0, [])
+    assert EmbeddedRunner().run("fill", fill_request(lake))["rows"] == 3

@@ -1,0 +1,1 @@
+"""Fixtures that speak the domain: products, lakes, crashes."""

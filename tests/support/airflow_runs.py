@@ -1,0 +1,57 @@
+"""Runs of whole DAGs inside the test process, and the person who answers their questions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+#: Runs a DAG by its id with the given parameters; answers state and try number of each task, and of the run under "".
+RunDag = Callable[..., dict[str, tuple[str, int]]]
+
+
+def hurry(task: Any) -> None:
+    """Conflicts are tried again at once, so that a test of retries does not wait for them."""
+    policy = getattr(task, "retry_policy", None)
+    if policy is not None and hasattr(policy, "shortest"):
+        policy.shortest = policy.longest = timedelta(seconds=0.1)
+
+
+class Answer(threading.Thread):
+    """A person at Airflow's page, who answers the run's question through the route that the page calls."""
+
+    def __init__(self, option: str) -> None:
+        super().__init__(daemon=True)
+        self.option = option
+        self.question: str | None = None
+
+    def run(self) -> None:
+        from airflow.models.hitl import HITLDetail
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with create_session() as session:
+                waiting = [row for row in session.scalars(select(HITLDetail)) if not row.response_received]
+                if waiting and str(waiting[0].task_instance.state) == "awaiting_input":
+                    self.question = f"{waiting[0].subject}\n{waiting[0].body}"
+                    self._respond(waiting[0].task_instance, session)
+                    return
+            time.sleep(0.2)
+
+    def _respond(self, ti: Any, session: Any) -> None:
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+        from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
+        from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
+
+        update_hitl_detail(
+            dag_id=ti.dag_id,
+            dag_run_id=ti.run_id,
+            task_id=ti.task_id,
+            update_hitl_detail_payload=UpdateHITLDetailPayload(chosen_options=[self.option]),
+            user=SimpleAuthManagerUser(username="ann", role="admin"),
+            session=session,
+        )

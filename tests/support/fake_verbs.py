@@ -1,0 +1,96 @@
+"""``core.upgrade.verbs`` played by a script: for tests of what Airflow does around the verbs, not of the verbs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from airflow_provider_schemamig.exceptions import Refusal
+
+PLAN = {
+    "from": "1.0.0",
+    "to": "1.1.0",
+    "plan_digest": "d" * 64,
+    "stages": [{"kind": "expand", "collection": "flights", "changes": [{"op": "add_column", "path": "gate"}]}],
+    "pending": [],
+    "refusals": [],
+}
+
+
+@dataclass
+class FakeVerbs:
+    """``raises``: the errors of a verb's first calls. ``calls``: every call, by verb, with its arguments."""
+
+    fills: Sequence[str] = ()
+    stale_fills: Sequence[str] = ()
+    refusals: Sequence[Refusal] = ()
+    due: bool = True
+    hold_over: bool = False
+    approvals: Sequence[bool] = (True,)
+    drifted: Sequence[str] = ()
+    raises: dict[str, list[BaseException]] = field(default_factory=dict)
+    calls: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+
+    def plan(self, env: object, release: object, **options: Any) -> Any:
+        self._called("plan", env=env, release=release, **options)
+        return SimpleNamespace(refusals=tuple(self.refusals), plan=SimpleNamespace(is_empty=not self.due), to_json=lambda: PLAN)
+
+    def preflight(self, env: object, release: object, **options: Any) -> Any:
+        self._called("preflight", env=env, release=release, **options)
+        report = SimpleNamespace(to_json=lambda: PLAN)
+        return SimpleNamespace(generation=7, plan_digest="d" * 64, report_uri="file:///r.json", report=report, fills=tuple(self.fills))
+
+    def stale(self, env: object, generation: int) -> Sequence[str]:
+        self._called("stale", env=env, generation=generation)
+        return self.stale_fills
+
+    def approved(self, env: object, generation: int) -> bool:
+        self._called("approved", env=env, generation=generation)
+        looks = len(self.calls["approved"])
+        return self.approvals[min(looks, len(self.approvals)) - 1]
+
+    def status(self, env: object) -> Any:
+        self._called("status", env=env)
+        return SimpleNamespace(drifted=self.drifted)
+
+    def contract(self, env: object, generation: int | None = None, **options: Any) -> Any:
+        self._called("contract", env=env, generation=generation, **options)
+        return self._outcome("retire") if self.hold_over else SimpleNamespace(generation=None)
+
+    def rollback(self, env: object, **options: Any) -> Any:
+        self._called("rollback", env=env, **options)
+        return self._outcome("rollback")
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        if verb not in {"fill", "promote", "expand", "change", "cutover", "cleanup"}:
+            raise AttributeError(verb)
+
+        def run(env: object, generation: int, *arguments: Any, **options: Any) -> Any:
+            self._called(verb, env=env, generation=generation, arguments=arguments, **options)
+            return self._outcome(verb)
+
+        return run
+
+    def _called(self, verb: str, **arguments: Any) -> None:
+        self.calls[verb].append(arguments)
+        if self.raises.get(verb):
+            raise self.raises[verb].pop(0)
+
+    def _outcome(self, kind: str) -> Any:
+        stages = [{"kind": kind, "collection": "flights", "table_version": 3, "seconds": 0.5}]
+        document = {"from": "1.0.0", "to": "1.1.0", "generation": 7, "epoch": 2, "stages": stages, "pending": [], "notes": ["a note"]}
+        return SimpleNamespace(generation=7, notes=("a note",), to_json=lambda: document)
+
+
+def install(monkeypatch: Any, fake: FakeVerbs) -> FakeVerbs:
+    """Put ``fake`` in the place of ``core.upgrade.verbs`` for one test."""
+    import sys
+
+    import airflow_provider_schemamig.core.upgrade as package
+
+    monkeypatch.setitem(sys.modules, f"{package.__name__}.verbs", fake)
+    monkeypatch.setattr(package, "verbs", fake, raising=False)
+    return fake

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.support import airflow_home
+
+airflow_home.prepare()

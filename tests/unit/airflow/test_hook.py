@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.hooks.schemamig import ConnectionMissing, ConnectionUnusable, SchemamigHook, Settings
+
+
+def connection(monkeypatch: pytest.MonkeyPatch, conn_id: str, conn_type: str = "schemamig", **extra: Any) -> str:
+    document = {"conn_type": conn_type, "extra": extra} | ({"host": "local[*]"} if conn_type == "spark" else {})
+    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(document))
+    return conn_id
+
+
+@pytest.mark.parametrize("uri", ["s3://lake/prod", "/srv/lake", "abfss://c@a.dfs.core.windows.net/lake"])
+def test_a_uri_or_path_needs_no_connection(uri: str) -> None:
+    assert SchemamigHook(uri).settings == Settings(uri, spark_conn_id="local")
+
+
+@pytest.mark.parametrize("form", [dict, json.dumps])
+def test_settings_come_from_the_connection(monkeypatch: pytest.MonkeyPatch, form: Any) -> None:
+    options = {"aws_secret_access_key": "hush-hush", "aws_allow_http": True, "port": 9000}
+    conn_id = connection(monkeypatch, "prod", environment_uri="s3://lake/prod", storage_options=form(options), spark_conn_id="cluster")
+    settings = SchemamigHook(conn_id).settings
+    assert (settings.environment_uri, settings.spark_conn_id) == ("s3://lake/prod", "cluster")
+    assert settings.storage_options == {"aws_secret_access_key": "hush-hush", "aws_allow_http": "true", "port": "9000"}
+    assert "hush-hush" not in repr(settings)
+
+
+def test_credentials_are_masked_in_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.sdk._shared.secrets_masker import redact
+
+    conn_id = connection(monkeypatch, "blob", environment_uri="az://c/lake", storage_options={"azure_storage_sas_key": "hush-hush-hush"})
+    assert SchemamigHook(conn_id).settings.storage_options
+    assert "hush-hush-hush" not in str(redact("the key is hush-hush-hush"))
+
+
+@pytest.mark.parametrize(
+    "extra, conn_type, problem",
+    [
+        ({}, "schemamig", "it names no environment"),
+        ({"environment_uri": "/lake", "storage_options": "{not json"}, "schemamig", "not a JSON object"),
+        ({"environment_uri": "/lake", "storage_options": ["a"]}, "schemamig", "not a JSON object"),
+        ({"environment_uri": "/lake", "storage_options": {"a": {}}}, "schemamig", "not a JSON object"),
+        ({"environment_uri": "/lake"}, "http", "its type is 'http'"),
+    ],
+)
+def test_an_unusable_connection_says_why(monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], conn_type: str, problem: str) -> None:
+    conn_id = connection(monkeypatch, "bad", conn_type, **extra)
+    with pytest.raises(ConnectionUnusable, match=problem) as caught:
+        _ = SchemamigHook(conn_id).settings
+    assert caught.value.conn_id == "bad"
+
+
+def test_a_missing_connection_is_named() -> None:
+    with pytest.raises(ConnectionMissing, match="no connection 'nowhere'"):
+        _ = SchemamigHook("nowhere").settings
+
+
+# --- which Spark ---------------------------------------------------------------------------------------------------------------------
+
+
+def hook_with_spark(monkeypatch: pytest.MonkeyPatch, spark_conn_id: str) -> SchemamigHook:
+    return SchemamigHook(connection(monkeypatch, "lake", environment_uri="s3://lake/prod", spark_conn_id=spark_conn_id))
+
+
+@pytest.mark.parametrize("spark_conn_id", ["", "local"])
+def test_without_a_spark_connection_spark_runs_in_the_task(monkeypatch: pytest.MonkeyPatch, spark_conn_id: str) -> None:
+    from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
+
+    hook = hook_with_spark(monkeypatch, spark_conn_id)
+    assert isinstance(hook.job_runner(), EmbeddedRunner)
+    assert hook.job_runner() is hook.job_runner()
+
+
+@pytest.mark.parametrize("mode, exchange", [("client", None), ("cluster", "s3://lake/prod/_schemamig/jobs")])
+def test_a_spark_connection_is_submitted_to(monkeypatch: pytest.MonkeyPatch, mode: str, exchange: str | None) -> None:
+    from airflow_provider_schemamig.hooks.spark import HookSubmitRunner
+
+    document = {"conn_type": "spark", "host": "spark://master", "port": 7077, "extra": {"deploy-mode": mode}}
+    monkeypatch.setenv("AIRFLOW_CONN_CLUSTER", json.dumps(document))
+    runner = hook_with_spark(monkeypatch, "cluster").job_runner()
+    assert isinstance(runner, HookSubmitRunner)
+    assert (runner.master, runner.exchange_uri) == ("spark://master:7077", exchange)
+
+
+def test_a_connect_connection_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_schemamig.core.spark.runners import ConnectRunner
+
+    monkeypatch.setenv("AIRFLOW_CONN_SERVER", json.dumps({"conn_type": "spark_connect", "host": "127.0.0.1", "port": 15002}))
+    runner = hook_with_spark(monkeypatch, "server").job_runner()
+    assert isinstance(runner, ConnectRunner)
+    assert runner.url == "sc://127.0.0.1:15002/"
+
+
+def test_another_kind_of_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection(monkeypatch, "web", "http")
+    with pytest.raises(ConnectionUnusable, match="its type is 'http'"):
+        hook_with_spark(monkeypatch, "web").job_runner()
+    with pytest.raises(ConnectionMissing):
+        hook_with_spark(monkeypatch, "nowhere").job_runner()
+
+
+def test_killing_a_task_stops_its_job_and_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_schemamig.operators.leader import ChangeOperator
+
+    stopped: list[str] = []
+
+    class Runner:
+        def run(self, job: str, request: Any) -> dict[str, Any]:
+            raise AssertionError
+
+        def cancel(self) -> None:
+            stopped.append("job")
+
+    operator = ChangeOperator(task_id="change", environment="/lake", generation=1, collections=["a"])
+    operator.on_kill()
+    assert not stopped
+    monkeypatch.setattr(SchemamigHook, "_make_runner", lambda hook, conn_id: Runner())
+    operator.hook.job_runner()
+    operator.on_kill()
+    assert stopped == ["job"]

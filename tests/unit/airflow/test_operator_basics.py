@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.progress import Event
+from airflow_provider_schemamig.operators.base import BadArgument, as_flag, as_generation, as_hold, log_progress, release_folder
+from airflow_provider_schemamig.operators.reports import PLAN_LINES, chunks, outcome_summary, plan_markdown
+
+
+@pytest.mark.parametrize(
+    "read, value, expected",
+    [
+        (as_hold, "24", timedelta(hours=24)),
+        (as_hold, "0", timedelta(0)),
+        (as_hold, 0.5, timedelta(minutes=30)),
+        (as_hold, timedelta(days=2), timedelta(days=2)),
+        (as_generation, "7", 7),
+        (as_generation, 7, 7),
+        (lambda value: as_flag("end_hold", value), "True", True),
+        (lambda value: as_flag("end_hold", value), False, False),
+    ],
+)
+def test_arguments_come_as_values_or_as_rendered_templates(read: Callable[[Any], Any], value: Any, expected: Any) -> None:
+    assert read(value) == expected
+
+
+@pytest.mark.parametrize(
+    "read, value, argument",
+    [
+        (as_hold, "a day", "hold"),
+        (as_hold, "-1", "hold"),
+        (as_hold, "nan", "hold"),
+        (as_generation, "None", "generation"),
+        (as_generation, None, "generation"),
+        (lambda value: as_flag("end_hold", value), "yes please", "end_hold"),
+    ],
+)
+def test_a_bad_argument_is_named(read: Callable[[Any], Any], value: Any, argument: str) -> None:
+    with pytest.raises(BadArgument) as caught:
+        read(value)
+    assert caught.value.argument == argument
+    assert not caught.value.retryable
+
+
+def test_a_relative_release_lies_next_to_the_dag_file() -> None:
+    context: Any = {"dag": SimpleNamespace(folder="/dags")}
+    assert release_folder("lake", context) == Path("/dags/lake")
+    assert release_folder("/srv/lake", context) == Path("/srv/lake")
+    with pytest.raises(BadArgument):
+        release_folder("", context)
+
+
+def test_progress_is_one_line_a_stage_a_second_and_always_the_last() -> None:
+    lines: list[tuple[Any, ...]] = []
+    now = 0.0
+    listen = log_progress(lambda *line: lines.append(line), clock=lambda: now)
+    for done in range(1, 1001):
+        now = done / 100
+        listen(Event("expand", f"c{done}", done, 1000, 0.01))
+        listen(Event("seal", f"c{done}", done, 1000, 0.01))
+    stages = [stage for _, stage, _ in lines]
+    assert stages.count("expand") == stages.count("seal") == 11
+    assert lines[-1] == ("%s: %s", "seal", "1000 of 1000, c1000, 0.01 s")
+
+
+@pytest.mark.parametrize("size, expected", [(2, [["a", "b"], ["c"]]), (3, [["a", "b", "c"]]), (9, [["a", "b", "c"]])])
+def test_chunks(size: int, expected: list[list[str]]) -> None:
+    assert chunks("abc", size) == expected
+    assert chunks((), size) == []
+
+
+def outcome(stages: int) -> dict[str, Any]:
+    stage = {"kind": "expand", "collection": "flights", "table_version": 3, "seconds": 0.25}
+    return {"from": "1.0.0", "to": "1.1.0", "generation": 7, "epoch": 2, "stages": [stage] * stages, "pending": [], "notes": []}
+
+
+def test_what_goes_through_xcom_does_not_grow_with_the_collections() -> None:
+    assert outcome_summary(outcome(4))["stages"] == {"expand": {"count": 4, "seconds": 1.0}}
+    assert len(str(outcome_summary(outcome(5000)))) < 300
+
+
+def test_the_plan_for_approval_is_cut_and_says_so() -> None:
+    stage = {"kind": "expand", "collection": "flights", "changes": [{"op": "add_column", "path": "gate"}, {"op": "set_comment"}]}
+    plan = {"from": None, "to": "1.1.0", "plan_digest": "abcdef0123456789", "stages": [stage] * 50, "pending": [{"generation": 3}]}
+    text = plan_markdown(plan, "file:///report.json")
+    assert "- **expand** `flights`: add_column `gate`, set_comment" in text
+    assert text.count("**expand**") == PLAN_LINES
+    assert "- … and 10 more" in text
+    assert "ends the hold of generation 3" in text
+    assert text.startswith("**new environment → 1.1.0**, plan `abcdef012345`")
+    assert "file:///report.json" in text

@@ -1,0 +1,52 @@
+"""Small environments, and a way to run the command line in process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from airflow_provider_schemamig.cli.main import app
+from tests.support.product import Product
+from tests.unit.cli.samples import SCHEMA_1, SCHEMA_2, STEPS_2, Ran, Run
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run ``schemamig`` with these arguments in this process."""
+    for name in ("SCHEMAMIG_ENV", "SCHEMAMIG_SPARK", "SCHEMAMIG_DEBUG", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: object) -> Ran:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        return Ran(result.exit_code, result.stdout, result.stderr)
+
+    return call
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Product:
+    """One product a test: ``old_release`` and ``new_release`` are its folders."""
+    return Product(tmp_path / "releases", "flights_lake")
+
+
+@pytest.fixture
+def old_release(product: Product) -> Path:
+    """Release 1.0.0: flights and planes."""
+    return product.release("1.0.0", SCHEMA_1)
+
+
+@pytest.fixture
+def new_release(product: Product, old_release: Path) -> Path:
+    """Release 1.1.0, made after ``old_release``."""
+    return product.release("1.1.0", SCHEMA_2, STEPS_2)
+
+
+@pytest.fixture
+def env(tmp_path: Path, run: Run, old_release: Path) -> Path:
+    """An environment at 1.0.0."""
+    path = tmp_path / "lake"
+    done = run("upgrade", "--env", path, "--release", old_release, "--json")
+    assert done.exit_code == 0, done.stdout + done.stderr
+    return path

@@ -1,0 +1,181 @@
+"""What people read: plans, statuses and outcomes, word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+
+from airflow_provider_schemamig.cli.render import STAGES_SHOWN, show_diff, show_outcome
+from airflow_provider_schemamig.cli.render_plan import plan_tree
+from airflow_provider_schemamig.cli.render_status import COLLECTIONS_SHOWN, status_view
+from airflow_provider_schemamig.core.schema.changes import Cost
+from airflow_provider_schemamig.core.upgrade.explain import Explanation
+
+
+def text_of(show: Callable[[Console], object], width: int = 110) -> str:
+    file = StringIO()
+    show(Console(file=file, width=width, markup=False, emoji=False, highlight=False))
+    return "".join(line.rstrip() + "\n" for line in file.getvalue().splitlines())
+
+
+def trees(stages: list[Explanation], *, explain: bool = False) -> str:
+    return text_of(lambda to: to.print(*plan_tree(stages, explain=explain), sep="\n"))
+
+
+ADD = ("add gust double", "rename origin to airport")
+STAGES = [
+    Explanation("build", "routes", "build a replacement shard, filled on Spark from flights", Cost.REWRITE),
+    Explanation(
+        "expand", "flights", "; ".join(ADD), Cost.INSTANT, ADD, breaks=("positional INSERT fails",), rollback=("gust stays hidden",)
+    ),
+    Explanation("expand", "planes", "add seats int", Cost.INSTANT, ("add seats int",)),
+    Explanation("commit", None, "1.0.0 -> 1.1.0: one ledger append, all collections together", Cost.INSTANT),
+    Explanation("contract", "flights", "after the hold: drop hour", Cost.INSTANT, ("drop hour",), irreversible=("hour is gone",)),
+]
+
+
+def test_a_plan_is_a_tree_of_moments() -> None:
+    assert trees(STAGES) == (
+        "Before promotion  no live table is touched\n"
+        "└── routes  build a replacement shard, filled on Spark from flights  rewrite\n"
+        "Expand  adds, relaxes and widens; nothing is taken away\n"
+        "├── flights  instant\n"
+        "│   ├── add gust double\n"
+        "│   └── rename origin to airport\n"
+        "└── planes  add seats int  instant\n"
+        "Cut over and commit  the environment is at the new release afterwards\n"
+        "└── 1.0.0 -> 1.1.0: one ledger append, all collections together  instant\n"
+        "Contract  when the hold is over\n"
+        "└── flights  drop hour  instant\n"
+    )
+
+
+def test_explain_says_why_and_for_whom() -> None:
+    assert trees(STAGES[1:2] + STAGES[4:], explain=True) == (
+        "Expand  adds, relaxes and widens; nothing is taken away\n"
+        "└── flights  instant\n"
+        "    ├── add gust double\n"
+        "    ├── rename origin to airport\n"
+        "    ├── costs     instant: one metadata commit a table; no row is read or written, however large the table is\n"
+        "    ├── breaks    positional INSERT fails\n"
+        "    └── rollback  gust stays hidden\n"
+        "Contract  when the hold is over\n"
+        "└── flights  drop hour  instant\n"
+        "    ├── costs     instant: one metadata commit a table; no row is read or written, however large the table is\n"
+        "    └── for good  hour is gone\n"
+    )
+
+
+def test_a_thousand_collections_alike_are_one_branch() -> None:
+    stages = [Explanation("expand", f"c{number}", "add a int", Cost.INSTANT, ("add a int",)) for number in range(1000)]
+    odd = Explanation("expand", "odd", "add [b] int", Cost.INSTANT, ("add [b] int",))
+    assert trees([*stages, odd]) == (
+        "Expand  adds, relaxes and widens; nothing is taken away\n"
+        "├── c0, c1, c2 and 997 more  add a int  instant\n"
+        "└── odd  add [b] int  instant\n"
+    )
+
+
+def outcome(stages: list[dict[str, Any]]) -> dict[str, Any]:
+    hold = {"generation": 2, "from": "1.0.0", "to": "1.1.0", "until": "2026-11-22T10:00:00+00:00", "state": "open"}
+    return {"from": "1.0.0", "to": "1.1.0", "generation": 2, "epoch": 3, "stages": stages, "pending": [hold], "notes": ["a note"]}
+
+
+def stage(kind: str, collection: str | None, version: int | None = None) -> dict[str, Any]:
+    return {"kind": kind, "collection": collection, "table_version": version, "seconds": 0.25}
+
+
+def test_an_outcome() -> None:
+    document = outcome([stage("expand", "flights", 7), stage("commit", None)])
+    assert text_of(lambda to: show_outcome(to, document)) == (
+        "1.0.0 -> 1.1.0   generation 2, epoch 3\n"
+        "\n"
+        "stage   collection  table version  seconds\n"
+        "expand  flights                 7     0.25\n"
+        "commit                                0.25\n"
+        "\n"
+        "The way back to 1.0.0 is open until 2026-11-22 10:00 UTC: `schemamig rollback` takes it.\n"
+        "note  a note\n"
+    )
+
+
+def test_many_stages_are_a_number() -> None:
+    count = STAGES_SHOWN + 1
+    document = outcome([stage("expand", f"c{number}", 1) for number in range(count)])
+    text = text_of(lambda to: show_outcome(to, document))
+    assert f"expand  {count} collections                    {0.25 * count:.2f}" in text
+    assert "c0" not in text
+
+
+def test_a_diff() -> None:
+    change = {"collection": "flights", "op": "drop_column", "path": "hour", "cost": "instant", "text": "drop hour"}
+    document = {"outcome": "instant", "drops_data": True, "changes": [change]}
+    assert text_of(lambda to: show_diff(to, document)) == "instant   drops data\nflights  drop hour  instant\n"
+    assert text_of(lambda to: show_diff(to, {"outcome": "none", "drops_data": False, "changes": []})) == "none\n"
+
+
+def collection(**parts: Any) -> dict[str, Any]:
+    usual = {
+        "uri": "file:///lake/flights/s1",
+        "shard": "s1",
+        "fingerprint": "sf1:0",
+        "schema_id": 1,
+        "table_version": 4,
+        "declared": [{"name": "a", "type": "int", "nullable": True}],
+        "physical": [],
+        "hidden": [],
+        "in_flight": [],
+        "sealed": False,
+        "drift": [],
+    }
+    return {**usual, **parts}
+
+
+def status(collections: dict[str, Any]) -> dict[str, Any]:
+    deployment = {
+        "generation": 1,
+        "from": None,
+        "to": "1.0.0",
+        "state": "committed",
+        "plan_digest": "0123456789abcdef" * 4,
+        "created_at": "2026-11-21T10:00:00+00:00",
+        "approved_by": None,
+    }
+    return {
+        "version": "1.0.0",
+        "leader": {"generation": 1, "epoch": 1, "since": "2026-11-21T10:00:00+00:00"},
+        "deployments": [deployment],
+        "collections": collections,
+        "holds": [],
+        "elements": [],
+        "nodes": [{"id": "loader", "release": "1.0.0"}],
+    }
+
+
+def test_a_status() -> None:
+    document = status({"flights": collection(hidden=["hour"]), "planes": collection(drift=["column seats: unexpected"], sealed=True)})
+    assert text_of(lambda to: to.print(status_view("file:///lake", document, cluster=True))) == (
+        "file:///lake  at 1.0.0   generation 1 leads since 2026-11-21 10:00 UTC, epoch 1\n"
+        "\n"
+        "collection  shard  version  schema  columns  remarks\n"
+        "flights     s1           4       1        1  hidden: hour\n"
+        "planes      s1           4       1        1  drift; sealed\n"
+        "drift  planes  column seats: unexpected\n"
+        "\n"
+        "generation  from  to     state      claimed               plan          approved by\n"
+        "         1  new   1.0.0  committed  2026-11-21 10:00 UTC  0123456789ab\n"
+        "\n"
+        "id      release\n"
+        "loader  1.0.0\n"
+    )
+
+
+def test_of_many_collections_only_those_that_need_attention_are_named() -> None:
+    quiet = {f"c{number}": collection() for number in range(COLLECTIONS_SHOWN)}
+    text = text_of(lambda to: to.print(status_view("file:///lake", status({**quiet, "planes": collection(sealed=True)}), cluster=False)))
+    assert f"{COLLECTIONS_SHOWN} collections are as the ledger says." in text
+    assert "planes" in text
+    assert "c17" not in text

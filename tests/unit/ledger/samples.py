@@ -1,0 +1,89 @@
+"""Small rows and environments for the ledger's tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pendulum
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger import delta_io
+from airflow_provider_schemamig.core.ledger.codec import RawRow
+from airflow_provider_schemamig.core.ledger.rows import (
+    Deployment,
+    DeploymentState,
+    EnvironmentRelease,
+    Leader,
+    Object,
+    SchemaEntry,
+    Shard,
+    ShardState,
+)
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.table import COLUMNS
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
+from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Primitive, Struct
+
+NOW = pendulum.datetime(2026, 3, 1, 12, 30, 15, 250_000)
+LOG = "_schemamig/ledger/_delta_log"
+
+
+def declaration(name: str = "flights", *columns: str) -> Declaration:
+    fields = tuple(Field(column, Primitive("bigint"), nullable=False, comment="é") for column in columns or ("id",))
+    nested = Field("origin", Struct((Field("code", Primitive("varchar(3)")), Field("tags", Array(Primitive("string"))))))
+    return Declaration(CollectionName(name), (*fields, nested), checks=(Check("positive", "id > 0"),))
+
+
+def leader(generation: int = 1, epoch: int = 1) -> Leader:
+    return Leader(Generation(generation), Epoch(epoch), NOW)
+
+
+def deployment(generation: int = 1) -> Deployment:
+    return Deployment(
+        Generation(generation), "claim", Version(1, 0, 0), Version(1, 1, 0), "d" * 64, DeploymentState.CLAIMED, NOW, hold_seconds=86_400
+    )
+
+
+def collection(name: str, shard_state: ShardState = ShardState.LIVE) -> list[Update]:
+    """A sound collection: object, schema and shard."""
+    declared = declaration(name)
+    shard = ShardId(f"{name}-1")
+    return [
+        Put(Object(CollectionName(name), shard, SchemaId(1), fingerprint(declared))),
+        Put(SchemaEntry(CollectionName(name), SchemaId(1), shard, declared, declared, 0)),
+        Put(Shard(shard, CollectionName(name), f"{name}/{shard}", Generation(1), shard_state)),
+    ]
+
+
+def counter(value: int, name: str = "counter") -> Object:
+    """A row whose schema id is a number to count with."""
+    return Object(CollectionName(name), ShardId("s"), SchemaId(value), Fingerprint("sf1:0"))
+
+
+def sound_environment(path: Path, *names: str) -> LedgerWriter:
+    """A ledger with a leader and ``names`` as collections; ``verify`` finds nothing in it."""
+    writer = LedgerWriter(Environment.open(str(path)))
+    state = writer.create("env-1")
+    updates = [update for name in names for update in collection(name)]
+    prints = {CollectionName(name): fingerprint(declaration(name)) for name in names}
+    release = EnvironmentRelease("lake", Version(1, 0, 0), set_fingerprint(prints))
+    writer.compare_and_append(state, [Put(leader()), Put(deployment()), Put(release), *updates])
+    return writer
+
+
+def append_raw(env: Environment, *rows: RawRow) -> None:
+    """Bypass all checks: what a bug or another program could have written."""
+    table = delta_io.open_table(env.ledger_uri, {})
+    delta_io.write(table, delta_io.arrow(COLUMNS, rows), mode="append", commit_id="foreign", options={})
+
+
+def commit_ids(root: Path) -> list[str]:
+    """The userMetadata of every commit of the ledger, version 0 first; the log has no gap."""
+    found = []
+    for version, path in enumerate(sorted((root / LOG).glob("*.json"))):
+        assert path.name == f"{version:020}.json"
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        found.append(next(action["commitInfo"] for action in actions if "commitInfo" in action).get("userMetadata", ""))
+    return found

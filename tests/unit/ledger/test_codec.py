@@ -1,0 +1,163 @@
+"""Rows as canonical JSON and back; what is frozen stays byte for byte what it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pendulum
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_schemamig.core.ledger.codec import decode, encode, row_type_of
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
+from airflow_provider_schemamig.core.ledger.rows import (
+    FROZEN_COLLECTIONS,
+    ROW_TYPES,
+    Approval,
+    EnvironmentConfig,
+    EnvironmentRelease,
+    Hold,
+    HoldState,
+    Intent,
+    IntentKind,
+    Leader,
+    LedgerSince,
+    Object,
+    Replacement,
+    SchemaEntry,
+    Shard,
+    ShardState,
+)
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
+from tests.unit.ledger.samples import NOW, counter, declaration, deployment, leader
+
+FLIGHTS = CollectionName("flights")
+SHARD = ShardId("flights-1")
+
+#: A row of each type, and its stored key and value where its shape may never change (the frozen collections).
+FROZEN: list[tuple[Any, str, str]] = [
+    (
+        EnvironmentConfig("e-1", 1, NOW),
+        '"environment"',
+        '{"created_at":"2026-03-01T12:30:15.250000+00:00","env_id":"e-1","format_version":1}',
+    ),
+    (
+        EnvironmentRelease("lake", Version(1, 10, 0), Fingerprint("sf1:00")),
+        '"release"',
+        '{"fingerprint":"sf1:00","name":"lake","version":"1.10.0"}',
+    ),
+    (LedgerSince(7), '"since"', '{"since":7}'),
+    (leader(3, 4), '"leader"', '{"epoch":4,"generation":3,"since":"2026-03-01T12:30:15.250000+00:00"}'),
+    (
+        deployment(3),
+        '"3"',
+        '{"claim_id":"claim","created_at":"2026-03-01T12:30:15.250000+00:00","generation":3,"hold_seconds":86400,'
+        f'"plan_digest":"{"d" * 64}","source":"1.0.0","state":"claimed","target":"1.1.0"}}',
+    ),
+    (
+        Replacement(FLIGHTS, Version(1, 1, 0), Generation(3), SHARD, 2, (("planes-1", 5),), 10),
+        '"flights/1.1.0/3"',
+        '{"collection":"flights","fill_inputs":[["planes-1",5]],"fill_number":2,"filled_rows":10,"generation":3,"shard":"flights-1",'
+        '"version":"1.1.0"}',
+    ),
+    (
+        Approval(Generation(3), "d" * 64, "Zoë", NOW),
+        '"3"',
+        f'{{"approved_at":"2026-03-01T12:30:15.250000+00:00","approved_by":"Zoë","generation":3,"plan_digest":"{"d" * 64}"}}',
+    ),
+]
+OTHERS: list[Any] = [
+    counter(1, "flights"),
+    Shard(SHARD, FLIGHTS, "flights/flights-1", Generation(1), ShardState.RETIRED, adopted=True, sealed_for=ShardId("flights-2")),
+    SchemaEntry(FLIGHTS, SchemaId(2), SHARD, declaration("flights", "id", "day"), declaration("flights", "id", "day"), 4),
+    SchemaEntry(FLIGHTS, SchemaId(2), SHARD, declaration("flights", "id"), declaration("flights", "id", "hidden"), 4),
+    Intent(
+        FLIGHTS,
+        SHARD,
+        Generation(3),
+        Epoch(4),
+        IntentKind.SEAL,
+        7,
+        declaration("flights"),
+        None,
+        renames=((ColumnPath("a.b"), "c"),),
+        deadline=NOW,
+    ),
+    Hold(Generation(3), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN, drops=((FLIGHTS, ColumnPath("a.b")),)),
+]
+
+
+@pytest.mark.parametrize("row", [*(row for row, _, _ in FROZEN), *OTHERS], ids=lambda row: type(row).__name__)
+def test_round_trip(row: Any) -> None:
+    collection, key, value = encode(row)
+    assert row_type_of(collection, key) is type(row)
+    assert decode(type(row), key, value) == row
+
+
+def test_every_row_type_is_among_the_samples() -> None:
+    assert {type(row) for row, _, _ in FROZEN} | {type(row) for row in OTHERS} == set(ROW_TYPES)
+
+
+@pytest.mark.parametrize(("row", "key", "value"), FROZEN, ids=lambda value: type(value).__name__)
+def test_the_frozen_collections_are_stored_as_they_always_were(row: Any, key: str, value: str) -> None:
+    assert encode(row) == (row.COLLECTION, key, value)
+
+
+def test_the_samples_of_frozen_rows_cover_exactly_the_frozen_collections() -> None:
+    assert {row.COLLECTION for row, _, _ in FROZEN} == FROZEN_COLLECTIONS
+
+
+def test_a_schema_stored_as_declared_shares_one_declaration() -> None:
+    row = OTHERS[2]
+    decoded = decode(SchemaEntry, *encode(row)[1:])
+    assert decoded.physical is decoded.declared
+
+
+@given(name=st.text(max_size=40), number=st.integers(min_value=0, max_value=2**62), moment=st.datetimes())
+def test_any_text_and_number_survive(name: str, number: int, moment: Any) -> None:
+    approval = Approval(Generation(number), name, name, pendulum.instance(moment, tz="UTC"))
+    assert decode(Approval, *encode(approval)[1:]) == approval
+
+
+LEADER_KEY = '"leader"'
+DAMAGED = {
+    "not JSON": '{"epoch":',
+    "not an object": "[1]",
+    "null": "null",
+    "missing field": '{"epoch":1,"generation":1}',
+    "unknown field": '{"epoch":1,"generation":1,"since":"2026-03-01T00:00:00+00:00","zork":1}',
+    "wrong type": '{"epoch":"1","generation":1,"since":"2026-03-01T00:00:00+00:00"}',
+    "true is no number": '{"epoch":true,"generation":1,"since":"2026-03-01T00:00:00+00:00"}',
+    "not a time": '{"epoch":1,"generation":1,"since":"soon"}',
+}
+
+
+@pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_value_names_its_row(value: str) -> None:
+    with pytest.raises(LedgerDamaged, match="leader") as caught:
+        decode(Leader, LEADER_KEY, value)
+    assert caught.value.code == "ledger_damaged"
+
+
+def test_a_value_under_another_key_is_damage() -> None:
+    _, _, value = encode(counter(1, "flights"))
+    with pytest.raises(LedgerDamaged, match="belongs to the key 'flights'"):
+        decode(Object, '"planes"', value)
+
+
+def test_unknown_enum_member_is_damage() -> None:
+    _, key, value = encode(OTHERS[1])
+    with pytest.raises(LedgerDamaged, match="zork"):
+        decode(Shard, key, value.replace('"retired"', '"zork"'))
+
+
+def test_unknown_collections_and_keys_have_no_type() -> None:
+    assert row_type_of("elements", '"x"') is None
+    assert row_type_of("config", '"colour"') is None
+
+
+def test_rows_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        counter(1).schema_id = SchemaId(2)  # type: ignore[misc]

@@ -1,0 +1,165 @@
+"""Checkpoints, consolidation, size and dump."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.deltalog.fence import Fenced
+from airflow_provider_schemamig.core.ledger import maintenance
+from airflow_provider_schemamig.core.ledger.codec import RawRow
+from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, LedgerConflict, LedgerVersionUnknown
+from airflow_provider_schemamig.core.ledger.maintenance import LedgerSize, compact, dump, maintain, size
+from airflow_provider_schemamig.core.ledger.rows import Object
+from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put
+from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
+from tests.support.bytes import tree
+from tests.unit.ledger.samples import LOG, append_raw, counter, leader, sound_environment
+
+COUNTER = CollectionName("counter")
+
+
+def count_to(writer: LedgerWriter, last: int, first: int = 1) -> None:
+    for value in range(first, last + 1):
+        writer.transact(lambda state, value=value: [Put(counter(value))])  # type: ignore[misc]
+
+
+def test_consolidation_keeps_the_state_and_as_of_from_since(writer: LedgerWriter) -> None:
+    count_to(writer, 6)
+    state = compact(writer, since=4)
+    assert (state.version, state.since) == (7, 4)
+    for reader in (writer, LedgerReader(writer.env)):
+        assert [reader.state(at).objects[COUNTER].schema_id for at in (4, 5, 6, 7)] == [4, 5, 6, 6]
+        with pytest.raises(LedgerCompacted) as caught:
+            reader.state(3)
+        assert (caught.value.version, caught.value.since) == (3, 4)
+    with pytest.raises(LedgerCompacted):
+        compact(writer, since=3)
+    with pytest.raises(LedgerVersionUnknown):
+        compact(writer, since=8)
+    assert compact(writer).since == 7
+    assert [row.diff for row in writer.rows() if row.collection == "objects"] == [1]
+
+
+def test_appends_go_on_after_a_consolidation_by_somebody_else(writer: LedgerWriter) -> None:
+    other = LedgerWriter(writer.env)
+    count_to(writer, 3)
+    other.state()
+    compact(writer)
+    count_to(other, 5, first=4)
+    assert LedgerReader(writer.env).state().objects[COUNTER].schema_id == 5
+
+
+def test_what_was_dropped_before_a_consolidation_stays_dropped_for_a_reader_that_knew_it(writer: LedgerWriter) -> None:
+    count_to(writer, 2)
+    reader, other = LedgerReader(writer.env), LedgerWriter(writer.env)
+    assert COUNTER in reader.state().objects
+    other.transact(lambda state: [Drop(Object, "counter"), Put(leader())])
+    compact(other)
+    assert COUNTER not in reader.state().objects
+    assert reader.state().leader == leader()
+    assert COUNTER not in writer.state().objects
+
+
+def test_a_rewrite_races_like_any_append(writer: LedgerWriter) -> None:
+    count_to(writer, 2)
+    state, rows = writer.state(), writer.rows()
+    count_to(LedgerWriter(writer.env), 3, first=3)
+    with pytest.raises(LedgerConflict):
+        writer.rewrite(state, rows)
+    assert LedgerReader(writer.env).state().objects[COUNTER].schema_id == 3
+
+
+def test_a_rewrite_may_not_change_what_the_ledger_says(writer: LedgerWriter) -> None:
+    count_to(writer, 2)
+    with pytest.raises(ValueError, match="may not change"):
+        writer.rewrite(writer.state(), writer.rows()[:-1])
+    assert writer.state().version == 2
+
+
+def test_maintenance_acts_under_an_epoch(writer: LedgerWriter) -> None:
+    writer.transact(lambda state: [Put(leader(2, 2))])
+    with pytest.raises(Fenced):
+        compact(writer, authority=Leadership(Generation(1), Epoch(1)))
+    assert compact(writer, authority=Leadership(Generation(2), Epoch(2))).since == 1
+
+
+def test_maintain_does_what_is_due_and_nothing_else(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "CHECKPOINT_EVERY", 5)
+    monkeypatch.setattr(maintenance, "CONSOLIDATE_EVERY", 12)
+    log = writer.env.store()
+    count_to(writer, 3)
+    assert maintain(writer) == ()
+    count_to(writer, 6, first=4)
+    done = maintain(writer)
+    assert [text.split()[0] for text in done] == ["wrote", "checkpointed"]
+    assert f"{writer.state().version:020}.checkpoint.parquet" in log.names(LOG)
+    assert size(writer).data_files == 1
+    assert writer.state(2).objects[COUNTER].schema_id == 2, "one file, with all history"
+    assert maintain(writer) == ()
+    count_to(writer, 14, first=7)
+    done = maintain(writer)
+    assert done[0].startswith("consolidated the ledger")
+    assert LedgerReader(writer.env).state().objects[COUNTER].schema_id == 14
+    assert LedgerReader(writer.env).state().since >= 12
+    assert maintain(writer) == ()
+
+
+def test_the_numbers_of_the_design() -> None:
+    assert (maintenance.CHECKPOINT_EVERY, maintenance.CONSOLIDATE_EVERY) == (100, 1_000)
+
+
+def test_compact_deletes_no_file_a_slow_reader_may_still_need(writer: LedgerWriter) -> None:
+    count_to(writer, 3)
+    reader = LedgerReader(writer.env)
+    reader.table.head()
+    compact(writer)
+    assert len(reader.table.scan()) == 6, "five rows of the counter and the config, at version 3"
+
+
+def test_size_and_dump_write_nothing(tmp_path: Path) -> None:
+    writer = sound_environment(tmp_path, "flights")
+    before = tree(tmp_path)
+    found = size(LedgerReader(writer.env))
+    dump(LedgerReader(writer.env))
+    assert verify(LedgerReader(writer.env)) == ()
+    assert tree(tmp_path) == before
+    assert found == LedgerSize(version=1, since=0, rows=7, live_rows=7, data_files=2, data_bytes=found.data_bytes, log_files=2)
+    assert found.data_bytes > 1_000
+
+
+def test_dump_is_the_stored_text(writer: LedgerWriter) -> None:
+    count_to(writer, 2)
+    append_raw(writer.env, RawRow("elements", "any", "thing", 3, 1))
+    document = dump(LedgerReader(writer.env))
+    assert document["version"] == 3
+    assert {"collection": "elements", "key": "any", "value": "thing", "ts": 3, "diff": 1} in document["rows"]
+    assert [(row["ts"], row["diff"]) for row in document["rows"] if row["collection"] == "objects"] == [(1, 1), (2, -1), (2, 1)]
+    standing = dump(LedgerReader(writer.env), consolidate=True)["rows"]
+    assert [(row["ts"], row["diff"]) for row in standing if row["collection"] == "objects"] == [(2, 1)]
+    assert dump(LedgerReader(writer.env), at=1)["version"] == 1
+    assert [row["diff"] for row in dump(LedgerReader(writer.env), at=1)["rows"] if row["collection"] == "objects"] == [1]
+
+
+def test_opening_a_thousand_collections_is_fast(tmp_path: Path) -> None:
+    """Not a bench: ten times what it takes. That nothing pulls in pyarrow is exact."""
+    import subprocess
+    import sys
+    import textwrap
+
+    sound_environment(tmp_path, *(f"c{number:04}" for number in range(1_000)))
+    script = textwrap.dedent(f"""
+        import sys, time
+        from airflow_provider_schemamig.core.environment import Environment
+        from airflow_provider_schemamig.core.ledger.rows import Object
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+        import deltalake, pendulum
+        start = time.process_time()
+        state = LedgerReader(Environment.open({str(tmp_path)!r})).state()
+        assert len(list(state.objects.values())) == len(list(state.schemas.values())) == 1_000
+        assert time.process_time() - start < 1.5, time.process_time() - start
+        assert not {{"pyarrow", "pandas", "numpy", "pyspark"}} & set(sys.modules)
+    """)
+    subprocess.run([sys.executable, "-c", script], check=True)

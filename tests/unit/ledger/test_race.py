@@ -1,0 +1,123 @@
+"""Processes that race and processes that are killed: nothing acknowledged is lost, nothing is there twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.names import CollectionName
+from tests.unit.ledger.samples import commit_ids
+
+PROCESSES = 8
+KILLS = 15
+COUNTER = CollectionName("counter")
+ROOT = Path(__file__).parents[3]
+
+
+def start(lake: Path, name: str, journal: Path, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.unit.ledger.racer", str(lake), name, str(journal), *options]
+    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TOKIO_WORKER_THREADS": "1"}, stdin=subprocess.PIPE)
+
+
+def finish(*processes: subprocess.Popen[bytes]) -> None:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+    assert [process.wait(60) for process in processes] == [0] * len(processes)
+
+
+def lines(journal: Path, word: str) -> list[list[str]]:
+    text = journal.read_text() if journal.exists() else ""
+    whole = text[: text.rfind("\n") + 1]  # a killed process may leave half a line
+    return [line.split()[1:] for line in whole.splitlines() if line.startswith(word)]
+
+
+def wait_for(journal: Path, word: str, count: int = 1) -> None:
+    deadline = time.monotonic() + 60
+    while len(lines(journal, word)) < count:
+        assert time.monotonic() < deadline, f"{journal.name}: no {word!r}"
+        time.sleep(0.01)
+
+
+def account(lake: Path, journals: list[Path]) -> State:
+    """Each acknowledged append is where it was said to be; each commit was sent by somebody, once; the counter missed none."""
+    reader = LedgerReader(Environment.open(str(lake)))
+    state = reader.state()
+    acknowledged = [(int(version), int(count)) for journal in journals for version, count in lines(journal, "done")]
+    tried = Counter(commit_id for journal in journals for (commit_id,) in lines(journal, "try"))
+    landed = commit_ids(lake)[1:]
+
+    assert len(set(acknowledged)) == len(acknowledged), "two appends were told the same version"
+    assert all(version == count for version, count in acknowledged), "version n is the n-th count"
+    assert len(set(landed)) == len(landed) == state.version
+    assert set(landed) <= set(tried), "a commit nobody sent"
+    assert state.objects[COUNTER].schema_id == state.version, "a count was lost or doubled"
+    assert len(state.objects) == state.version + 1, "a row was lost"
+    assert {int(count) for _, count in acknowledged} <= {row.schema_id for row in state.objects.values()}
+    assert all(finding.code in ("shard_not_live", "schema_missing") for finding in verify(reader))
+    return state
+
+
+def test_eight_processes_race(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    journals = [tmp_path / f"journal{number}" for number in range(PROCESSES)]
+    ways = (["--wait"], ["--wait", "--bare"])
+    processes = [start(lake, f"racer{number}", journal, *ways[number % 2]) for number, journal in enumerate(journals)]
+    for journal in journals:
+        wait_for(journal, "ready")
+    owners = {owner for journal in journals for (owner,) in lines(journal, "ready")}
+    assert len(owners) == 1, "one creator won, and all know it"
+    assert len(commit_ids(lake)) == 1
+
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    time.sleep(2)
+    finish(*processes)
+
+    assert all(lines(journal, "done") for journal in journals), "every writer got its turn"
+    state = account(lake, journals)
+    assert state.version == sum(len(lines(journal, "done")) for journal in journals), "nobody was killed: landed = acknowledged"
+    assert sum(len(lines(journal, "try")) for journal in journals) > state.version + 1, "they did collide"
+
+
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    seed = int(os.environ.get("SCHEMAMIG_TEST_SEED", str(random.randrange(10**6))))
+    print(f"SCHEMAMIG_TEST_SEED={seed}")
+    chance = random.Random(seed)
+    first = tmp_path / "journal"
+    process = start(lake, "first", first, "--wait")
+    wait_for(first, "ready")
+    finish(process)
+
+    journals = [first]
+    kills = 0
+    running: list[tuple[subprocess.Popen[bytes], Path]] = []
+    while kills < KILLS:
+        while len(running) < 3:
+            journal = tmp_path / f"journal{len(journals)}"
+            journals.append(journal)
+            running.append((start(lake, f"p{len(journals)}", journal, *(["--bare"] if len(journals) % 2 else [])), journal))
+        process, journal = running.pop(chance.randrange(len(running)))
+        wait_for(journal, "try", chance.randrange(1, 4))
+        time.sleep(chance.uniform(0, 0.02))  # about as long as a commit takes
+        process.kill()
+        process.wait()
+        kills += 1
+    finish(*(process for process, _ in running))
+
+    state = account(lake, journals)
+    acknowledged = sum(len(lines(journal, "done")) for journal in journals)
+    assert acknowledged <= state.version <= acknowledged + KILLS, "at most one commit in flight per kill"
+    assert not [name for name in (lake / "_schemamig/ledger/_delta_log").iterdir() if name.suffix != ".json"]

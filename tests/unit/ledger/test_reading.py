@@ -1,0 +1,154 @@
+"""Reading the ledger: every version, without writing; and what is newer, damaged or on a full disk."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
+from airflow_provider_schemamig.core.ledger.errors import (
+    LedgerConflict,
+    LedgerDamaged,
+    LedgerTooNew,
+    LedgerVersionUnknown,
+)
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName
+from tests.support.bytes import tree
+from tests.unit.ledger.samples import append_raw, counter, leader, sound_environment
+
+COUNTER = CollectionName("counter")
+
+
+def root(env: Environment) -> Path:
+    path = env.location.local_path
+    assert path is not None
+    return path
+
+
+def increment(state: State) -> Sequence[Update]:
+    row = state.objects.get(COUNTER)
+    return [Put(counter(row.schema_id + 1 if row else 1))]
+
+
+def test_as_of_every_version(writer: LedgerWriter) -> None:
+    for value in range(1, 5):
+        writer.transact(lambda state, value=value: [Put(counter(value))])  # type: ignore[misc]
+    reader = LedgerReader(writer.env)
+    assert [reader.state(at).version for at in range(5)] == [0, 1, 2, 3, 4]
+    assert [row.schema_id if (row := reader.state(at).objects.get(COUNTER)) else None for at in range(5)] == [None, 1, 2, 3, 4]
+    for version in (-1, 5):
+        with pytest.raises(LedgerVersionUnknown):
+            reader.state(version)
+
+
+def test_a_reader_sees_what_others_append(writer: LedgerWriter) -> None:
+    reader = LedgerReader(writer.env)
+    first = reader.state()
+    writer.transact(increment)
+    assert (first.version, reader.state().version) == (0, 1)
+    assert COUNTER not in first.objects
+
+
+def test_a_reader_writes_nothing_at_all(tmp_path: Path) -> None:
+    writer = sound_environment(tmp_path, "flights", "planes")
+    before = tree(tmp_path)
+    reader = LedgerReader(writer.env)
+    state = reader.state()
+    assert [*state.objects.values(), *state.schemas.values(), *state.shards.values(), *state.deployments.values()]
+    reader.state(0)
+    reader.rows()
+    assert reader.exists()
+    assert tree(tmp_path) == before
+    assert not {name for name in dir(LedgerReader) if "append" in name or name in ("create", "transact", "rewrite")}
+
+
+def newer_format(writer: LedgerWriter) -> None:
+    """The ledger as a newer software would leave it: another format, and rows nobody here can read."""
+    collection, key, value = encode(writer.state().config)
+    newer = value.replace('"format_version":1', '"format_version":2')
+    append_raw(
+        writer.env,
+        RawRow(collection, key, value, 1, -1),
+        RawRow(collection, key, newer, 1, 1),
+        RawRow("objects", "not even a key", "{", 1, 1),
+    )
+
+
+def test_a_newer_format_is_refused_by_reader_and_writer(writer: LedgerWriter) -> None:
+    old = writer.state()
+    newer_format(writer)
+    before = tree(root(writer.env))
+    for access in (
+        lambda: LedgerReader(writer.env).state(),
+        lambda: LedgerReader(writer.env).state(0),
+        lambda: LedgerReader(writer.env).rows(),
+        lambda: LedgerWriter(writer.env).create("env-9"),
+        lambda: writer.transact(increment),
+    ):
+        with pytest.raises(LedgerTooNew, match="format 2"):
+            access()
+    with pytest.raises(LedgerConflict):
+        writer.compare_and_append(old, [Put(counter(1))])
+    assert tree(root(writer.env)) == before
+
+
+def test_damaged_rows_are_a_typed_error_and_stop_appends_before_they_write(writer: LedgerWriter) -> None:
+    append_raw(writer.env, RawRow("objects", '"a"', "{}", 1, -1))
+    state = LedgerReader(writer.env).state()
+    assert state.leader is None
+    with pytest.raises(LedgerDamaged, match="multiplicity -1"):
+        len(state.objects)
+    with pytest.raises(LedgerDamaged):
+        writer.transact(lambda state: [Put(leader())])
+    assert LedgerReader(writer.env).state().version == 1
+
+
+def test_an_unreadable_log_or_file_is_damage(writer: LedgerWriter, tmp_path: Path) -> None:
+    writer.transact(increment)
+    folder = root(writer.env) / "_schemamig" / "ledger"
+    for path in (folder / "_delta_log" / f"{1:020}.json", next(folder.glob("*.parquet"))):
+        spare = tmp_path / "spare"
+        shutil.copy(path, spare)
+        path.write_bytes(b"\x00" * 64)
+        with pytest.raises(LedgerDamaged):
+            LedgerReader(writer.env).state()
+        shutil.copy(spare, path)
+    assert LedgerReader(writer.env).state().version == 1
+
+
+def in_a_process_that_may_write_no_byte(code: str) -> str:
+    """Run ``code`` under a file size limit of 0, which is what a full disk looks like; its last line of output."""
+    script = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n{textwrap.dedent(code)}"
+    done = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.splitlines()[-1]
+
+
+def test_a_full_disk_is_said_to_be_full_and_changes_nothing(writer: LedgerWriter, tmp_path: Path) -> None:
+    code = """
+        import os
+        from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
+        from airflow_provider_schemamig.core.environment import Environment
+        from airflow_provider_schemamig.exceptions import SchemamigError
+        from tests.unit.ledger.samples import counter
+        writer = LedgerWriter(Environment.open({place!r}))
+        try:
+            {action}
+        except SchemamigError as error:
+            os.write(1, error.code.encode())
+    """
+    append = "writer.transact(lambda state: [Put(counter(1))])"
+
+    assert in_a_process_that_may_write_no_byte(code.format(place=str(root(writer.env)), action=append)) == "storage_full"
+    assert LedgerReader(writer.env).state().version == 0
+    place = str(tmp_path / "new")
+    assert in_a_process_that_may_write_no_byte(code.format(place=place, action="writer.create('env-1')")) == "storage_full"
+    assert not LedgerReader(Environment.open(place)).exists()

@@ -1,0 +1,73 @@
+"""Releases in memory, and a short way to write declarations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.release.chain import MergedStep, merge
+from airflow_provider_schemamig.core.release.chain_codec import chain_from_json, chain_to_json
+from airflow_provider_schemamig.core.release.chain_errors import StopInBetween
+from airflow_provider_schemamig.core.release.folder import Release, Snapshot
+from airflow_provider_schemamig.core.release.modules import Migration
+from airflow_provider_schemamig.core.release.steps import Step
+from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive, Struct
+
+
+def f(text: str) -> Field:
+    """``"a int"``, ``"a int!"`` (NOT NULL), ``"a int=5"`` (DEFAULT)."""
+    text, _, default = text.partition("=")
+    name, _, kind = text.partition(" ")
+    return Field(name, Primitive(kind.rstrip("!")), not kind.endswith("!"), default or None)
+
+
+def struct(name: str, *fields: str | Field, nullable: bool = True) -> Field:
+    return Field(name, Struct(tuple(item if isinstance(item, Field) else f(item) for item in fields)), nullable)
+
+
+def typed(name: str, data_type: DataType) -> Field:
+    return Field(name, data_type)
+
+
+def table(name: str, *fields: str | Field) -> Declaration:
+    return Declaration(CollectionName(name), tuple(item if isinstance(item, Field) else f(item) for item in fields))
+
+
+def v(text: str) -> Version:
+    return Version.parse(text)
+
+
+def release_of(*versions: tuple[str, Sequence[Declaration], Sequence[Step]]) -> Release:
+    """(version, declarations, steps to it), oldest first; nothing of it is checked."""
+    snapshots: dict[Version, Snapshot] = {}
+    modules: dict[Version, Migration] = {}
+    for text, declarations, steps in versions:
+        version = v(text)
+        snapshot = Snapshot(version, f"snapshots/{version}.sql", "")
+        declared: Mapping[CollectionName, Declaration] = {d.name: d for d in declarations}
+        vars(snapshot)["declarations"] = declared  # as if parsed
+        snapshots[version] = snapshot
+        if len(snapshots) > 1:
+            file = f"migrations/{version.module_name}.py"
+            modules[version] = Migration(file, "Test.\n\nWhy: to test.", tuple(steps), tuple(range(10, 10 + len(steps))))
+    return Release(Path("lake"), "lake", max(snapshots), min(snapshots), snapshots, modules)
+
+
+def steps_of(release: Release, source: str = "1.0.0") -> tuple[MergedStep, ...]:
+    """The merged steps, which also go through JSON unharmed."""
+    chain = merge(release, v(source))
+    assert (chain.source, chain.target) == (v(source), release.version)
+    assert chain_from_json(json.loads(json.dumps(chain_to_json(chain)))) == chain
+    return chain.steps
+
+
+def stops(release: Release, source: str = "1.0.0") -> StopInBetween:
+    """The one refusal of a merge."""
+    with pytest.raises(StopInBetween) as refused:
+        merge(release, v(source))
+    assert str(refused.value.stop) in refused.value.next_action
+    return refused.value

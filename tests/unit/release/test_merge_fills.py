@@ -1,0 +1,154 @@
+"""Replacements and rewrites among other steps: which query counts, what it reads, what it gives (DESIGN section 3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_schemamig import evolution, replacement, rewrite
+from airflow_provider_schemamig.core.release.chain import Replace, RewriteStep
+from airflow_provider_schemamig.core.release.fills import fill_inputs
+from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.release.steps import Step
+from airflow_provider_schemamig.core.schema.model import Declaration
+from tests.unit.release.support import release_of, steps_of, stops, table, v
+
+A = table("a", "x int", "y string")
+
+# --- replacement ------------------------------------------------------------------------------------------------------------------
+
+STATS = table("stats", "n int")
+FILL = "SELECT count(*) AS n, max(x) AS m FROM {a}"
+
+
+def test_a_replacement_wins_over_everything_before_it() -> None:
+    release = release_of(
+        ("1.0.0", [A, STATS], []),
+        ("1.1.0", [A, table("stats", "n bigint")], [evolution("stats")]),
+        ("1.2.0", [A, table("stats", "n bigint", "m int")], [replacement("stats", fill=FILL, snapshot=True)]),
+    )
+    [step] = steps_of(release)
+    assert step == Replace(STATS.name, STATS, table("stats", "n bigint", "m int"), FILL, True, v("1.2.0"))
+    assert fill_inputs(release, v("1.0.0"), step) == (("a", "`x`, `y`"),)
+
+
+def test_later_evolutions_are_part_of_an_empty_replacement() -> None:
+    head = table("stats", "m int", "z int=5")
+    release = release_of(
+        ("1.0.0", [STATS], []),
+        ("1.1.0", [table("stats", "n string")], [replacement("stats")]),
+        ("1.2.0", [table("stats", "m string")], [evolution("stats", rename={"n": "m"})]),
+        ("1.3.0", [head], [rewrite("stats", up="SELECT 1 AS m, 2 AS z FROM {stats}")]),
+    )
+    [step] = steps_of(release)
+    assert step == Replace(STATS.name, STATS, head, None, False, v("1.1.0"))
+
+
+def test_the_last_fill_wins() -> None:
+    release = release_of(
+        ("1.0.0", [A, STATS], []),
+        ("1.1.0", [A, table("stats", "n bigint")], [replacement("stats", fill="SELECT 1 AS n")]),
+        ("1.2.0", [A, table("stats", "n string")], [replacement("stats", fill="SELECT 'x' AS n")]),
+    )
+    [step] = steps_of(release)
+    assert isinstance(step, Replace)
+    assert (step.fill, step.fill_version) == ("SELECT 'x' AS n", v("1.2.0"))
+
+
+def test_a_fill_is_projected_through_later_evolutions() -> None:
+    head = table("stats", "total bigint", "late string")
+    release = release_of(
+        ("1.0.0", [A, STATS], []),
+        ("1.1.0", [A, table("stats", "n int", "m int")], [replacement("stats", fill=f"{FILL};\n")]),
+        ("1.2.0", [A, head], [evolution("stats", rename={"n": "total"}, drop=["m"])]),
+    )
+    [step] = steps_of(release)
+    assert isinstance(step, Replace)
+    expected = f"SELECT CAST(`n` AS BIGINT) AS `total`, CAST(NULL AS STRING) AS `late` FROM (\n{FILL}\n) AS filled"
+    assert (step.fill, step.new, step.fill_version) == (expected, head, v("1.1.0"))
+
+
+@pytest.mark.parametrize(
+    "later, step",
+    [
+        (table("stats", "n int", "m int", "z int=5"), evolution("stats")),
+        (table("stats", "n string", "m int"), evolution("stats")),
+        (table("stats", "n int!", "m int"), evolution("stats")),
+        (table("stats", "n string", "m int"), rewrite("stats", up="SELECT 1 FROM {stats}")),
+    ],
+)
+def test_a_fill_that_cannot_be_projected(later: Declaration, step: Step) -> None:
+    release = release_of(
+        ("1.0.0", [A, STATS], []),
+        ("1.1.0", [A, table("stats", "n int", "m int")], [replacement("stats", fill=FILL)]),
+        ("1.2.0", [A, later], [step]),
+    )
+    assert stops(release).stop == v("1.1.0")
+
+
+def test_fills_read_the_release_before_through_the_names_of_the_source() -> None:
+    b = table("b", "z bigint", "y string", "w int")
+    release = release_of(
+        ("1.0.0", [A, STATS], []),
+        ("1.1.0", [b, STATS], [evolution("b", renamed_from="a", rename={"x": "z"})]),
+        (
+            "1.2.0",
+            [table("b", "z bigint"), table("stats", "n int", "m int")],
+            [evolution("b", drop=["w", "y"]), replacement("stats", fill="SELECT z FROM {b}")],
+        ),
+    )
+    _, step = steps_of(release)
+    assert isinstance(step, Replace)
+    assert step.fill == "SELECT z FROM {a}"
+    assert fill_inputs(release, v("1.0.0"), step) == (("a", "CAST(`x` AS BIGINT) AS `z`, `y`, CAST(NULL AS INT) AS `w`"),)
+    assert fill_inputs(release, v("1.1.0"), steps_of(release, "1.1.0")[1]) == (("b", "`z`, `y`, `w`"),)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "first, middle, steps, says",
+    [
+        ([STATS], [STATS, A], [], "younger than 1.0.0"),
+        ([STATS, A], [STATS, table("a", "x int", "y string", "z int=1")], [evolution("a")], "z changes before"),
+        ([STATS, A], [STATS, table("a", "x string")], [replacement("a")], "makes anew"),
+        ([STATS, A], [STATS, table("a", "x string")], [rewrite("a", up="SELECT 1")], "makes anew"),
+    ],
+)
+def test_inputs_that_cannot_be_had(first: list[Declaration], middle: list[Declaration], steps: list[Step], says: str) -> None:
+    last = [table("stats", "n int", "m int"), *middle[1:]]
+    release = release_of(("1.0.0", first, []), ("1.1.0", middle, steps), ("1.2.0", last, [replacement("stats", fill=FILL)]))
+    refusal = stops(release)
+    assert says in refusal.reason
+    assert (refusal.collection, refusal.stop) == ("stats", v("1.1.0"))
+
+
+# --- rewrite ----------------------------------------------------------------------------------------------------------------------
+
+
+def rewritten(before: bool = False, after: bool = False, down: str | None = "SELECT 1 FROM {a}") -> Release:
+    first, second, third, fourth = (table("a", *fields) for fields in (["x int"], ["x int", "p int"], ["x string", "p int"], ["x string"]))
+    versions: list[tuple[str, list[Declaration], list[Step]]] = [("1.0.0", [first if before else second], [])]
+    if before:
+        versions.append(("1.1.0", [second], [evolution("a")]))
+    versions.append(("1.2.0", [third], [rewrite("a", up="SELECT string(x) AS x, p FROM {a}", down=down)]))
+    if after:
+        versions.append(("1.3.0", [fourth], [evolution("a", drop=["p"])]))
+    return release_of(*versions)
+
+
+def test_a_rewrite_alone() -> None:
+    [step] = steps_of(rewritten())
+    assert isinstance(step, RewriteStep)
+    assert (step.up, step.down, step.version) == ("SELECT string(x) AS x, p FROM {a}", "SELECT 1 FROM {a}", v("1.2.0"))
+    assert fill_inputs(rewritten(), v("1.0.0"), step) == (("a", "`x`, `p`"),)
+
+
+@pytest.mark.parametrize("before, after, stop", [(True, False, "1.1.0"), (False, True, "1.2.0"), (True, True, "1.1.0")])
+def test_a_rewrite_among_evolutions(before: bool, after: bool, stop: str) -> None:
+    assert stops(rewritten(before, after)).stop == v(stop)
+
+
+def test_a_way_back_that_reads_what_changes_later() -> None:
+    b, wider = table("b", "x int"), table("b", "x bigint")
+    old, new = table("a", "x int"), table("a", "x string")
+    step = rewrite("a", up="SELECT string(x) AS x FROM {a}", down="SELECT b.x FROM {a} a JOIN {b} b")
+    release = release_of(("1.0.0", [old, b], []), ("1.1.0", [new, b], [step]), ("1.2.0", [new, wider], [evolution("b")]))
+    assert "the way back of its rewrite reads b" in stops(release).reason

@@ -1,0 +1,136 @@
+"""Canonical text of CHECK and DEFAULT expressions, and renames in them."""
+
+from __future__ import annotations
+
+import pytest
+import sqlglot
+
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.schema.expressions import (
+    InvalidExpression,
+    canonical_expression,
+    column_references,
+    has_subquery,
+    rename_columns,
+    unknown_references,
+)
+from tests.unit.schema.tables import table
+
+CANONICAL = [
+    ("a>0", "a > 0"),
+    ("((a > 0))", "a > 0"),
+    ("`a`  >\n0 -- why\n", "a > 0"),
+    ("/* why */ a <> 0", "a <> 0"),
+    ("a != 0", "a <> 0"),
+    ("a == 0", "a = 0"),
+    ("a is not null and b in (1,2)", "a IS NOT NULL AND b IN (1, 2)"),
+    ("`größe` > 0", "`größe` > 0"),
+    ("`two words` > 0", "`two words` > 0"),
+    ("`current_date` > 0", "`current_date` > 0"),
+    ("current_date > a", "CURRENT_DATE > a"),
+    ("`date` > 0", "date > 0"),
+    ("date > 0", "date > 0"),
+    ("s.a.b = 1", "s.a.b = 1"),
+    ("a=10L", "a = 10L"),
+    (r"a rlike '\\d+'", r"a RLIKE '\\d+'"),
+    ("a = 'it\\'s'", "a = 'it\\'s'"),
+    ('a = "x"', "a = 'x'"),
+    ("exists(l, e -> e.x > s.q)", "EXISTS(l, e -> e.x > s.q)"),
+    ("transform(l, e -> e + 1)[0] > 1", "TRANSFORM(l, e -> e + 1)[0] > 1"),
+    ("case when a > 0 then true else false end", "CASE WHEN a > 0 THEN TRUE ELSE FALSE END"),
+    ("timestamp_ntz'2020-01-01 00:00:00'", "TIMESTAMP_NTZ '2020-01-01 00:00:00'"),
+    ("map('k', 1)['k'] = 1", "MAP('k', 1)['k'] = 1"),
+    ("-1", "-1"),
+    ("a - 1", "a - 1"),
+    ("a-1 > - b", "a - 1 > -b"),
+    ("a - -1 > 0", "a - -1 > 0"),
+    ("- - a > 0", "- -a > 0"),
+    ("(a)-1 > (b[0]) -1", "(a) - 1 > (b[0]) - 1"),
+    ("(a > 0) and (b > 0)", "(a > 0) AND (b > 0)"),
+    ("not(a > 0)", "NOT (a > 0)"),
+    ("cast(a as decimal( 10 , 2 ))>1.50", "CAST(a AS DECIMAL(10, 2)) > 1.50"),
+    ("a::int > 0", "a::int > 0"),
+    ("to_date(a,'yyyy-MM-dd') > date'2020-01-01'", "TO_DATE(a, 'yyyy-MM-dd') > DATE '2020-01-01'"),
+    ("a <=> b", "a <=> b"),
+    ("a rlike r'\\d+'", "a RLIKE r'\\d+'"),
+    ("a = 'x' 'y'", "a = 'x' 'y'"),
+    ("a = 'it''s'", "a = 'it''s'"),
+    ("x'ff' = a", "x'ff' = a"),
+    ("a.order > b.`order`", "a.order > b.`order`"),
+    ("a > interval '1' day", "a > INTERVAL '1' day"),
+    ("null", "NULL"),
+]
+
+
+@pytest.mark.parametrize(("text", "canonical"), CANONICAL)
+def test_canonical_text(text: str, canonical: str) -> None:
+    assert canonical_expression(text) == canonical
+
+
+@pytest.mark.parametrize("text", [text for text, _ in CANONICAL])
+def test_canonical_text_is_its_own(text: str) -> None:
+    assert canonical_expression(canonical_expression(text)) == canonical_expression(text)
+
+
+@pytest.mark.parametrize(("text", "canonical"), CANONICAL)
+def test_canonical_text_means_the_same(text: str, canonical: str) -> None:
+    """By sqlglot's parser, which throws away what canonical text throws away."""
+
+    def meaning(sql: str) -> str:
+        return sqlglot.parse_one(sql, dialect="spark").unnest().sql(dialect="spark", comments=False).replace("`", "").lower()
+
+    assert meaning(canonical) == meaning(text)
+
+
+NO_EXPRESSIONS = [
+    *("", "a >", "a > 0; b > 0", "a AS b", "'open", "(" * 200 + "a" + ")" * 200),
+    *("SELECT 1", "DROP TABLE t", "CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1)", "SET a = 1", "USE x"),
+]
+
+
+@pytest.mark.parametrize("text", NO_EXPRESSIONS)
+def test_what_is_not_one_expression(text: str) -> None:
+    with pytest.raises(InvalidExpression):
+        canonical_expression(text)
+
+
+def test_what_an_expression_uses() -> None:
+    assert column_references("a > s.x AND l[0].y = `c d` AND EXISTS(l, e -> e.x > q)") == ("a", "c d", "l", "q", "s")
+    assert has_subquery("a IN (SELECT x FROM t)")
+    assert not has_subquery("a IN (1)")
+
+
+def test_references_that_name_nothing() -> None:
+    fields = table("a INT, s STRUCT<x: INT>, l ARRAY<STRUCT<y: INT>>, m MAP<STRING, INT>").fields
+    assert unknown_references("A > 0 AND s.X > 0 AND l.y[0] > 0 AND m.anything > 0", fields) == ()
+    assert unknown_references("q > 0 AND s.y > 0 AND a.x > 0", fields) == ("a.x", "q", "s.y")
+
+
+@pytest.mark.parametrize(
+    ("text", "renames", "expected"),
+    [
+        ("a > 0 AND b > a", {"a": "z"}, "z > 0 AND b > z"),
+        ("A > 0", {"a": "z"}, "z > 0"),
+        ("a > 0", {"a": "two words"}, "`two words` > 0"),
+        ("`date` > 0", {"date": "d"}, "d > 0"),
+        ("s.x > x", {"s.x": "z"}, "s.z > x"),
+        ("s.x > x", {"x": "z"}, "s.x > z"),
+        ("s.x > x", {"s": "z"}, "z.x > x"),
+        ("s.x > x", {"s": "t", "s.x": "y"}, "t.y > x"),
+        ("s.t.u.v.w.x = 1", {"s.t.u.v.w.x": "z"}, "s.t.u.v.w.z = 1"),
+        ("l[0].y = 1", {"l.element.y": "z"}, "l[0].z = 1"),
+        ("l.y[0] = 1", {"l.element.y": "z"}, "l.z[0] = 1"),
+        ("m['k'].v = 1", {"m.value.v": "z"}, "m['k'].z = 1"),
+        ("l[0].y = y", {"l": "k"}, "k[0].y = y"),
+        ("EXISTS(l, a -> a.y > 0) AND a > 0", {"a": "z"}, "EXISTS(l, a -> a.y > 0) AND z > 0"),
+        ("a = 'a'", {"a": "z"}, "z = 'a'"),
+        ("a > 0", {}, "a > 0"),
+    ],
+)
+def test_renames(text: str, renames: dict[str, str], expected: str) -> None:
+    columns = (
+        "a INT, b INT, x INT, y INT, date INT, s STRUCT<x: INT, t: STRUCT<u: STRUCT<v: STRUCT<w: STRUCT<x: INT>>>>>, "
+        "l ARRAY<STRUCT<y: INT>>, m MAP<STRING, STRUCT<v: INT>>"
+    )
+    fields = table(columns).fields
+    assert rename_columns(text, {ColumnPath(path): name for path, name in renames.items()}, fields) == expected

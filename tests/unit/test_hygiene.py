@@ -1,0 +1,74 @@
+"""Rules of the house that no linter knows: what may not stand in any file of the project."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAX_LINES = 400
+
+#: Put together from parts, so that this file does not hold what it forbids.
+FORBIDDEN = {
+    "the host of a package registry": re.compile(
+        "|".join(
+            re.escape(".".join(parts))
+            for parts in (("pypi", "org"), ("pythonhosted", "org"), ("repo1", "maven"), ("repo", "maven"), ("repos", "spark-packages"))
+        )
+    ),
+    "an option that names a package index": re.compile("--(?:extra-)?index" + "-url[= ]+http|--find" + "-links[= ]|--trusted" + "-host"),
+    "a path of one machine": re.compile("/" + "(?:root|work|tmp/build)/" + "|/home/" + "(?!airflow/|spark/)[a-z]"),
+}
+
+
+def tracked() -> list[Path]:
+    """Files that are in git or would be added: what .gitignore leaves."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
+
+
+def text_of(path: Path) -> str:
+    """Empty for a binary file (test data)."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+def violations(text: str) -> list[str]:
+    return [what for what, pattern in FORBIDDEN.items() if pattern.search(text)]
+
+
+def test_no_file_names_a_registry_or_a_machine() -> None:
+    files = tracked()
+    assert len(files) > 50
+    found = {str(path.relative_to(ROOT)): violations(text_of(path)) for path in files}
+    assert {path: what for path, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("https://" + "pypi" + ".org/simple", "the host of a package registry"),
+        ("--index" + "-url https://mirror.example", "an option that names a package index"),
+        ("cd /" + "work/main", "a path of one machine"),
+        ("cat /" + "root/.bashrc", "a path of one machine"),
+    ],
+)
+def test_the_rule_can_fail(text: str, what: str) -> None:
+    assert violations(text) == [what]
+
+
+def test_no_python_file_is_longer_than_a_reader_likes() -> None:
+    long = {str(path.relative_to(ROOT)): text_of(path).count("\n") for path in tracked() if path.suffix == ".py"}
+    assert {path: lines for path, lines in long.items() if lines > MAX_LINES} == {}
+
+
+def test_shell_scripts_are_executable() -> None:
+    scripts = [path for path in tracked() if text_of(path).startswith("#!")]
+    assert ROOT / ".ci/run" in scripts
+    assert [path.name for path in scripts if not path.stat().st_mode & 0o100] == []

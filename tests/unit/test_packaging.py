@@ -1,0 +1,103 @@
+"""The wheel, built offline as `make setup` and a publisher would: what is in it, and that what it promises exists."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert result.returncode == 0, result.stderr
+    (path,) = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    return Parser().parsestr(_read(wheel, "METADATA"))
+
+
+def _read(wheel: zipfile.ZipFile, name: str) -> str:
+    (member,) = [path for path in wheel.namelist() if path.endswith(f".dist-info/{name}")]
+    return wheel.read(member).decode()
+
+
+def test_the_wheel_holds_the_provider_and_the_jobs_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    top = {path.split("/")[0] for path in wheel.namelist()}
+    assert top == {"airflow_provider_schemamig", "spark_jobs", "airflow_provider_schemamig-0.1.0.dist-info"}
+    held = {path for path in wheel.namelist() if path.endswith(".py")}
+    here = {str(path.relative_to(ROOT)) for top in ("airflow_provider_schemamig", "spark_jobs") for path in (ROOT / top).rglob("*.py")}
+    assert held == here
+    assert "airflow_provider_schemamig/py.typed" in wheel.namelist()
+
+
+def test_name_and_version_agree_everywhere(metadata: Message) -> None:
+    from airflow_provider_schemamig import __version__
+    from airflow_provider_schemamig.get_provider_info import get_provider_info
+
+    assert metadata["Name"] == "airflow-provider-schemamig" == get_provider_info()["package-name"]
+    assert metadata["Version"] == __version__
+
+
+@pytest.mark.parametrize(
+    "group, name, target",
+    [
+        ("apache_airflow_provider", "provider_info", "airflow_provider_schemamig.get_provider_info:get_provider_info"),
+        ("airflow.plugins", "schemamig", "airflow_provider_schemamig.plugins.schemamig:SchemamigPlugin"),
+        ("console_scripts", "schemamig", "airflow_provider_schemamig.cli.main:main"),
+    ],
+)
+def test_entry_points(wheel: zipfile.ZipFile, group: str, name: str, target: str) -> None:
+    declared = configparser.ConfigParser(delimiters=("=",))
+    declared.read_string(_read(wheel, "entry_points.txt"))
+    assert declared[group][name] == target
+    module, _, attribute = target.partition(":")
+    spec = importlib.util.find_spec(module)
+    assert spec is not None and spec.origin is not None
+    assert re.search(rf"^(def|class) {attribute}\b", Path(spec.origin).read_text(), re.MULTILINE), f"{module} defines no {attribute}"
+
+
+def test_what_is_pinned_satisfies_what_is_declared(metadata: Message) -> None:
+    from packaging.requirements import Requirement
+
+    pinned = {name.lower(): version for name, version in re.findall(r"^([\w.-]+)==([^ ;]+)", _requirements(), re.MULTILINE)}
+    for text in metadata.get_all("Requires-Dist") or []:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(pinned[requirement.name.lower()]), text
+
+
+def test_every_pinned_package_has_hashes() -> None:
+    blocks = re.split(r"\n(?=[A-Za-z0-9])", _requirements().strip())
+    assert len(blocks) > 100
+    assert [block.splitlines()[0] for block in blocks if "--hash=sha256:" not in block] == []
+
+
+def test_what_is_wanted_is_pinned() -> None:
+    """Every line of requirements.in is in requirements.txt, so the two were not edited apart."""
+    from packaging.requirements import Requirement
+
+    pinned = dict(re.findall(r"^([\w.-]+)==([^ ;]+)", _requirements(), re.MULTILINE))
+    wanted = [line for line in (ROOT / "requirements.in").read_text().splitlines() if line.strip() and not line.startswith("#")]
+    for requirement in map(Requirement, wanted):
+        assert requirement.specifier.contains(pinned[requirement.name.lower()]), str(requirement)
+
+
+def _requirements() -> str:
+    return (ROOT / "requirements.txt").read_text()

@@ -1,0 +1,119 @@
+"""Spark's exceptions, by their condition, to typed errors; and those across the border of a process."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.names import InvalidName
+from airflow_provider_schemamig.core.spark import errors
+from airflow_provider_schemamig.core.spark.translate import error_from_json, error_to_json, last_lines, translate, translated
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+
+#: Texts as Spark 4.2 with Delta 4.4 wrote them (research/delta_spark.md, research/rewrite.md).
+TEXTS: list[tuple[str, type[SchemamigError], bool]] = [
+    ("[DELTA_CONCURRENT_TRANSACTION] This error occurs when multiple streaming queries", errors.ConcurrentTransaction, True),
+    ("[DELTA_METADATA_CHANGED] MetadataChangedException: The metadata of the Delta table", errors.TableMetadataChanged, True),
+    ("[DELTA_PROTOCOL_CHANGED] ProtocolChangedException", errors.TableMetadataChanged, True),
+    ("[DELTA_CONCURRENT_APPEND.WITHOUT_HINT] ConcurrentAppendException: Files were added", errors.ConcurrentWrite, True),
+    ("[DELTA_CONCURRENT_DELETE_DELETE] ConcurrentDeleteDeleteException", errors.ConcurrentWrite, True),
+    ("[CAST_OVERFLOW_IN_TABLE_INSERT] Fail to assign a value", errors.BadValue, False),
+    ("[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field", errors.ConstraintViolated, False),
+    ("[DELTA_CANNOT_MODIFY_APPEND_ONLY] This table is configured to only allow appends.", errors.ConstraintViolated, False),
+    ("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file x. SQLSTATE: KD001", errors.InputMissing, False),
+    ("something without a condition", errors.SparkJobFailed, False),
+    ("[A_CONDITION_OF_TOMORROW] nobody knows it", errors.SparkJobFailed, False),
+    ("failed to connect: StatusCode.UNAVAILABLE", errors.SparkUnavailable, True),
+]
+
+
+@pytest.mark.parametrize("text, kind, retryable", TEXTS)
+def test_the_condition_decides(text: str, kind: type[SchemamigError], retryable: bool) -> None:
+    error = translate(RuntimeError(text), "fill", "flights")
+    assert type(error) is kind
+    assert (error.collection, error.retryable) == ("flights", retryable)
+
+
+def test_the_cause_counts_and_not_what_wraps_it() -> None:
+    text = (
+        "An error occurred while calling o1.sql.\n: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed. SQLSTATE: 58030\n"
+        "\tat org.apache.spark.X\nCaused by: org.x.DeltaInvariantViolationException: [DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK "
+        "constraint c (n < 5) violated by row with values:\n - n : 7\n - m : null\n\tat org.y"
+    )
+    error = translate(RuntimeError(text), "fill")
+    assert isinstance(error, errors.ConstraintViolated)
+    assert error.detail == "CHECK constraint c (n < 5) violated by row with values: n : 7 m : null"
+
+
+def test_a_long_value_does_not_fill_the_screen() -> None:
+    error = translate(RuntimeError(f"[CAST_INVALID_INPUT] The value '{'x' * 10_000}' of the type STRING"), "fill")
+    assert isinstance(error, errors.BadValue)
+    assert len(error.detail) == 500
+
+
+def test_an_analysis_error_is_about_the_query() -> None:
+    from pyspark.errors import AnalysisException
+
+    error = translate(AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `x`. SQLSTATE: 42703; line 1"), "fill")
+    assert isinstance(error, errors.QueryRefused)
+    assert (error.condition, error.detail) == ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "A column `x`; line 1")
+
+
+def test_typed_errors_go_through_and_defects_stay_defects() -> None:
+    refused = errors.QueryRefused(condition="C", detail="d")
+    with pytest.raises(errors.QueryRefused) as caught, translated("fill", "flights"):
+        raise refused
+    assert caught.value is refused
+    assert refused.collection == "flights"
+    with pytest.raises(KeyError), translated("fill"):
+        raise KeyError("defect")
+
+
+def examples() -> list[SchemamigError]:
+    values: dict[str, Any] = {"exit_code": 1, "txn_version": 2, "required": 17, "names": ("a", "b")}
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SchemamigError) and "code" in vars(kind)]
+    made = []
+    for kind in kinds:
+        fields = {f.name: values.get(f.name, f.name) for f in dataclasses.fields(kind) if f.name != "collection"}
+        made.append(kind(**fields, collection="flights"))
+    return made
+
+
+@pytest.mark.parametrize("error", examples(), ids=lambda error: error.code)
+def test_every_error_crosses_processes_and_says_what_to_do(error: SchemamigError) -> None:
+    for copy in (pickle.loads(pickle.dumps(error)), error_from_json(json.loads(json.dumps(error_to_json(error))), "fill")):
+        assert type(copy) is type(error)
+        assert str(copy) == str(error)
+    assert error.code in str(error)
+    assert "flights" in str(error)
+    assert error.message.strip()
+    assert error.next_action.endswith(".")
+
+
+def test_codes_are_distinct() -> None:
+    codes = [error.code for error in examples()]
+    assert len(codes) == len(set(codes)) >= 14
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        error_to_json(InvalidName(kind="column", name="a b", rule="no spaces", collection="flights")),
+        {"kind": "BadValue", "fields": {"detail": "of another version"}, "code": "bad_value", "message": "said", "collection": "flights"},
+        {"code": "unheard_of", "message": "said", "collection": "flights"},
+    ],
+)
+def test_an_error_of_another_layer_or_version_keeps_its_text(document: dict[str, Any]) -> None:
+    error = error_from_json(document, "fill")
+    assert isinstance(error, errors.SparkJobFailed)
+    assert isinstance(error, Refusal)
+    assert error.collection == "flights"
+    assert document["code"] in str(error)
+
+
+def test_last_lines() -> None:
+    assert last_lines("a\n\n b  \nc\n\n", 2) == " b\nc"

@@ -1,0 +1,222 @@
+"""Settings, prerequisites and addresses: all that can be known of Spark without starting one."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.spark import errors, jars, runner_for
+from airflow_provider_schemamig.core.spark.jars import SHA256, fetch, jars_folder, require_jars
+from airflow_provider_schemamig.core.spark.launch import find_java
+from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner, SubmitRunner
+from airflow_provider_schemamig.core.spark.session import settings_for
+from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings, spark_uri
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A JAR folder with files of the right names."""
+    monkeypatch.setenv("SCHEMAMIG_JARS", str(tmp_path))
+    for name in SHA256:
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+# --- settings ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_keeps_its_sizing_and_loses_its_meaning(folder: Path) -> None:
+    conf = {"spark.executor.memory": "4g", "spark.sql.session.timeZone": "Asia/Tokyo", "spark.jars": "/extra.jar"}
+    settings = settings_for("yarn", conf)
+    assert settings["spark.executor.memory"] == "4g"
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert settings["spark.jars"] == ",".join([*(str(folder / name) for name in SHA256), "/extra.jar"])
+    assert "spark.driver.host" not in settings
+    assert "spark.sql.shuffle.partitions" not in settings
+
+
+def test_a_local_spark_listens_on_loopback_only_and_its_settings_can_be_changed(folder: Path) -> None:
+    settings = settings_for("local[*]", {"spark.sql.shuffle.partitions": "8"})
+    assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"], settings["spark.ui.enabled"]) == (
+        "127.0.0.1",
+        "127.0.0.1",
+        "false",
+    )
+    assert (settings["spark.sql.shuffle.partitions"], settings["spark.databricks.delta.snapshotPartitions"]) == ("8", "1")
+
+
+@pytest.mark.parametrize(
+    "url, kind",
+    [
+        ("local[*]", EmbeddedRunner),
+        ("local", EmbeddedRunner),
+        ("sc://host:15002/;token=x", ConnectRunner),
+        ("spark://m:7077", SubmitRunner),
+        ("yarn", SubmitRunner),
+        ("k8s://https://x", SubmitRunner),
+    ],
+)
+def test_the_address_says_which_runner(url: str, kind: type) -> None:
+    assert isinstance(runner_for(url), kind)
+
+
+def test_making_a_runner_starts_nothing_and_imports_no_pyspark() -> None:
+    code = (
+        "import sys\n"
+        "from airflow_provider_schemamig.core.spark import runner_for\n"
+        "[runner_for(url) for url in ('local[*]', 'sc://nowhere', 'yarn')]\n"
+        "print(sorted({'pyspark', 'py4j', 'delta', 'pandas', 'pyarrow', 'deltalake', 'grpc'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# --- storage -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_s3_options_by_any_of_their_names_become_s3a_settings() -> None:
+    options = {
+        "AWS_ACCESS_KEY_ID": "k",
+        "aws_secret_access_key": "s",
+        "region": "eu-west-1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:7070",
+        "fs.s3a.connection.maximum": "9",
+        "schemamig.conditional_log_store": "true",
+    }
+    assert hadoop_settings(options) == {
+        "fs.s3a.access.key": "k",
+        "fs.s3a.secret.key": "s",
+        "fs.s3a.endpoint.region": "eu-west-1",
+        "fs.s3a.endpoint": "http://127.0.0.1:7070",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.maximum": "9",
+    }
+    assert hadoop_settings({"region": "eu-west-1"}) == {"fs.s3a.endpoint.region": "eu-west-1"}
+
+
+def test_hadoop_knows_s3_as_s3a() -> None:
+    assert spark_uri("s3://bucket/a") == "s3a://bucket/a"
+    assert [spark_uri(uri) for uri in ("s3a://b/a", "file:///a b", "gs://b/s3://")] == ["s3a://b/a", "file:///a b", "gs://b/s3://"]
+
+
+# --- Java and JARs -------------------------------------------------------------------------------------------------------------------
+
+
+def fake_java(folder: Path, says: str) -> None:
+    path = folder / "bin/java"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    "says", ['openjdk version "17.0.15" 2025-04-15', 'java version "21" 2023-09-19 LTS', 'openjdk version "25-ea" 2025-09-16']
+)
+def test_java_that_is_new_enough(says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path, says)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert find_java() == tmp_path / "bin/java"
+
+
+@pytest.mark.parametrize(
+    "says, found", [('java version "1.8.0_392"', "8"), ('openjdk version "11.0.2"', "11"), ("no java here", "unknown")]
+)
+def test_java_that_is_too_old(says: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path, says)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(errors.JavaMissing) as caught:
+        find_java()
+    assert caught.value.found == found
+
+
+def test_no_java_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(errors.JavaMissing, match="apt-get install openjdk-17"):
+        find_java()
+
+
+def test_jars_lie_beside_the_interpreter_or_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCHEMAMIG_JARS", raising=False)
+    assert jars_folder() == Path(sys.prefix) / "share/schemamig/jars"
+    monkeypatch.setenv("SCHEMAMIG_JARS", "/elsewhere")
+    assert jars_folder() == Path("/elsewhere")
+    with pytest.raises(errors.SparkJarsMissing) as caught:
+        require_jars()
+    assert caught.value.names == tuple(SHA256)
+
+
+class FakeIvy:
+    """Stands for the resolution: puts the given contents where Ivy would."""
+
+    def __init__(self, contents: dict[str, str]) -> None:
+        self.contents = contents
+        self.calls = 0
+
+    def __call__(self, scratch: Path) -> None:
+        self.calls += 1
+        (scratch / "jars").mkdir()
+        for name, content in self.contents.items():
+            (scratch / "jars" / f"io.delta_{name}").write_text(content)
+
+
+def test_fetch_verifies_replaces_what_is_damaged_and_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = {name: f"content of {name}" for name in SHA256}
+    ivy = FakeIvy(good)
+    monkeypatch.setattr(jars, "SHA256", {name: hashlib.sha256(text.encode()).hexdigest() for name, text in good.items()})
+    monkeypatch.setattr(jars, "_resolve", ivy)
+    first, second = good
+
+    assert fetch(tmp_path / "new") == (first, second)
+    assert fetch(tmp_path / "new") == ()
+    (tmp_path / "new" / first).write_text("damaged")
+    assert fetch(tmp_path / "new") == (first,)
+    assert ivy.calls == 2
+    assert {path.name: path.read_text() for path in (tmp_path / "new").iterdir()} == good
+
+
+def test_a_jar_with_another_digest_is_refused_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "_resolve", FakeIvy(dict.fromkeys(SHA256, "not what was pinned")))
+    with pytest.raises(errors.SparkJarsMissing, match="sha256"):
+        fetch(tmp_path / "jars")
+    assert list((tmp_path / "jars").iterdir()) == []
+
+
+def test_a_failed_resolution_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.mktemp("spark")
+    (home / "bin").mkdir()
+    (home / "bin/spark-submit").write_text("#!/bin/sh\necho unresolved dependency; exit 1\n")
+    (home / "bin/spark-submit").chmod(0o755)
+    fake_java(home, 'openjdk version "17"')
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    with pytest.raises(errors.SparkJarsNotFetched, match="unresolved dependency"):
+        fetch(folder)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(SHA256)
+
+
+# --- Connect -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_connect_without_a_server_fails_at_once() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started = time.monotonic()
+    with pytest.raises(errors.SparkUnavailable, match=f"127.0.0.1:{port}") as caught:
+        ConnectRunner(f"sc://127.0.0.1:{port}/;token=secret").run("fill", {})
+    assert time.monotonic() - started < 5
+    assert caught.value.retryable
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["sc://", "sc://host.invalid:15002"])
+def test_connect_to_no_address(url: str) -> None:
+    with pytest.raises(errors.SparkUnavailable):
+        ConnectRunner(url).run("fill", {})
