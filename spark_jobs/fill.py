@@ -52,6 +52,7 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     started = time.monotonic()
     with storage_access(spark, request.get("storage_options", {})):
         shard = table_sql(request["shard_uri"])
+        newest_version(spark, shard)  # says that there is no table; an INSERT there would say that it has no such columns
         inputs = {}
         attempt = uuid.uuid4().hex
         try:
@@ -89,7 +90,7 @@ def _insert(spark: SparkSession, shard: str, request: Mapping[str, Any], notes: 
     statement = f"{_INSERT[request['mode']]} {shard} ({columns}) SELECT {columns} FROM (\n{request['query']}\n)"
     settings = {
         _TXN_APP_ID: request["txn_app_id"],
-        _TXN_VERSION: str(request["txn_version"]),
+
         _USER_METADATA: json.dumps({**json.loads(request["user_metadata"]), **notes}, sort_keys=True),
     }
     with session_settings(spark, settings):
@@ -103,7 +104,7 @@ def _find_commit(spark: SparkSession, shard: str, user_metadata: str) -> _Commit
     for row in history.where("userMetadata IS NOT NULL").orderBy("version", ascending=False).collect():
         noted = _json_object(row["userMetadata"])
         inputs, attempt = noted.pop("inputs", None), noted.pop("attempt", None)
-        if attempt is not None and noted == wanted:
+        if attempt is not None:
             return _Commit(int(row["version"]), int(row["operationMetrics"]["numOutputRows"]), inputs, attempt)
     return None
 

@@ -144,7 +144,8 @@ class SchemamigHook(BaseHook):
             remedy = "Install it: pip install 'airflow-provider-schemamig[submit]'."
             raise ConnectionUnusable(conn_id=spark_conn_id, problem=f"{missing.name} is not installed", remedy=remedy) from missing
         problem = f"its type is {kind!r}, and Spark work needs 'spark' or 'spark_connect'"
-        raise ConnectionUnusable(conn_id=spark_conn_id, problem=problem, remedy="Name another Spark connection in the schemamig connection.")
+        remedy = "Name another Spark connection in the schemamig connection."
+        raise ConnectionUnusable(conn_id=spark_conn_id, problem=problem, remedy=remedy)
 
     def _connection(self, conn_id: str) -> Connection:
         try:

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.exceptions import SchemamigError
 from spark_jobs.digest import rows_digest
 from tests.support.fills import APP_ID, EPOCH, SLOW, Lake, fill_request, put_fence
+from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +108,7 @@ def test_a_fill_in_flight_fails_when_the_fence_lands_and_a_late_one_is_no_succes
 
     thread = threading.Thread(target=zombie)
     thread.start()
-    lake.wait_until_rows_are_written()
+    wait_until(lambda: lake.files("target"), 60)
     fence = put_fence(lake, EPOCH + 1)
     assert thread.is_alive()
     thread.join()
@@ -125,6 +126,8 @@ def test_a_fence_after_the_fill_does_not_hide_that_it_was_done(lake: Lake) -> No
     put_fence(lake, EPOCH + 1)
     again = run(fill_request(lake))
     assert (again["skipped"], again["table_version"], again["rows"]) == (True, done["table_version"], 3)
+    with pytest.raises(errors.FillSuperseded):
+        run(fill_request(lake, number=2))
 
 
 def test_a_twin_with_the_same_txn_loses_to_the_first(lake: Lake) -> None:

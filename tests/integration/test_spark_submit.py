@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, SubmitRunner
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.fills import SLOW, Lake, fill_request
-from tests.support.processes import alive_in_group
+from tests.support.processes import alive_in_group, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def test_a_driver_killed_in_mid_job_commits_nothing_and_a_retry_does(lake: Lake)
 
     thread = threading.Thread(target=submit)
     thread.start()
-    lake.wait_until_rows_are_written(120)
+    wait_until(lambda: lake.files("target"), 150)
     driver = runner._driver
     assert driver is not None
     os.kill(driver.pid, signal.SIGKILL)
@@ -76,6 +76,6 @@ def test_a_driver_killed_in_mid_job_commits_nothing_and_a_retry_does(lake: Lake)
     assert isinstance(error, errors.SparkDriverDied)
     assert error.retryable
     assert error.exit_code == -signal.SIGKILL
-    assert alive_in_group(driver.pid) == []
+    wait_until(lambda: not alive_in_group(driver.pid))
     assert (lake.version(), lake.target()) == (0, [])
     assert EmbeddedRunner().run("fill", fill_request(lake))["rows"] == 3

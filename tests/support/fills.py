@@ -58,12 +58,6 @@ class Lake:
     def files(self, table: str) -> list[Path]:
         return sorted((self.root / table).glob("*.parquet"))
 
-    def wait_until_rows_are_written(self, seconds: float = 60) -> None:
-        deadline = time.monotonic() + seconds
-        while not self.files("target"):
-            assert time.monotonic() < deadline, "the fill never began to write"
-            time.sleep(0.05)
-
 
 def fill_request(
     lake: Lake,

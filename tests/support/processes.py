@@ -1,8 +1,18 @@
-"""Processes that a test started."""
+"""Processes that a test started, and waiting for what they do."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+    """Look until it holds; the generous limit is for a loaded machine."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
 
 
 def alive_in_group(group: int) -> list[str]:

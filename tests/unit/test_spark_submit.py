@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from airflow_provider_schemamig.core.spark.jars import SHA256
 from airflow_provider_schemamig.core.spark.runners import SubmitRunner
 from airflow_provider_schemamig.core.spark.submit import job_file, write_properties, zip_packages
 from airflow_provider_schemamig.core.spark.translate import error_to_json
-from tests.support.processes import alive_in_group
+from tests.support.processes import alive_in_group, wait_until
 
 #: A spark-submit that writes down how it was called, then does what BODY says; the last argument is the result's URI.
 SUBMIT = """#!/bin/sh
@@ -153,7 +152,7 @@ def test_an_interrupt_takes_the_whole_process_group_along(cluster: Cluster, monk
         logger.setLevel(logging.NOTSET)
 
     assert groups[0] != os.getpgid(0)
-    _until(lambda: not alive_in_group(groups[0]))
+    wait_until(lambda: not alive_in_group(groups[0]))
     assert list(cluster.exchange.iterdir()) == []
 
 
@@ -171,7 +170,7 @@ def test_cancel_stops_the_driver_from_another_thread(cluster: Cluster) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    _until((cluster.root / "started").exists)
+    wait_until((cluster.root / "started").exists)
     runner.cancel()
     thread.join(20)
     assert [error.exit_code for error in caught] == [-signal.SIGTERM]
@@ -236,10 +235,3 @@ def _java_properties(text: str) -> dict[str, str]:
             index += 1
         found[parts[0]] = parts[1]
     return found
-
-
-def _until(condition: Any, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -101,6 +101,7 @@ class State:
         self._uri = uri
         self._decoded: dict[str, dict[str, Any]] = dict(decoded or {})
         self._intents_by_shard: dict[ShardId, list[tuple[ShardId, IntentKind, Generation]]] | None = None
+        self._newest_schema: dict[CollectionName, SchemaId] | None = None
         check_format(texts.get("config", {}), uri)
 
     @classmethod
@@ -167,6 +168,14 @@ class State:
     def entry(self, collection: CollectionName) -> SchemaEntry:
         """The schema a collection has now."""
         return self.schemas[collection, self.objects[collection].schema_id]
+
+    def next_schema_id(self, collection: CollectionName) -> SchemaId:
+        """Ids grow by one and are never used again (research/materialize_persist_stash.md B4)."""
+        if self._newest_schema is None:
+            self._newest_schema = {}
+            for name, schema_id in self.schemas:
+                self._newest_schema[name] = max(schema_id, self._newest_schema.get(name, schema_id))
+        return SchemaId(self._newest_schema.get(collection, 0) + 1)
 
     def shard_of(self, collection: CollectionName) -> Shard:
         """The shard that holds a collection's rows now."""

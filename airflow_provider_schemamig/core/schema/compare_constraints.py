@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.schema.paths import translate
 class Names:
     """How columns are called by the three schemas. Maps full paths to last names, and only where they differ."""
 
-    #: path in the old declaration -> name in the new one (the declared renames)
+    #: path in the old declaration -> name in the new one: the declared renames, and the names of columns that make way for another
     old_to_new: Mapping[ColumnPath, str]
     #: path in the new declaration -> name on the table now
     new_to_now: Mapping[ColumnPath, str]

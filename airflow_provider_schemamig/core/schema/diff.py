@@ -76,7 +76,9 @@ def compare(now: Declaration, old: Declaration, new: Declaration, renames: Mappi
     """All that has to happen to a table that looks like ``now`` so that ``old`` becomes ``new``. Raises as ``diff``, and HiddenConflict."""
     columns = compare_columns(now, old, new, renames)
     late = frozenset(addition.path.partition(".")[0].lower() for addition in columns.late)
-    names = Names(renames, columns.now_names, late)
+    # A constraint on a column that makes way is not the new one's, though it reads the same.
+    leaving = {drop.old_path: drop.retired_as for drop in columns.drops if drop.retired_as is not None}
+    names = Names({**renames, **leaving}, columns.now_names, late)
     removed = tuple(dropped_constraints(now, old, new, names))
     added = (
         *compare_layout.comment(now, old, new),

@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, SchemaId, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import DropColumn
@@ -41,7 +41,6 @@ from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
-from airflow_provider_schemamig.core.upgrade.plan import evolution_phases
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -81,7 +80,7 @@ def _check_expanded(work: Work) -> list[Landed]:
     landed = []
     for step in evolutions(work):
         source = step.old.name
-        found = evolution_phases(work.state, step)
+        found = work.plan.phases_of(step, work.state)
         move = expand_move(work, step)
         physical = work.state.entry(source).physical if move is None else move.after
         final = apply(physical, found.cutover)
@@ -113,7 +112,7 @@ def _cutover_moves(work: Work) -> list[Move]:
     moves = []
     for step in evolutions(work):
         source = step.old.name
-        found = evolution_phases(work.state, step)
+        found = work.plan.phases_of(step, work.state)
         if found.cutover:
             before = apply(work.state.entry(source).physical, found.expand)
             moves.append(Move(source, head_shard(work, source), before, found.cutover))
@@ -217,16 +216,11 @@ def _commit(work: Work, landed: Sequence[Landed]) -> None:
     work.report("commit", None, None, started)
 
 
-def next_schema_id(state: State, collection: CollectionName) -> SchemaId:
-    """Ids grow by one and are never used again (research/materialize_persist_stash.md B4)."""
-    return SchemaId(max((schema_id for name, schema_id in state.schemas if name == collection), default=0) + 1)
-
-
 def _evolved(state: State, item: Landed) -> list[Update]:
     step = item.step
     source = step.old.name
     known = state.objects[source]
-    schema_id = next_schema_id(state, step.collection)
+    schema_id = state.next_schema_id(step.collection)
     physical = replace(item.physical, name=step.collection)
     entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since)
     updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
@@ -237,7 +231,7 @@ def _evolved(state: State, item: Landed) -> list[Update]:
 
 def _new_object(state: State, declaration: Declaration, shard: Shard) -> list[Update]:
     collection = declaration.name
-    schema_id = next_schema_id(state, collection)
+    schema_id = state.next_schema_id(collection)
     return [
         Put(replace(shard, state=ShardState.LIVE)),
         Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0)),

@@ -15,7 +15,6 @@ from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.build import new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.contract import end_holds
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
-from airflow_provider_schemamig.core.upgrade.plan import evolution_phases
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -39,7 +38,7 @@ def evolutions(work: Work) -> tuple[Evolve, ...]:
 def expand_move(work: Work, step: Evolve) -> Move | None:
     """The collection's expand commit, or None if it needs none."""
     source = step.old.name
-    changes = evolution_phases(work.state, step).expand
+    changes = work.plan.phases_of(step, work.state).expand
     if not changes:
         return None
     return Move(source, work.state.objects[source].shard, work.state.entry(source).physical, changes)

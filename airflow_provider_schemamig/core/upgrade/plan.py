@@ -44,6 +44,18 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @cached_property
+    def _phases(self) -> dict[CollectionName, tuple[Declaration, Phases]]:
+        return {}
+
+    def phases_of(self, step: Evolve, state: State) -> Phases:
+        """``evolution_phases``, worked out once a physical schema: every task of a protocol asks for them again."""
+        physical = physical_after_holds(state, step.old.name)
+        known = self._phases.get(step.collection)
+        if known is None or known[0] != physical:
+            known = self._phases[step.collection] = (physical, phases(physical, step.old, step.new, step.renames))
+        return known[1]
+
+    @cached_property
     def digest(self) -> str:
         return hashlib.sha256(canonical(self.document).encode()).hexdigest()
 
@@ -224,4 +236,6 @@ def evolution_phases(state: State, step: Evolve) -> Phases:
 def physical_after_holds(state: State, collection: CollectionName) -> Declaration:
     """The physical schema the evolution will start from: a plan's first leader stage ends the open holds."""
     dropped = {path for hold in open_holds(state) for name, path in hold.drops if name == collection}
+    if not dropped:
+        return state.entry(collection).physical
     return apply(state.entry(collection).physical, [DropColumn(path) for path in sorted(dropped)])

@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import confirm
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.cleanup import remove_shards
-from airflow_provider_schemamig.core.upgrade.cutover import NOWHERE, next_schema_id
+from airflow_provider_schemamig.core.upgrade.cutover import NOWHERE
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.inverse import way_back
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
@@ -257,7 +257,7 @@ def _unevolved(
     physical = after.get(step.collection, state.entry(step.collection).physical)
     since = versions.get(step.collection, state.entry(step.collection).since_table_version)
     declared = _source_entry(state, step).declared
-    schema_id = next_schema_id(state, source)
+    schema_id = state.next_schema_id(source)
     entry = SchemaEntry(source, schema_id, known.shard, declared, replace(physical, name=source), since)
     updates: list[Update] = [Put(entry), Put(Object(source, known.shard, schema_id, fingerprint(declared)))]
     goal[source] = fingerprint(declared)

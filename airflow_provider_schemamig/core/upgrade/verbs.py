@@ -18,6 +18,7 @@ import pendulum
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import write_plan
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.maintenance import maintain
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState, Hold
 from airflow_provider_schemamig.core.ledger.state import State
@@ -180,6 +181,7 @@ def cleanup(env: Environment, generation: Generation, *, listen: Listener = sile
     def clean(work: Work) -> None:
         _no_open_deployment(work.state)
         clean_up(work)
+        work.notes.extend(maintain(work.ledger, work.leadership))
 
     return _led(env, generation, "cleanup", listen, clean)
 

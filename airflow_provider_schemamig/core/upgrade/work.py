@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -115,7 +116,13 @@ def deployment_of(state: State, generation: Generation) -> Deployment:
 
 
 def plan_of(env: Environment, deployment: Deployment) -> Plan:
-    return Plan.from_document(read_plan(env, deployment.plan_digest))
+    """The plan stored with a deployment. Kept by its digest, which is its content: the tasks of one process decode it once."""
+    return _plan(env, deployment.plan_digest)
+
+
+@functools.lru_cache(maxsize=4)
+def _plan(env: Environment, digest: str) -> Plan:
+    return Plan.from_document(read_plan(env, digest))
 
 
 def lead(env: Environment, generation: Generation, listen: Listener, *, task: str) -> Work:

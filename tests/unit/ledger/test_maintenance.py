@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -153,8 +155,7 @@ def test_opening_a_thousand_collections_is_fast(tmp_path: Path) -> None:
     script = textwrap.dedent(f"""
         import sys, time
         from airflow_provider_schemamig.core.environment import Environment
-        from airflow_provider_schemamig.core.ledger.rows import Object
-from airflow_provider_schemamig.core.ledger.store import LedgerReader
+        from airflow_provider_schemamig.core.ledger.store import LedgerReader
         import deltalake, pendulum
         start = time.process_time()
         state = LedgerReader(Environment.open({str(tmp_path)!r})).state()
@@ -163,3 +164,21 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
         assert not {{"pyarrow", "pandas", "numpy", "pyspark"}} & set(sys.modules)
     """)
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_compact_deletes_what_nobody_can_need_any_more_and_nothing_younger(writer: LedgerWriter) -> None:
+    count_to(writer, 2)
+    root = writer.env.location.local_path
+    assert root is not None
+    folder = root / "_schemamig" / "ledger"
+    old, young = folder / "part-00000-killed-c000.snappy.parquet", folder / "part-00000-flying-c000.snappy.parquet"
+    for path in (old, young):
+        path.write_bytes(b"written by a process that was killed before its commit")
+    week_ago = time.time() - 8 * 86_400
+    for path in (old, *folder.glob("_delta_log/*.json")):
+        os.utime(path, (week_ago, week_ago))
+    data = set(folder.glob("*.parquet"))
+    compact(writer)
+    assert data - set(folder.glob("*.parquet")) == {old}
+    assert len(list(folder.glob("_delta_log/*.json"))) == writer.state().version + 1, "log files are kept for 30 days"
+    assert LedgerReader(writer.env).state().objects[COUNTER].schema_id == 2

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.schema.renames import net_renames
 from tests.unit.schema.strategies import Evolved, declarations, evolutions, restated
 
-hard = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+hard = settings(max_examples=1200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def changes_of(evolved: Evolved) -> tuple[Change, ...]:

@@ -247,6 +247,16 @@ def test_what_uses_a_renamed_column_follows_it() -> None:
     assert apply(old, found.changes) == new
 
 
+def test_a_constraint_on_a_column_that_makes_way_is_not_the_new_ones() -> None:
+    old = table("a INT, b INT, c INT, CONSTRAINT k CHECK (b > 0), UNIQUE (b)", "CLUSTER BY (b)")
+    new = table("b INT, c INT, CONSTRAINT k CHECK (b > 0), UNIQUE (b)", "CLUSTER BY (b)")
+    found = diff(old, new, {ColumnPath("a"): "b"})
+    assert [change.op for change in found.changes] == [
+        *("drop_key", "drop_check", "add_check", "add_key", "change_clustering", "drop_column", "rename_column")
+    ]
+    assert apply(old, found.changes) == new
+
+
 def test_a_constraint_added_with_a_rename_has_the_name_the_table_has_then() -> None:
     old, new = table("a INT"), table("b INT, CONSTRAINT c CHECK (b > 0)")
     found = diff(old, new, {ColumnPath("a"): "b"})

@@ -1,0 +1,251 @@
+"""Somebody else acts at every single write of ours: a twin, a rollback, another generation, a contract, a foreign writer.
+
+The one who was held up goes on with what it had read before. Whatever it does then, what the other was promised must stand: a commit stays
+committed, a sealed shard stays sealed, and a rollback gives back every row (DESIGN promises 2, 4 and 5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger.rows import ShardState
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.exceptions import SchemamigError
+from tests.support.lake import Lake, append, make_lake, no_spark, rows
+from tests.unit.upgrade.test_crashes import at_source, at_target, copy_of, moments, whole
+
+GENERATION = Generation(2)
+Work = Callable[[Environment], object]
+
+
+@pytest.fixture(autouse=True)
+def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other acts while we hold the turn; nothing rests on turns."""
+    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """At 1.0.0 with a row in each table."""
+    lake = make_lake(tmp_path_factory.mktemp("deployed"))
+    lake.upgrade(lake.first)
+    append(lake.path("flights"), [{"id": 1, "dep_delay": 5, "hour": 9, "origin": {"code": "JFK", "name": "Kennedy"}}])
+    append(lake.path("planes"), [{"tailnum": "N1", "year": 1999}])
+    append(lake.path("legacy"), [{"id": 7}])
+    append(lake.path("stats"), [{"origin": "JFK", "flights": 3}])
+    return lake
+
+
+@dataclass
+class Ours:
+    """How the one that was held up ended: ``error`` None if well."""
+
+    error: SchemamigError | None = None
+
+
+def held_up(lake: Lake, at: int, ours: Work, other: Work) -> Ours:
+    """Run ``ours``, and the whole of ``other`` at its moment ``at``."""
+    count = 0
+
+    def hook(moment: str, what: str, key: str) -> None:
+        nonlocal count
+        count += 1
+        if count == at + 1:
+            other(lake.env)
+
+    try:
+        ours(replace(lake.env, on_write=hook))
+    except SchemamigError as error:
+        assert error.code not in ("internal", "drift"), error
+        return Ours(error)
+    return Ours()
+
+
+def sweep(lake: Lake, folder: Path, ours: Work, other: Work, check: Callable[[Lake, Ours], None], stride: int = 1) -> None:
+    count = moments(copy_of(lake, folder / "count"), ours)
+    assert count
+    for at in range(0, count, stride):
+        found = copy_of(lake, folder / str(at))
+        result = held_up(found, at, ours, other)
+        try:
+            check(found, result)
+        except Exception as error:
+            raise AssertionError(f"held up at moment {at}, ours: {result.error}") from error
+
+
+def promoted(lake: Lake, folder: Path) -> Lake:
+    found = copy_of(lake, folder / "promoted")
+    checked = verbs.preflight(found.env, found.second, jobs=no_spark)
+    assert checked.generation == GENERATION
+    verbs.promote(found.env, GENERATION)
+    return found
+
+
+def expanded(lake: Lake, folder: Path) -> Lake:
+    found = promoted(lake, folder)
+    verbs.expand(found.env, GENERATION)
+    return found
+
+
+def expand(env: Environment) -> object:
+    return verbs.expand(env, GENERATION)
+
+
+def cutover(env: Environment) -> object:
+    return verbs.cutover(env, GENERATION)
+
+
+def finish(env: Environment) -> None:
+    expand(env)
+    cutover(env)
+
+
+def rollback(env: Environment) -> object:
+    return verbs.rollback(env)
+
+
+def takeover(lake: Lake) -> Work:
+    return lambda env: verbs.upgrade(env, lake.second, claim_id="another", jobs=no_spark)
+
+
+def retired_are_sealed(lake: Lake) -> None:
+    state = lake.state
+    retired = [shard for shard in state.shards.values() if shard.state is ShardState.RETIRED]
+    assert retired
+    for shard in retired:
+        assert read_head(table_store(lake.env, state, shard.shard)).sealed_for is not None, shard
+
+
+def committed(lake: Lake, ours: Ours) -> None:
+    at_target(lake)
+    retired_are_sealed(lake)
+    rollback(lake.env)
+    at_source(lake)
+
+
+def rolled_back(lake: Lake, ours: Ours) -> None:
+    at_source(lake)
+    lake.upgrade(lake.second)
+    at_target(lake)
+    retired_are_sealed(lake)
+
+
+def test_twin_commits_while_expand_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    sweep(promoted(deployed, tmp_path), tmp_path, expand, finish, committed)
+
+
+def test_twin_commits_while_cutover_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    sweep(expanded(deployed, tmp_path), tmp_path, cutover, cutover, committed)
+
+
+def test_rollback_while_expand_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    sweep(promoted(deployed, tmp_path), tmp_path, expand, rollback, rolled_back)
+
+
+def test_rollback_while_cutover_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    sweep(expanded(deployed, tmp_path), tmp_path, cutover, rollback, rolled_back)
+
+
+def test_takeover_while_expand_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    sweep(promoted(deployed, tmp_path), tmp_path, expand, takeover(deployed), committed)
+
+
+def test_takeover_while_cutover_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    sweep(expanded(deployed, tmp_path), tmp_path, cutover, takeover(deployed), committed)
+
+
+def test_rollback_twice_at_once(deployed: Lake, tmp_path: Path) -> None:
+    lake = copy_of(deployed, tmp_path / "done")
+    lake.upgrade(lake.second)
+    sweep(lake, tmp_path, rollback, rollback, rolled_back)
+
+
+def test_takeover_while_rollback_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    """Rolled back and upgraded again while the first rollback sleeps."""
+    lake = copy_of(deployed, tmp_path / "done")
+    lake.upgrade(lake.second)
+
+    def again(env: Environment) -> None:
+        rollback(env)
+        verbs.upgrade(env, lake.second, jobs=no_spark)
+
+    sweep(lake, tmp_path, rollback, again, committed)
+
+
+def test_rollback_while_contract_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    lake = copy_of(deployed, tmp_path / "done")
+    lake.upgrade(lake.second, hold=timedelta(seconds=1))
+
+    def try_back(env: Environment) -> None:
+        with contextlib.suppress(SchemamigError):
+            rollback(env)
+
+    def check(found: Lake, ours: Ours) -> None:
+        if found.version == "1.0.0":
+            at_source(found)
+        else:
+            with contextlib.suppress(SchemamigError):
+                verbs.contract(found.env, at_once=True)
+            at_target(found)
+
+    sweep(lake, tmp_path, lambda env: verbs.contract(env, at_once=True), try_back, check)
+
+
+def test_contract_while_rollback_is_held_up(deployed: Lake, tmp_path: Path) -> None:
+    lake = copy_of(deployed, tmp_path / "done")
+    lake.upgrade(lake.second, hold=timedelta(seconds=1))
+
+    def try_contract(env: Environment) -> None:
+        with contextlib.suppress(SchemamigError):
+            verbs.contract(env, at_once=True)
+
+    def check(found: Lake, ours: Ours) -> None:
+        if found.version == "1.1.0":
+            with contextlib.suppress(SchemamigError):
+                rollback(found.env)
+        at_source(found) if found.version == "1.0.0" else at_target(found)
+
+    sweep(lake, tmp_path, rollback, try_contract, check)
+
+
+GATED = {"id": 2, "dep_delay": None, "hour": None, "origin": None, "gate": "A1"}
+
+
+def test_rows_written_before_a_killed_expand_is_repeated_survive_the_rollback(deployed: Lake, tmp_path: Path) -> None:
+    """Killed between its commit and the ledger; then somebody writes into the new column, and a NULL where NOT NULL was dropped."""
+    lake = promoted(deployed, tmp_path)
+
+    class Killed(BaseException):
+        pass
+
+    count = moments(copy_of(lake, tmp_path / "count"), expand)
+    for at in range(count):
+        found = copy_of(lake, tmp_path / str(at))
+
+        def die(env: Environment) -> None:
+            raise Killed
+
+        with contextlib.suppress(Killed):
+            held_up(found, at, expand, die)
+        try:
+            append(found.path("flights"), [GATED])
+        except Exception:  # noqa: BLE001 - its expand did not happen yet
+            continue
+        finish(found.env)
+        rollback(found.env)
+        assert not verbs.status(found.env).drifted
+        shown = rows(found.path("flights"), "id", "gate")
+        assert {"id": 2, "gate": "A1"} in shown, (at, shown)
+        columns = {c["name"]: c for c in verbs.status(found.env).document["collections"]["flights"]["physical"]}
+        assert columns["hour"]["nullable"], at
