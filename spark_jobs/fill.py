@@ -90,7 +90,7 @@ def _insert(spark: SparkSession, shard: str, request: Mapping[str, Any], notes: 
     statement = f"{_INSERT[request['mode']]} {shard} ({columns}) SELECT {columns} FROM (\n{request['query']}\n)"
     settings = {
         _TXN_APP_ID: request["txn_app_id"],
-
+        _TXN_VERSION: str(request["txn_version"]),
         _USER_METADATA: json.dumps({**json.loads(request["user_metadata"]), **notes}, sort_keys=True),
     }
     with session_settings(spark, settings):
@@ -104,7 +104,7 @@ def _find_commit(spark: SparkSession, shard: str, user_metadata: str) -> _Commit
     for row in history.where("userMetadata IS NOT NULL").orderBy("version", ascending=False).collect():
         noted = _json_object(row["userMetadata"])
         inputs, attempt = noted.pop("inputs", None), noted.pop("attempt", None)
-        if attempt is not None:
+        if attempt is not None and noted == wanted:
             return _Commit(int(row["version"]), int(row["operationMetrics"]["numOutputRows"]), inputs, attempt)
     return None
 

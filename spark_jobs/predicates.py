@@ -24,7 +24,7 @@ def cast_violation(schema: StructType, path: str, target: str) -> str:
 
 def check_violation(expression: str) -> str:
     """Delta lets a row in only if the expression is true: neither false nor NULL."""
-    return f"(NOT ({expression}))"
+    return f"(({expression}) IS NOT TRUE)"
 
 
 def _somewhere(schema: StructType, path: str, leaf: Leaf) -> str:
@@ -42,7 +42,7 @@ def _inside(data_type: Any, value: str | None, part: str, rest: list[str], leaf:
             name = quote(field.name)
             if value is None:
                 return _at(field.dataType, name, rest, leaf, path)
-            return f"({_at(field.dataType, f'{value}.{name}', rest, leaf, path)})"
+            return f"({value} IS NOT NULL AND {_at(field.dataType, f'{value}.{name}', rest, leaf, path)})"
     elif kind == "array" and part == "element":
         return _any_of(str(value), data_type.elementType, rest, leaf, path)
     elif kind == "map" and part == "key":

@@ -13,9 +13,9 @@ from typing import Any
 
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.changes import Cost
+from airflow_provider_schemamig.core.schema.describe import change_json
 from airflow_provider_schemamig.core.schema.diff import diff
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.upgrade.preflight import change_json
 from airflow_provider_schemamig.exceptions import Refusal
 
 #: What only ``diff`` reports besides the ops of ``core.schema.changes``: in a release these are a new collection and a ``removal``.

@@ -5,6 +5,8 @@ Options belong to the leaf command and may stand in any order after it (DESIGN s
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -38,6 +40,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 DEFAULT_HOLD = "24h"
 DEFAULT_SPARK = "local[*]"
+#: {"aws_region": "...", "schemamig.conditional_log_store": "true"}: object_store's names, and ours.
+STORAGE_OPTIONS = "SCHEMAMIG_STORAGE_OPTIONS"
 
 _HOLD = re.compile(r"([0-9]{1,9})([mhd]?)")
 _SECONDS = {"": 1, "m": 60, "h": 3600, "d": 86400}
@@ -70,7 +74,19 @@ def local_path(text: str) -> Path:
 def open_environment(uri: str) -> Environment:
     from airflow_provider_schemamig.core.environment import Environment  # at module level every --help would pay for it
 
-    return Environment.open(uri)
+    return Environment.open(uri, _storage_options())
+
+
+def _storage_options() -> dict[str, str]:
+    """Credentials and declarations for object stores come by environment variable, never by an option that `ps` would show."""
+    text = os.environ.get(STORAGE_OPTIONS, "{}")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None  # the text may hold a secret: it goes into no message
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise typer.BadParameter("it is not a JSON object of strings.", param_hint=STORAGE_OPTIONS)
+    return found
 
 
 def spark_at(url: str) -> Callable[[], JobRunner]:

@@ -14,10 +14,9 @@ import json
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
-
-import pendulum
 
 from airflow_provider_schemamig.core.names import Version
 
@@ -58,8 +57,8 @@ def _choose_encoder(kind: type[Any]) -> Coder:
         return str
     if issubclass(kind, Enum):
         return lambda value: value.value
-    if issubclass(kind, pendulum.DateTime):
-        return lambda value: value.in_timezone("UTC").isoformat()
+    if issubclass(kind, datetime):
+        return lambda value: value.astimezone(UTC).isoformat()
     if issubclass(kind, tuple | list | frozenset):
         return lambda value: [to_json(item) for item in value]
     if issubclass(kind, Mapping):
@@ -118,7 +117,7 @@ def decoder(kind: Any) -> Coder:
 def _class_decoder(kind: Any) -> Coder:
     if kind is Version:
         return Version.parse
-    if isinstance(kind, type) and issubclass(kind, pendulum.DateTime):
+    if isinstance(kind, type) and issubclass(kind, datetime):
         return _time
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind
@@ -135,7 +134,9 @@ def _atom(kind: type[Any], data: Any) -> Any:
     return data
 
 
-def _time(data: str) -> pendulum.DateTime:
+def _time(data: str) -> datetime:
+    import pendulum  # here, because Spark jobs on a cluster use the schema layer without it
+
     value = pendulum.parse(data)
     if not isinstance(value, pendulum.DateTime):
         raise TypeError(f"not a time: {data!r}")

@@ -110,7 +110,6 @@ def commit_edited(
     """``commit_changes`` for metadata that is edited already."""
     uri = store.location.uri
     require_safe_log_store(store)
-    check_writable(base.protocol, uri)
     check_writable(after.protocol, uri)
     actions = _actions(base, after)
     replayed = replay(base, actions)

@@ -47,6 +47,11 @@ def last_metadata_version(store: ReadStore, since: int, upto: int | None = None)
     return max((commit.version for commit in commits(store, since, upto) if commit.metadata or commit.protocol), default=None)
 
 
+def first_metadata_version(store: ReadStore, since: int, upto: int | None = None) -> int | None:
+    """The oldest commit after ``since`` that changed metaData or protocol, or None. Raises LogTruncated."""
+    return next((commit.version for commit in commits(store, since, upto) if commit.metadata or commit.protocol), None)
+
+
 def _files_added(store: ReadStore, since: int) -> list[RawAction]:
     active: dict[tuple[str, str], RawAction] = {}
     for commit in commits(store, since):

@@ -216,6 +216,8 @@ class Intent:
 
 class HoldState(StrEnum):
     OPEN = "open"
+    #: A rollback has begun: contract waits until it has ended, or a new deployment has taken it back.
+    ROLLING_BACK = "rolling_back"
     CONTRACTING = "contracting"
     CLOSED = "closed"
 

@@ -162,6 +162,8 @@ class LedgerWriter(LedgerReader):
             try:
                 with turn(self.env):
                     state = self.state()
+                    if authority is not None:
+                        check_authority(state, authority)  # before ``decide``: another leader may have taken its rows away
                     return self.compare_and_append(state, decide(state), authority)
             except LedgerConflict as conflict:
                 if time.monotonic() > deadline:

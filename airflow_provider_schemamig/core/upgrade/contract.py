@@ -37,7 +37,12 @@ def check_unused(work: Work, hold: Hold) -> None:
 
 
 def contract_hold(work: Work, hold: Hold) -> None:
-    """Contract ``hold``; from its first append on there is no way back. Safe to repeat from any point."""
+    """Contract ``hold``; from its first append on there is no way back. Safe to repeat from any point, and to race."""
+    with work.until(lambda state: state.holds[hold.generation].state is HoldState.CLOSED):
+        _contract(work, hold)
+
+
+def _contract(work: Work, hold: Hold) -> None:
     work.append(lambda state: _mark(state, hold, HoldState.CONTRACTING))
     moves = _moves(work, hold)
     versions = move_all(work, IntentKind.CONTRACT, moves)

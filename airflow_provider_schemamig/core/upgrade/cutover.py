@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.deltalog.commit import Committed
-from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
+from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.ledger.rows import (
     DeploymentState,
     EnvironmentRelease,
@@ -35,18 +33,16 @@ from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.storage import confirm
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.seals import announce_seals, check_held, lift, seal_all
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
 
-#: After this many seconds any next leader may lift a seal whose commit did not come.
-SEAL_SECONDS = 60
 #: What the seal of a removed collection says instead of a shard.
 NOWHERE = ShardId("nowhere")
 
@@ -64,15 +60,20 @@ def cut_over(work: Work) -> None:
     """Seal, rename, commit. Done already (by a twin, or before the answer was lost): nothing happens."""
     if work.deployment.state is DeploymentState.COMMITTED:
         return
-    landed = _check_expanded(work)
-    sealed = _seal_all(work)
-    try:
-        moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work))
-        _commit(work, [replace(item, since=item.since if item.since >= 0 else moved.get(item.step.collection, 0)) for item in landed])
-    except BaseException:
-        # Do not leave writers locked out for the next run's sake: it seals again. Killed here, settle does the same.
-        _lift(work, sealed)
-        raise
+    with work.until(work.is_committed):
+        landed = _check_expanded(work)
+        seals = announce_seals(work, _to_seal(work))
+        try:
+            seal_all(work, seals, lambda collection: _successor(work, collection))
+            moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work))
+            _commit(
+                work, [replace(item, since=item.since if item.since >= 0 else moved.get(item.step.old.name, 0)) for item in landed], seals
+            )
+        except BaseException:
+            # Do not leave writers locked out for the next run's sake: it seals again. Killed here, settle does the same.
+            lift(work, seals)
+            raise
+    work.deployment = work.state.deployments[work.generation]
 
 
 def _check_expanded(work: Work) -> list[Landed]:
@@ -122,44 +123,11 @@ def _cutover_moves(work: Work) -> list[Move]:
 # --- seals ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _seal_all(work: Work) -> list[ShardId]:
-    """Seal every shard that the commit replaces or removes; intents with their deadline first."""
-    wanted = {
-        stage.collection: head_shard(work, stage.collection)
-        for stage in work.plan.of_kind(s.Seal)
-        if stage.collection in work.state.objects
-    }
-    present = {name: shard for name, shard in wanted.items() if head_or_none(table_store(work.env, work.state, shard)) is not None}
-    if not present:
-        return []
-    deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
-    base = {shard: read_head(table_store(work.env, work.state, shard)).version for shard in present.values()}
-
-    def announce(state: State) -> list[Update]:
-        found = []
-        for name, shard in present.items():
-            intent = Intent(name, shard, work.generation, work.epoch, IntentKind.SEAL, base[shard], None, None, deadline=deadline)
-            found.append(Put(intent))
-        return list(found)
-
-    work.append(announce)
-    receipts = []
-    for number, (name, shard) in enumerate(present.items(), start=1):
-        started = time.monotonic()
-        committed = _seal(work, name, shard, base[shard])
-        receipts += [committed.receipt] if committed is not None else []
-        work.report("seal", name, committed.head.version if committed is not None else base[shard], started, number, len(present))
-    confirm(receipts)
-    return list(present.values())
-
-
-def _seal(work: Work, collection: CollectionName, shard: ShardId, since: int) -> Committed | None:
-    store = table_store(work.env, work.state, shard)
-    head = read_head(store)
-    moved_to = _successor(work, collection)
-    if head.sealed_for == moved_to:
-        return None
-    return seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=since)
+def _to_seal(work: Work) -> dict[CollectionName, ShardId]:
+    """The shards that the commit replaces or removes, as far as there is a table."""
+    names = [stage.collection for stage in work.plan.of_kind(s.Seal) if stage.collection in work.state.objects]
+    shards = {name: head_shard(work, name) for name in names}
+    return {name: shard for name, shard in shards.items() if head_or_none(table_store(work.env, work.state, shard)) is not None}
 
 
 def _successor(work: Work, collection: CollectionName) -> ShardId:
@@ -169,27 +137,15 @@ def _successor(work: Work, collection: CollectionName) -> ShardId:
     return NOWHERE
 
 
-def _lift(work: Work, sealed: Sequence[ShardId]) -> None:
-    """Unseal, unless the commit did land and only its answer was lost."""
-    if work.ledger.state().deployments[work.generation].state is DeploymentState.COMMITTED:
-        return
-    for shard in sealed:
-        store = table_store(work.env, work.state, shard)
-        head = read_head(store)
-        if head.sealed_for is not None:
-            unseal(store, head, work.fence(shard), work.tag("unseal"), since=head.version)
-
-
 # --- the one append ------------------------------------------------------------------------------------------------------------------
 
 
-def _commit(work: Work, landed: Sequence[Landed]) -> None:
+def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent]) -> None:
     started = time.monotonic()
 
     def decide(state: State) -> list[Update]:
+        check_held(state, seals)
         deployment = state.deployments[work.generation]
-        if deployment.state is DeploymentState.COMMITTED:
-            return []
         updates: list[Update] = []
         for item in landed:
             updates += _evolved(state, item)
@@ -208,11 +164,10 @@ def _commit(work: Work, landed: Sequence[Landed]) -> None:
         target = work.plan.target
         updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint)))
         updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
-        updates += _hold(work)
+        updates += _holds(work, state)
         return one_each(updates)
 
-    state = work.append(decide)
-    work.deployment = state.deployments[work.generation]
+    work.append(decide)
     work.report("commit", None, None, started)
 
 
@@ -267,11 +222,12 @@ def _restated(state: State, declarations: Sequence[Declaration]) -> list[Update]
     return updates
 
 
-def _hold(work: Work) -> list[Update]:
-    """The way back. A new environment has none; a deployment that only settles leaves the one there is."""
+def _holds(work: Work, state: State) -> list[Update]:
+    """The way back. A new environment has none; a deployment that only settles leaves the one there is (and took back its rollback)."""
     source = work.plan.target.source
     if source is None or source == work.plan.target.version:
-        return []
+        begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
+        return [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
     until = pendulum.now("UTC").add(seconds=work.deployment.hold_seconds)
     drops = tuple(
         (stage.collection, ColumnPath(change.path))

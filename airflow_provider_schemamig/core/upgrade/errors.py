@@ -184,6 +184,22 @@ class DeploymentOpen(Conflict):
 
 
 @dataclass(eq=False)
+class RollbackOpen(Conflict):
+    """A rollback has begun and not ended: its hold must not be contracted under it."""
+
+    code = "rollback_open"
+    generation: int
+
+    @property
+    def message(self) -> str:
+        return f"a rollback of generation {self.generation} has begun and not ended."
+
+    @property
+    def next_action(self) -> str:
+        return "Run `schemamig rollback` again: it goes on where it stopped."
+
+
+@dataclass(eq=False)
 class CommitLost(Conflict):
     """A commit of ours was overwritten by a writer that does not use put-if-absent (local disks only)."""
 

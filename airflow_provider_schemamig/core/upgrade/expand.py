@@ -24,11 +24,12 @@ def expand(work: Work) -> None:
     """Everything up to the gate of the cut-over that needs no Spark. Safe to repeat: what is in place is adopted."""
     if work.deployment.state is DeploymentState.COMMITTED:
         return
-    settle(work, lambda collection: expanded(work, collection))
-    if work.plan.target.source != work.plan.target.version:
-        end_holds(work)
-    _create(work)
-    move_all(work, IntentKind.EXPAND, [move for step in evolutions(work) if (move := expand_move(work, step)) is not None])
+    with work.until(work.is_committed):
+        settle(work, lambda collection: expanded(work, collection))
+        if work.plan.target.source != work.plan.target.version:
+            end_holds(work)
+        _create(work)
+        move_all(work, IntentKind.EXPAND, [move for step in evolutions(work) if (move := expand_move(work, step)) is not None])
 
 
 def evolutions(work: Work) -> tuple[Evolve, ...]:

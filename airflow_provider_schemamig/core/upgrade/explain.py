@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.plan import Plan
@@ -48,42 +49,6 @@ def explain(plan: Plan, heads: Mapping[CollectionName, Head | None]) -> tuple[Ex
     visitor = _Explainer(plan, heads)
     return tuple(getattr(visitor, f"visit_{stage.kind}")(stage) for stage in plan.stages)
 
-
-def describe(change: c.Change) -> str:
-    """One change as a person says it."""
-    text: str = _DESCRIBE[type(change)](change)
-    return text
-
-
-def _key(change: c.AddKey | c.DropKey) -> str:
-    return f"{'PRIMARY KEY' if change.primary else 'UNIQUE'} ({', '.join(change.key.columns)})"
-
-
-def _foreign_key(change: c.AddForeignKey | c.DropForeignKey) -> str:
-    return f"FOREIGN KEY ({', '.join(change.foreign_key.columns)}) to {change.foreign_key.references}"
-
-
-#: One line a kind of change; a test holds it to the closed list.
-_DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
-    c.AddColumn: lambda x: f"add {x.path} {type_sql(x.field.type)}" + (f" DEFAULT {x.field.default}" if x.field.default else ""),
-    c.DropColumn: lambda x: f"drop {x.path}",
-    c.RenameColumn: lambda x: f"rename {x.path} to {x.name}",
-    c.ChangeType: lambda x: f"{'widen' if x.widening else 'convert'} {x.path} from {type_sql(x.old)} to {type_sql(x.new)}",
-    c.Relax: lambda x: f"drop NOT NULL of {x.path}",
-    c.SetNotNull: lambda x: f"set NOT NULL on {x.path}",
-    c.SetDefault: lambda x: f"drop default of {x.path}" if x.new is None else f"set default of {x.path} to {x.new}",
-    c.SetComment: lambda x: f"comment on {x.path or 'the collection'}",
-    c.ReorderColumns: lambda x: f"reorder the fields of {x.path}" if x.path else "reorder the columns",
-    c.SetProperty: lambda x: f"unset property {x.key}" if x.new is None else f"set property {x.key} = {x.new}",
-    c.AddCheck: lambda x: f"add CHECK {x.check.name} ({x.check.expression})",
-    c.DropCheck: lambda x: f"drop CHECK {x.check.name}",
-    c.AddKey: lambda x: f"add {_key(x)}",
-    c.DropKey: lambda x: f"drop {_key(x)}",
-    c.AddForeignKey: lambda x: f"add {_foreign_key(x)}",
-    c.DropForeignKey: lambda x: f"drop {_foreign_key(x)}",
-    c.ChangePartitioning: lambda x: f"partition by ({', '.join(x.new)})",
-    c.ChangeClustering: lambda x: f"cluster by ({', '.join(x.new)})",
-}
 
 _ABORTS = "writers in flight on the table abort once (DELTA_METADATA_CHANGED); a retry succeeds"
 _ADDED = (

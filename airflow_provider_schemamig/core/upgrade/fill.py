@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence
@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.stages import Build
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import StageResult
+from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: Makes the runner when the first stage needs Spark; schema-only work never calls it.
 Jobs = Callable[[], JobRunner]
@@ -91,10 +92,10 @@ def _check_keys(env: Environment, state: State, row: Replacement, build: Build, 
     uri = table_store(env, state, row.shard).location.uri
     checks = [{"collection": build.collection, "uri": uri, "kind": "duplicate_key", "columns": list(key.columns)} for key in keys]
     found = jobs.run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
-    for violation in found["violations"]:
-        raise DataViolation(
-            collection=build.collection,
-            rule=str(violation["rule"]),
-            count=int(violation["count"]),
-            sample=tuple(str(row) for row in violation["sample"]),
-        )
+    raise_refusals([violation_of(item) for item in found["violations"]])
+
+
+def violation_of(item: Mapping[str, Any]) -> DataViolation:
+    """A finding of the preflight job as a refusal."""
+    sample = tuple(str(row) for row in item["sample"])
+    return DataViolation(collection=item["collection"], rule=str(item["rule"]), count=int(item["count"]), sample=sample)

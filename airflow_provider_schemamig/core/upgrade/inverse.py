@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
@@ -20,10 +21,11 @@ from airflow_provider_schemamig.core.schema.changes import (
     ChangeType,
     Cost,
     DropColumn,
+    RenameColumn,
     ReorderColumns,
     SetNotNull,
 )
-from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.schema.diff import compare
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import ReadStore
@@ -58,39 +60,62 @@ def way_back(
     renames: Sequence[tuple[ColumnPath, str]],
     since: int,
 ) -> WayBack:
-    """How to get from ``now`` back to ``wanted``; ``since`` is the version whose commit began the way out."""
-    changes, forget, left = [], [], []
-    written = None
-    for change in diff(now, wanted, inverse_renames(renames)).changes:
+    """How to get from ``now`` back to ``wanted``; ``since`` is the version whose commit began the way out.
+
+    ``renames``: all that the way out renamed, also the columns that made way for another one of their name.
+    """
+    found = compare(now, now, wanted, inverse_renames(renames))
+    columns, hindrance = found.columns, _Hindrance(store, head, now, since)
+    changes: list[Change] = []
+    left: list[str] = []
+    for change in (*found.removed, *columns.changes, *found.added):
+        reason = hindrance.to(change)
+        if reason is None:
+            changes.append(change)
+        else:
+            left.append(reason)
+    after = [*columns.renames, *columns.late, *(reorder.change for reorder in columns.reorders)]
+    if not columns.drops:
+        return WayBack(tuple(_possible([*changes, *after])), (), tuple(left))
+    if hindrance.files_came:
+        aside = [RenameColumn(drop.path, drop.retired_as) for drop in columns.drops if drop.retired_as is not None]
+        left += [f"column {drop.path_after} stays as a hidden column, because files carry it" for drop in columns.drops]
+        return WayBack(tuple(_possible([*changes, *aside, *after])), (), tuple(left))
+    early = [DropColumn(drop.path) for drop in columns.drops if drop.retired_as is not None]
+    late = [DropColumn(drop.path_after) for drop in columns.drops if drop.retired_as is None]
+    forget = tuple(drop.path for drop in (*early, *late))
+    return WayBack((*changes, *early, *after, *late), forget, tuple(left))
+
+
+class _Hindrance:
+    """Why a change cannot be made on the way back."""
+
+    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int) -> None:
+        self._store = store
+        self._head = head
+        self._now = now
+        self._since = since
+
+    @cached_property
+    def files_came(self) -> bool:
+        return files_since(self._store, self._since)
+
+    def to(self, change: Change) -> str | None:
+        """In words; None if it can be made."""
         match change:
-            case DropColumn(path=path):
-                written = files_since(store, since) if written is None else written
-                if written:
-                    left.append(f"column {path} stays as a hidden column, because files carry it")
-                    continue
-                forget.append(path)
-            case SetNotNull(path=path):
-                if nulls_since(store, head, path, since) is not False:
-                    left.append(f"{path} stays nullable, because a NULL may have come in")
-                    continue
-            case AddCheck(check=check):
-                written = files_since(store, since) if written is None else written
-                if written:
-                    left.append(f"CHECK {check.name} stays dropped, because rows came in without it")
-                    continue
+            case SetNotNull(path=path) if nulls_since(self._store, self._head, path, self._since) is not False:
+                return f"{path} stays nullable, because a NULL may have come in"
+            case AddCheck(check=check) if self.files_came:
+                return f"CHECK {check.name} stays dropped, because rows came in without it"
             case ChangeType(path=path, widening=False):
-                left.append(f"{path} stays {_type_name(now, path)}, widening cannot be taken back")
-                continue
+                return f"{path} stays {_type_name(self._now, path)}, widening cannot be taken back"
             case AddColumn(path=path) if change.cost is not Cost.INSTANT:
-                left.append(f"column {path} cannot be brought back at once")
-                continue
+                return f"column {path} cannot be brought back at once"
             case _:
-                pass
-        changes.append(change)
-    return WayBack(tuple(_possible(now, changes)), tuple(forget), tuple(left))
+                return None
 
 
-def _possible(now: Declaration, changes: Sequence[Change]) -> list[Change]:
+def _possible(changes: Sequence[Change]) -> list[Change]:
     """Without reorders if nothing else is done: order alone is never worth a commit on the way back."""
     if any(not isinstance(change, ReorderColumns) for change in changes):
         return list(changes)

@@ -12,18 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.deltalog.commit import Committed, MetadataMoved, commit_changes
-from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.head import Head, LogTruncated
+from airflow_provider_schemamig.core.deltalog.log import first_metadata_version
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
+from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.storage import WriteReceipt, confirm
+from airflow_provider_schemamig.core.schema.renames import net_renames
+from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, live_declaration, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_in_place, live_declaration, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: A local disk's overwritten commits are rare (rewrite.md section 8); after this many rounds something else is wrong.
@@ -46,7 +48,7 @@ class Move:
 
     @property
     def renames(self) -> tuple[tuple[ColumnPath, str], ...]:
-        return tuple((change.path, change.name) for change in self.changes if isinstance(change, RenameColumn))
+        return tuple(net_renames(self.changes).items())
 
 
 def move_all(work: Work, kind: IntentKind, moves: Sequence[Move]) -> dict[CollectionName, int]:
@@ -75,6 +77,14 @@ def move_all(work: Work, kind: IntentKind, moves: Sequence[Move]) -> dict[Collec
             return versions
         heads.update({move.shard: _head(work, move) for move in todo})
     raise CommitLost(collection=todo[0].collection, uri=heads[todo[0].shard].location.uri, version=versions[todo[0].collection])
+
+
+def stand(collection: CollectionName, committed: Sequence[Committed]) -> None:
+    """Raises CommitLost if one of these commits was overwritten: it never happened."""
+    lost = set(confirm([item.receipt for item in committed]))
+    for item in committed:
+        if item.receipt in lost:
+            raise CommitLost(collection=collection, uri=item.head.location.uri, version=item.head.version)
 
 
 def _head(work: Work, move: Move) -> Head:
@@ -122,8 +132,8 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
     """Commit the move, or say at which version it already is. Drift is anything that is neither before nor after."""
     store = table_store(work.env, work.state, move.shard)
     for _ in range(ROUNDS):
-        if is_in_place(move.after, head) or _is_beyond(work, kind, move, head):
-            return intent.done_version if intent.done_version is not None else head.version
+        if is_done(intent, store, head) or _is_beyond(work, kind, move, head):
+            return intent.done_version if intent.done_version is not None else made_at(store, intent, head)
         found = live_differences(move.before, live_declaration(head, move.collection))
         if found:
             raise DriftFound(collection=move.collection, differences=tuple(str(difference) for difference in found))
@@ -132,7 +142,20 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
             return commit_changes(store, head, move.changes, fence, tag, since=intent.base_version, forget=move.forget)
         except MetadataMoved:  # a twin of this generation, or a foreign ALTER: look again, then it is in place or drift
             head = _head(work, move)
+            work.look_again()
     raise MetadataMoved(collection=move.collection, uri=store.location.uri)
+
+
+def made_at(store: Store, intent: Intent, head: Head) -> int:
+    """The version that made the move, if whoever made it could not write it down: the first that changed the schema since the intent.
+
+    Rather too early than too late: what came in since then is what a rollback has to respect.
+    """
+    try:
+        made = first_metadata_version(store, intent.base_version, head.version)
+    except LogTruncated:
+        made = intent.base_version
+    return head.version if made is None else made
 
 
 def _is_beyond(work: Work, kind: IntentKind, move: Move, head: Head) -> bool:

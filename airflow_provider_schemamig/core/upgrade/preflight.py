@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.environment import Environment
@@ -11,14 +11,14 @@ from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.describe import change_json
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.upgrade.errors import DataViolation
-from airflow_provider_schemamig.core.upgrade.explain import describe, explain
-from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.explain import explain
+from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, evolution_phases, hold_json
-from airflow_provider_schemamig.core.upgrade.stages import Stage
+from airflow_provider_schemamig.core.upgrade.stages import Build, Stage
 from airflow_provider_schemamig.core.upgrade.tables import table_store
-from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class PlanReport:
 
     planned: Planned
     view: View
+    #: What the fills will read: {collection, input, rows, bytes, files} each; known to preflight and to ``--check-data``.
+    estimates: tuple[dict[str, Any], ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -59,6 +61,7 @@ class PlanReport:
             "stages": [stage_json(stage) for stage in self.plan.stages],
             "pending": [hold_json(hold) for hold in self.planned.pending],
             "notes": list(self.plan.notes),
+            "estimates": list(self.estimates),
             "refusals": [refusal.to_json() for refusal in self.refusals],
         }
         if explained:
@@ -93,11 +96,6 @@ def stage_json(stage: Stage) -> dict[str, Any]:
     return {"kind": stage.kind, "collection": stage.collection, "changes": [change_json(change) for change in stage.changes]}
 
 
-def change_json(change: c.Change) -> dict[str, Any]:
-    """One change for documents: its op, its path (None for a change of the whole table) and what it says in words."""
-    return {"op": change.op, "path": getattr(change, "path", None), "cost": change.cost.value, "text": describe(change)}
-
-
 def write_report(env: Environment, deployment: Deployment, report: PlanReport) -> str:
     """Put the report beside the plan, under the generation; returns its URI. Repeating it overwrites it with the newest findings."""
     key = f"{env.SYSTEM_FOLDER}/reports/{deployment.generation}.json"
@@ -108,21 +106,33 @@ def write_report(env: Environment, deployment: Deployment, report: PlanReport) -
 # --- checks on data ------------------------------------------------------------------------------------------------------------------
 
 
-def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs) -> tuple[Refusal, ...]:
-    """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys. No question, no JVM."""
-    checks = data_checks(env, view, planned.plan)
-    if not checks:
-        return ()
-    found = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
-    return tuple(
-        DataViolation(
-            collection=item["collection"],
-            rule=str(item["rule"]),
-            count=int(item["count"]),
-            sample=tuple(str(row) for row in item["sample"]),
-        )
-        for item in found["violations"]
+def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs) -> PlanReport:
+    """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys; and what the fills will read.
+
+    Violations become refusals of the report. No question, no JVM.
+    """
+    checks, inputs = data_checks(env, view, planned.plan), fill_sizes(env, view, planned.plan)
+    if not checks and not inputs:
+        return PlanReport(planned, view)
+    wanted = [{"collection": source, "uri": uri} for _, source, uri in inputs]
+    found = jobs().run("preflight", {"checks": checks, "estimates": wanted, "storage_options": dict(env.options)})
+    violations = tuple(violation_of(item) for item in found["violations"])
+    estimates = tuple(
+        {"collection": collection, "input": source, "rows": item["rows"], "bytes": item["bytes"], "files": item["files"]}
+        for (collection, source, _), item in zip(inputs, found["estimates"], strict=True)
     )
+    return PlanReport(replace(planned, refusals=(*planned.refusals, *violations)), view, estimates)
+
+
+def fill_sizes(env: Environment, view: View, plan: Plan) -> list[tuple[str, str, str]]:
+    """(filled collection, input, the input's table URI) for every input of every fill."""
+    if view.state is None:
+        return []
+    return [
+        (build.collection, source.collection, table_store(env, view.state, view.state.objects[source.collection].shard).location.uri)
+        for build in plan.of_kind(Build)
+        for source in build.inputs
+    ]
 
 
 def data_checks(env: Environment, view: View, plan: Plan) -> list[dict[str, Any]]:

@@ -35,14 +35,15 @@ from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.storage import confirm
+from airflow_provider_schemamig.core.schema.renames import net_renames
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.cutover import NOWHERE
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.inverse import way_back
-from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.moves import Move, move_all, stand
 from airflow_provider_schemamig.core.upgrade.settle import settle
+from airflow_provider_schemamig.core.upgrade.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, pending_holds, plan_of
@@ -62,7 +63,7 @@ def roll_back(env: Environment, listen: Listener, *, allow_lossy: bool) -> Outco
     work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
     settle(work, lambda collection: None)
     if deployment.state is DeploymentState.COMMITTED:
-        _undo_commit(work)
+        _undo_commit(work, allow_lossy)
     else:
         remove_shards(work, own_shards(work), "cleanup")
         work.append(lambda state: _closed(state, work))
@@ -79,7 +80,7 @@ def _newest(state: State) -> Deployment:
     deployment = state.deployments[state.leader.generation]
     if deployment.state is DeploymentState.PROMOTED:
         return deployment
-    open_ones = [hold.generation for hold in state.holds.values() if hold.state is HoldState.OPEN]
+    open_ones = [hold.generation for hold in state.holds.values() if hold.state in (HoldState.OPEN, HoldState.ROLLING_BACK)]
     if open_ones:
         return state.deployments[max(open_ones)]
     if deployment.state is DeploymentState.COMMITTED and deployment.source is None:
@@ -94,7 +95,10 @@ def _raise_epoch(state: State, deployment: Deployment) -> Sequence[Update]:
     if found.generation != deployment.generation or found.state is not deployment.state:
         raise NothingToRollBack(why=f"generation {found.generation} took over meanwhile")
     assert state.leader is not None  # _newest refused otherwise
-    return [Put(replace(state.leader, epoch=Epoch(state.leader.epoch + 1), since=pendulum.now("UTC")))]
+    updates: list[Update] = [Put(replace(state.leader, epoch=Epoch(state.leader.epoch + 1), since=pendulum.now("UTC")))]
+    if found.state is DeploymentState.COMMITTED:  # from here on no contract may begin: it would act under the same epoch
+        updates.append(Put(replace(state.holds[found.generation], state=HoldState.ROLLING_BACK)))
+    return updates
 
 
 def own_shards(work: Work) -> tuple[Shard, ...]:
@@ -139,15 +143,25 @@ class _Swap:
     back: ShardId | None
     #: The collection's name in the source release.
     old_name: CollectionName | None = None
+    #: Table versions before the swap was announced: another leader's fence is looked for from there.
+    base: tuple[tuple[ShardId, int], ...] = ()
+
+    def since(self, shard: ShardId) -> int:
+        return dict(self.base)[shard]
 
 
-def _undo_commit(work: Work) -> None:
-    moves = [move for step in work.plan.target.steps if isinstance(step, Evolve) and (move := _revert_move(work, step)) is not None]
-    swaps = _swaps(work)
-    versions = move_all(work, IntentKind.REVERT, moves)
-    work.append(lambda state: _announce(work, swaps))
+def _undo_commit(work: Work, allow_lossy: bool) -> None:
+    swaps = _announce_swaps(work, _swaps(work))
     for swap in swaps:
-        _swap(work, swap)
+        _close_new(work, swap)
+    losses = () if allow_lossy else lossy(work.env, work.state, work.deployment)
+    if losses:  # rows came in between the first look and the seals
+        _open_again(work, swaps)
+        raise LossyRollback(losses=losses)
+    moves = [move for step in work.plan.target.steps if isinstance(step, Evolve) and (move := _revert_move(work, step)) is not None]
+    versions = move_all(work, IntentKind.REVERT, moves)
+    for swap in swaps:
+        _open_old(work, swap)
     work.append(lambda state: _flip(work, state, moves, versions, swaps))
     work.report("rollback", None, None, time.monotonic())
 
@@ -160,7 +174,8 @@ def _revert_move(work: Work, step: Evolve) -> Move | None:
     if known is not None and known.before is not None:
         entry = replace(entry, physical=known.before)
     wanted = replace(old.physical, name=step.collection)
-    back = way_back(store, read_head(store), entry.physical, wanted, tuple(step.renames.items()), entry.since_table_version)
+    renamed = net_renames(change for stage in work.plan.of_kind(CutOver) if stage.collection == step.collection for change in stage.changes)
+    back = way_back(store, read_head(store), entry.physical, wanted, tuple(renamed.items()), entry.since_table_version)
     work.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
     if not back.changes:
         return None
@@ -198,32 +213,66 @@ def _swaps(work: Work) -> list[_Swap]:
     return found
 
 
-def _announce(work: Work, swaps: Sequence[_Swap]) -> list[Update]:
+def _announce_swaps(work: Work, swaps: Sequence[_Swap]) -> list[_Swap]:
     """Intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
-    updates: list[Update] = []
+    kinds = (("now", IntentKind.SEAL), ("back", IntentKind.REVERT))
+    intents: list[Intent] = []
+    announced = []
     for swap in swaps:
-        for shard, kind in ((swap.now, IntentKind.SEAL), (swap.back, IntentKind.REVERT)):
-            if shard is not None and shard in work.state.shards:
-                updates.append(Put(Intent(swap.collection, shard, work.generation, work.epoch, kind, -1, None, None)))
-    return updates
+        base: list[tuple[ShardId, int]] = []
+        for which, kind in kinds:
+            shard: ShardId | None = getattr(swap, which)
+            head = head_or_none(table_store(work.env, work.state, shard)) if shard in work.state.shards else None
+            if shard is not None and head is not None:
+                base.append((shard, head.version))
+                intents.append(Intent(swap.collection, shard, work.generation, work.epoch, kind, head.version, None, None))
+        announced.append(replace(swap, base=tuple(base)))
+    work.append(lambda state: [Put(intent) for intent in intents])
+    return announced
 
 
-def _swap(work: Work, swap: _Swap) -> None:
-    """Seal what the release brought, unseal what stood sealed and untouched. Either may be done already."""
+def _close_new(work: Work, swap: _Swap) -> None:
+    """Seal what the release brought. It may be done already."""
     started = time.monotonic()
-    receipts = []
-    if swap.now is not None:
-        store = table_store(work.env, work.state, swap.now)
-        head = head_or_none(store)
-        if head is not None and head.sealed_for is None:
-            receipts.append(seal(store, head, swap.back or NOWHERE, work.fence(swap.now), work.tag("seal"), since=head.version).receipt)
-    if swap.back is not None:
-        store = table_store(work.env, work.state, swap.back)
-        head = head_or_none(store)
-        if head is not None and head.sealed_for is not None:
-            receipts.append(unseal(store, head, work.fence(swap.back), work.tag("unseal"), since=head.version).receipt)
-    confirm(receipts)
-    work.report("unseal" if swap.back is not None else "seal", swap.collection, None, started)
+    if swap.now is None or swap.now not in dict(swap.base):
+        return
+    store = table_store(work.env, work.state, swap.now)
+    head = read_head(store)
+    if head.sealed_for is None:
+        sealed = seal(store, head, swap.back or NOWHERE, work.fence(swap.now), work.tag("seal"), since=swap.since(swap.now))
+        stand(swap.collection, [sealed])
+    if swap.back is None:
+        work.report("seal", swap.collection, None, started)
+
+
+def _open_old(work: Work, swap: _Swap) -> None:
+    """Unseal what stood sealed and untouched. It may be done already."""
+    started = time.monotonic()
+    if swap.back is None or swap.back not in dict(swap.base):
+        return
+    _unseal(work, swap, swap.back)
+    work.report("unseal", swap.collection, None, started)
+
+
+def _unseal(work: Work, swap: _Swap, shard: ShardId) -> None:
+    store = table_store(work.env, work.state, shard)
+    head = read_head(store)
+    if head.sealed_for is not None:
+        stand(swap.collection, [unseal(store, head, work.fence(shard), work.tag("unseal"), since=swap.since(shard))])
+
+
+def _open_again(work: Work, swaps: Sequence[_Swap]) -> None:
+    """Back to the committed release: what the rollback had sealed is open again, and its hold with it."""
+    for swap in swaps:
+        if swap.now is not None and swap.now in dict(swap.base):
+            _unseal(work, swap, swap.now)
+
+    def forget(state: State) -> list[Update]:
+        hold: Hold = state.holds[work.generation]
+        drops: list[Update] = [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+        return [*drops, Put(replace(hold, state=HoldState.OPEN))]
+
+    work.append(forget)
 
 
 def _flip(work: Work, state: State, moves: Sequence[Move], versions: dict[CollectionName, int], swaps: Sequence[_Swap]) -> list[Update]:
@@ -231,9 +280,11 @@ def _flip(work: Work, state: State, moves: Sequence[Move], versions: dict[Collec
     updates: list[Update] = []
     after = {move.collection: move.after for move in moves}
     goal = {name: item.fingerprint for name, item in state.objects.items()}
-    for step in work.plan.target.steps:
-        if isinstance(step, Evolve):
-            updates += _unevolved(state, step, after, versions, goal)
+    evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]
+    for step in evolved:  # all names first: collections may have changed theirs with each other
+        goal.pop(step.collection)
+    for step in evolved:
+        updates += _unevolved(state, step, after, versions, goal)
     for swap in swaps:
         updates += _swapped(work, state, swap, goal)
     source, name = work.deployment.source, work.plan.target.name
@@ -262,7 +313,6 @@ def _unevolved(
     updates: list[Update] = [Put(entry), Put(Object(source, known.shard, schema_id, fingerprint(declared)))]
     goal[source] = fingerprint(declared)
     if source != step.collection:
-        del goal[step.collection]
         updates += [Drop(Object, step.collection), Put(replace(state.shards[known.shard], collection=source))]
     return updates
 

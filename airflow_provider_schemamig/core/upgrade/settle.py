@@ -6,6 +6,7 @@ what is seen then is final.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,17 +15,17 @@ from airflow_provider_schemamig.core.deltalog.commit import commit_changes
 from airflow_provider_schemamig.core.deltalog.fence import put_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
-from airflow_provider_schemamig.core.ledger.codec import encode_key
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.storage import Store, confirm
+from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.inverse import after_way_back, way_back
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, live_declaration, table_store
+from airflow_provider_schemamig.core.upgrade.moves import made_at, stand
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, live_declaration, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
@@ -41,7 +42,7 @@ def settle(work: Work, wanted: Wanted) -> None:
         intents = sorted((i for i in _stale(work, work.state) if i.shard == shard), key=lambda i: _ORDER.index(i.kind))
         store = table_store(work.env, work.state, shard)
         updates = _settle_shard(work, store, shard, intents, wanted)
-        work.append(lambda state, updates=updates: [u for u in updates if _still_there(state, u)])  # type: ignore[misc]
+        work.append(functools.partial(_unless_settled, intents=intents, updates=updates))
         work.report("settle", intents[0].collection, None, started)
 
 
@@ -49,21 +50,26 @@ def _stale(work: Work, state: State) -> list[Intent]:
     return [intent for intent in state.intents.values() if intent.epoch < work.epoch]
 
 
-def _still_there(state: State, update: Update) -> bool:
-    return not isinstance(update, Drop) or state.stored(Intent.COLLECTION, encode_key(update.key)) is not None
+def _unless_settled(state: State, intents: Sequence[Intent], updates: Sequence[Update]) -> Sequence[Update]:
+    """Nothing if a twin wrote it down already: it may have gone on from there."""
+    return updates if any(state.intents.get((i.shard, i.kind, i.generation)) == i for i in intents) else []
 
 
 def _settle_shard(work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted) -> list[Update]:
     dropped: list[Update] = [Drop(Intent, intent.key) for intent in intents]
     if head_or_none(store) is None:
         return dropped  # a table that was to be made and never was
-    put_fence(store, work.fence(shard), work.tag("fence"))
-    head = _as_recorded(work, store, read_head(store), shard, intents)
+    fenced = put_fence(store, work.fence(shard), work.tag("fence"))
+    head = read_head(store)
+    work.look_again()
+    if not any(intent.shard == shard for intent in _stale(work, work.state)):
+        return []  # a twin settled it, and may have gone on
+    head = _as_recorded(work, store, head, shard, intents, fenced)
     moves = [intent for intent in intents if intent.before is not None and intent.after is not None]
     if not moves:
         return dropped
     collection = moves[0].collection
-    reached = _reached(head, moves)
+    reached = _reached(store, head, moves)
     if reached is None:
         live = live_declaration(head, collection)
         start = moves[0].before or live
@@ -75,12 +81,12 @@ def _settle_shard(work: Work, store: Store, shard: ShardId, intents: Sequence[In
         return [*dropped, *_record(work.state, shard, done[-1].after)]  # what was dropped is gone: the next contract goes on
     last = done[-1].after
     if last is not None and len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
-        adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=head.version)
+        adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=made_at(store, done[0], head))
         return [*dropped, Put(adopted)]
-    return [*dropped, *_undo(work, store, head, shard, done)]
+    return [*dropped, *_undo(work, store, head, shard, done, fenced)]
 
 
-def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent]) -> Head:
+def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent], fenced: int) -> Head:
     """Seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
     if not any(intent.kind in (IntentKind.SEAL, IntentKind.REVERT) for intent in intents):
         return head
@@ -89,18 +95,17 @@ def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: 
         return head
     fence, tag = work.fence(shard), work.tag("settle")
     if recorded is None:
-        committed = unseal(store, head, fence, tag, since=head.version)
+        committed = unseal(store, head, fence, tag, since=fenced)
     else:
-        committed = seal(store, head, recorded, fence, tag, since=head.version)
-    confirm([committed.receipt])
+        committed = seal(store, head, recorded, fence, tag, since=fenced)
+    stand(intents[0].collection, [committed])
     return committed.head
 
 
-def _reached(head: Head, moves: Sequence[Intent]) -> int | None:
+def _reached(store: Store, head: Head, moves: Sequence[Intent]) -> int | None:
     """Index of the last move that is in place on the table, -1 if none is; None if the table is nowhere on the way: drift."""
     for index in range(len(moves) - 1, -1, -1):
-        after = moves[index].after
-        if after is not None and is_in_place(after, head):
+        if is_done(moves[index], store, head):
             return index
     before = moves[0].before
     if before is not None and not live_differences(before, live_declaration(head, before.name)):
@@ -108,7 +113,7 @@ def _reached(head: Head, moves: Sequence[Intent]) -> int | None:
     return None
 
 
-def _undo(work: Work, store: Store, head: Head, shard: ShardId, done: Sequence[Intent]) -> list[Update]:
+def _undo(work: Work, store: Store, head: Head, shard: ShardId, done: Sequence[Intent], fenced: int) -> list[Update]:
     """Walk the moves back, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
     first, last = done[0], done[-1]
     if first.before is None or last.after is None:
@@ -117,8 +122,8 @@ def _undo(work: Work, store: Store, head: Head, shard: ShardId, done: Sequence[I
     back = way_back(store, head, last.after, first.before, renames, first.base_version)
     if back.changes:
         tag = work.tag("undo")
-        committed = commit_changes(store, head, back.changes, work.fence(shard), tag, since=head.version, forget=back.forget)
-        confirm([committed.receipt])
+        committed = commit_changes(store, head, back.changes, work.fence(shard), tag, since=fenced, forget=back.forget)
+        stand(first.collection, [committed])
         work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
     return _record(work.state, shard, after_way_back(last.after, back))
 

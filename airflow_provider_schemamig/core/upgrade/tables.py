@@ -7,12 +7,15 @@ from dataclasses import replace
 
 from airflow_provider_schemamig.core.deltalog.fence import Fence
 from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import Intent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
-from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage import ReadStore, Store
 
 
 def table_store(env: Environment, state: State, shard: ShardId) -> Store:
@@ -48,6 +51,19 @@ def is_in_place(expected: Declaration, head: Head) -> bool:
     if live_differences(expected, live):
         return False
     return [path for path, _ in walk(expected.fields)] == [path for path, _ in walk(live.fields)]
+
+
+def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
+    """True if the table is where the intent was to bring it.
+
+    Swapped names of one type, a key, or a property that is no longer declared look the same before and after: then the log tells.
+    """
+    if intent.after is None or not is_in_place(intent.after, head):
+        return False
+    if intent.done_version is not None or intent.before is None or not is_in_place(intent.before, head):
+        return True
+    ours = Tag(intent.generation, intent.epoch, intent.kind.value).user_metadata
+    return any(commit.info.get("userMetadata") == ours for commit in commits(store, intent.base_version, head.version))
 
 
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.ledger.blobs import write_plan
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.maintenance import maintain
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
-from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState, Hold
+from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState, Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import Epoch, Generation
@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.upgrade.claim import Claim, claim
 from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.contract import check_unused, contract_hold
 from airflow_provider_schemamig.core.upgrade.cutover import cut_over
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, RollbackOpen
 from airflow_provider_schemamig.core.upgrade.expand import expand as expand_all
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, fill_all
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_plan, open_holds
@@ -43,7 +43,7 @@ from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
 from airflow_provider_schemamig.core.upgrade.target import target_of
-from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, deployment_of, lead, pending_holds, plan_of
+from airflow_provider_schemamig.core.upgrade.work import LED, Outcome, Work, deployment_of, lead, pending_holds, plan_of
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 DEFAULT_HOLD = timedelta(hours=24)
@@ -56,9 +56,7 @@ _NO_EPOCH = Epoch(0)
 def plan(env: Environment, release_dir: Path, *, end_hold: bool = False, jobs: Jobs | None = None) -> PlanReport:
     """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
     view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
-    if jobs is not None:
-        planned = replace(planned, refusals=(*planned.refusals, *check_data(env, view, planned, jobs)))
-    return PlanReport(planned, view)
+    return PlanReport(planned, view) if jobs is None else check_data(env, view, planned, jobs)
 
 
 def _plan(env: Environment, release: Release, *, end_hold: bool) -> tuple[View, Planned]:
@@ -85,6 +83,8 @@ def preflight(
     raise_refusals(planned.refusals)
     if planned.plan.is_empty:
         return Preflight(None, PlanReport(planned, view), None, ())
+    report = check_data(env, view, planned, jobs)
+    raise_refusals(report.refusals)
     ledger = LedgerWriter(env)
     ledger.create(str(uuid.uuid4()))
     write_plan(env, planned.plan.document)
@@ -95,7 +95,6 @@ def preflight(
     todo = unfilled(state, deployment, planned.plan)
     if fill and todo:
         fill_all(env, ledger, deployment, planned.plan, todo, _NO_EPOCH, jobs, listen)
-    report = PlanReport(planned, view)
     uri = write_report(env, deployment, report)
     return Preflight(deployment.generation, report, uri, () if fill else todo)
 
@@ -191,22 +190,26 @@ def contract(env: Environment, generation: Generation | None = None, *, at_once:
     ledger = LedgerWriter(env)
     state = ledger.state()
     _no_open_deployment(state)
-    due = [hold for hold in open_holds(state) if _is_due(hold, at_once) and generation in (None, hold.generation)]
-    if not due or state.leader is None:
+    if state.leader is None or not _due(state, generation, at_once):
         version = state.release.version if state.release is not None else None
         return Outcome(version, version, None, None, (), pending_holds(state))
 
     def run(work: Work) -> None:
-        for hold in due:
+        for hold in _due(work.state, generation, at_once):
+            if hold.state is HoldState.ROLLING_BACK:
+                raise RollbackOpen(generation=hold.generation)
             if not (at_once or work.deployment.end_hold):
                 check_unused(work, hold)
             contract_hold(work, hold)
 
-    return _led(env, state.leader.generation, "contract", listen, run)
+    # A deployment that was promoted and rolled back leaves the hold before it open.
+    states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
+    return _led(env, state.leader.generation, "contract", listen, run, states=states)
 
 
-def _is_due(hold: Hold, at_once: bool) -> bool:
-    return at_once or hold.until <= pendulum.now("UTC")
+def _due(state: State, generation: Generation | None, at_once: bool) -> list[Hold]:
+    now = pendulum.now("UTC")
+    return [hold for hold in open_holds(state) if (at_once or hold.until <= now) and generation in (None, hold.generation)]
 
 
 def rollback(env: Environment, *, allow_lossy: bool = False, listen: Listener = silent) -> Outcome:
@@ -249,10 +252,17 @@ def upgrade(
 # --- shared --------------------------------------------------------------------------------------------------------------------------
 
 
-def _led(env: Environment, generation: Generation, task: str, listen: Listener, run: Callable[[Work], None]) -> Outcome:
+def _led(
+    env: Environment,
+    generation: Generation,
+    task: str,
+    listen: Listener,
+    run: Callable[[Work], None],
+    states: Sequence[DeploymentState] = LED,
+) -> Outcome:
     """Run one leader task under the generation's authority, and remember how it went."""
     started = pendulum.now("UTC")
-    work = lead(env, generation, listen, task=task)
+    work = lead(env, generation, listen, task=task, states=states)
     try:
         run(work)
     except BaseException as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +15,13 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Update
+from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Update, check_authority
 from airflow_provider_schemamig.core.names import Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.upgrade.errors import UnknownGeneration, WrongState
 from airflow_provider_schemamig.core.upgrade.plan import Plan, hold_json, open_holds
 from airflow_provider_schemamig.core.upgrade.tables import fence_of
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ class Outcome:
         }
 
 
+class _Overtaken(Exception):
+    """A twin of this generation did meanwhile what this process was about to do; control flow of ``Work.until``."""
+
+
 @dataclass
 class Work:
     """A leader's hands. Every append through ``append`` carries the leadership and is refused if another leader took over."""
@@ -72,6 +78,7 @@ class Work:
     listen: Listener
     results: list[StageResult] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    _done: Callable[[State], bool] = field(default=lambda state: False)
 
     @property
     def epoch(self) -> Epoch:
@@ -82,8 +89,39 @@ class Work:
         return self.deployment.generation
 
     def append(self, decide: Callable[[State], Sequence[Update]]) -> State:
-        self.state = self.ledger.transact(decide, authority=self.leadership)
+        def unless_done(state: State) -> Sequence[Update]:
+            if self._done(state):
+                raise _Overtaken
+            return decide(state)
+
+        self.state = self.ledger.transact(unless_done, authority=self.leadership)
         return self.state
+
+    def look_again(self) -> None:
+        """Read the ledger. To be called between reading a table's head and acting on it: what a twin or another leader did before
+        that head was written is then known, and what they do later our put-if-absent meets. Raises Fenced."""
+        self.append(lambda state: ())
+
+    @contextlib.contextmanager
+    def until(self, done: Callable[[State], bool]) -> Iterator[None]:
+        """The work inside ends without an error once ``done``: twins of one generation are legal, and the slower one must neither
+        announce what is over nor take what the faster one made of the tables for drift."""
+        outer, self._done = self._done, done
+        try:
+            yield
+        except _Overtaken:
+            self.state = self.ledger.state()
+        except SchemamigError:
+            self.state = self.ledger.state()
+            if not done(self.state):
+                check_authority(self.state, self.leadership)
+                raise
+        finally:
+            self._done = outer
+
+    def is_committed(self, state: State) -> bool:
+        """True if the deployment is: by this process, or by a twin."""
+        return state.deployments[self.generation].state is DeploymentState.COMMITTED
 
     def fence(self, shard: ShardId) -> Fence:
         return fence_of(self.state, shard, self.epoch)
@@ -125,7 +163,11 @@ def _plan(env: Environment, digest: str) -> Plan:
     return Plan.from_document(read_plan(env, digest))
 
 
-def lead(env: Environment, generation: Generation, listen: Listener, *, task: str) -> Work:
+#: The states in which a deployment's own tasks run.
+LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
+
+
+def lead(env: Environment, generation: Generation, listen: Listener, *, task: str, states: Sequence[DeploymentState] = LED) -> Work:
     """Take up a promoted generation's work. Refused if it never was promoted; ``Fenced`` if another generation leads now."""
     ledger = LedgerWriter(env)
     state = ledger.state()
@@ -133,7 +175,7 @@ def lead(env: Environment, generation: Generation, listen: Listener, *, task: st
     leader = state.leader
     if leader is not None and leader.generation > generation:
         raise Fenced(what=f"generation {generation}", held_epoch=0, current_epoch=leader.epoch)
-    if leader is None or leader.generation != generation or deployment.state not in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
+    if leader is None or leader.generation != generation or deployment.state not in states:
         first = f"Run `schemamig promote --generation {generation}` first."
         raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
     leadership = Leadership(generation, leader.epoch)

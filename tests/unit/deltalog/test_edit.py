@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     RenameColumn,
 )
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
+from airflow_provider_schemamig.core.schema.expressions import canonical_expression
 from airflow_provider_schemamig.core.schema.model import Array, Check, Field, Struct
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.unit.deltalog.editing import edited, mapping, refused
@@ -123,7 +124,7 @@ def test_rename_follows_partitioning_statistics_and_checks() -> None:
     _, metadata = edited(declaration, *changes, **stats)
     assert metadata["partitionColumns"] == ["date"]
     assert metadata["configuration"]["delta.dataSkippingStatsColumns"] == "id,date,t.z,t"
-    assert metadata["configuration"]["delta.constraints.c"] == "`date` IS NULL OR t.z > 0"
+    assert metadata["configuration"]["delta.constraints.c"] == canonical_expression("date IS NULL OR t.z > 0")
     assert metadata["configuration"]["delta.constraints.d"] == "id > 0"
 
 

@@ -61,6 +61,11 @@ def test_numbers_imply_features(protocol: dict[str, Any], features: set[str]) ->
         # Column mapping: only ever at (3,7), although (2,5) could say it.
         (legacy(1, 2), {"columnMapping"}, listed(3, BASIC | {"columnMapping"}, {"columnMapping"})),
         (
+            legacy(1, 4),
+            {"columnMapping"},
+            listed(3, BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping"}, {"columnMapping"}),
+        ),
+        (
             legacy(2, 5),
             {"typeWidening"},
             listed(

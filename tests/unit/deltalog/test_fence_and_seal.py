@@ -78,6 +78,19 @@ def test_a_fence_steps_over_data_and_metadata(store: Store, monkeypatch: pytest.
     assert put_fence(store, fence(2), TAG) == 3
 
 
+def test_a_later_fence_that_lands_first_is_seen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = store.put_if_absent
+
+    def beaten(key: str, data: bytes) -> Any:
+        monkeypatch.undo()
+        put_fence(store, fence(3), TAG)
+        return put(key, data)
+
+    monkeypatch.setattr(store, "put_if_absent", beaten)
+    with pytest.raises(Fenced):
+        put_fence(store, fence(2), TAG)
+
+
 def test_two_leaders_put_their_fences_at_once_and_the_later_epoch_stands(tmp_path: Path) -> None:
     for round_ in range(15):
         store = table_store(tmp_path / str(round_))

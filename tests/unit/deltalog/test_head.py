@@ -19,6 +19,8 @@ from airflow_provider_schemamig.core.deltalog.edit import edit
 from airflow_provider_schemamig.core.deltalog.features import CatalogManagedTable
 from airflow_provider_schemamig.core.deltalog.fence import read_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, LogDamaged, LogTruncated, TableMissing, read_head
+from airflow_provider_schemamig.core.schema.changes import AddCheck
+from airflow_provider_schemamig.core.schema.model import Check
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, open_store
 from tests.unit.deltalog.tables import (
     NAME,
@@ -118,6 +120,17 @@ def test_everything_in_an_action_is_kept(tmp_path: Path) -> None:
     assert "unknownKey" in metadata
 
 
+def test_the_newest_of_each_counts(tmp_path: Path) -> None:
+    store = table_store(tmp_path)
+    protocol, metadata = raw(flights())
+    newest, after = edit(protocol, metadata, [AddCheck(Check("c", "id > 0"))])
+    write(store, 0, {"protocol": protocol}, {"metaData": metadata})
+    write(store, 1, {"protocol": newest})
+    expect(read_head(store), 1, newest, metadata)
+    write(store, 2, {"metaData": after})
+    expect(read_head(store), 2, newest, after)
+
+
 def test_no_table(tmp_path: Path) -> None:
     for folder in ("nothing", "empty"):
         (tmp_path / "empty/_delta_log").mkdir(parents=True, exist_ok=True)
@@ -127,7 +140,7 @@ def test_no_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["classic", "multi", "v2 parquet", "v2 json"])
 @pytest.mark.parametrize("cleaned", [False, True])
-@pytest.mark.parametrize("hint", [None, 10, 3, 99, "damaged"])
+@pytest.mark.parametrize("hint", [None, 10, 3, 11, 99, "damaged"])
 def test_checkpoints(log: tuple[Path, Store, RawAction, RawAction], kind: str, cleaned: bool, hint: int | str | None) -> None:
     folder, store, protocol, after = log
     state = [txn("job", 10), {"protocol": protocol}, {"metaData": after}, *(add_file(f"f{number}") for number in range(1, 11))]

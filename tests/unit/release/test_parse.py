@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.release.sql_errors import (
 )
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, ForeignKey, Key, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import quote
+from airflow_provider_schemamig.core.schema.tokens import Token, tokens
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.unit.schema.strategies import declarations
 
@@ -47,7 +48,10 @@ def refusals(text: str) -> list[SqlRefusal]:
 @pytest.mark.parametrize(
     ("written", "name"),
     [
-        *[(name, name.lower()) for name in ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BINARY", "DATE")],
+        *[
+            (name, name.lower())
+            for name in ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BINARY", "DATE")
+        ],
         *[("TIMESTAMP", "timestamp"), ("TIMESTAMP_LTZ", "timestamp"), ("TIMESTAMP_NTZ", "timestamp_ntz")],
         ("timestamp without time zone", "timestamp_ntz"),
         *[("byte", "tinyint"), ("short", "smallint"), ("integer", "int"), ("long", "bigint"), ("real", "float")],
@@ -120,7 +124,9 @@ def test_foreign_keys() -> None:
 
 
 def test_clauses() -> None:
-    clauses = "COMMENT 'x' PARTITIONED BY (B, c) USING Delta TBLPROPERTIES ('owner' = 'me', a.b = 1, on = TRUE, delta.checkpointInterval = '5')"
+    clauses = (
+        "COMMENT 'x' PARTITIONED BY (B, c) USING Delta TBLPROPERTIES ('owner' = 'me', a.b = 1, on = TRUE, delta.checkpointInterval = '5')"
+    )
     found = one("a INT, b INT, c INT", clauses)
     assert (found.comment, found.partitioned_by) == ("x", ("b", "c"))
     assert found.properties == (("a.b", "1"), ("delta.checkpointInterval", "5"), ("on", "true"), ("owner", "me"))
@@ -265,8 +271,14 @@ def test_an_error_deep_in_an_expression() -> None:
 
 
 def test_all_errors_of_all_statements_at_once() -> None:
-    sql = "CREATE TABLE a (x TEXT, x INT, `b c` INT); nonsense; CREATE TABLE b (x INT, CHECK (y > 0)) LOCATION 'x'; CREATE TABLE c (x CHAR(1))"
-    assert [type(found) for found in refusals(sql)] == [UnknownType, InvalidSqlName, DuplicateName, SqlSyntax, UnsupportedClause, UnknownType]
+    sql = """
+    CREATE TABLE a (x TEXT, x INT, `b c` INT);
+    nonsense;
+    CREATE TABLE b (x INT, CHECK (y > 0)) LOCATION 'x';
+    CREATE TABLE c (x CHAR(1))
+    """
+    kinds = [UnknownType, InvalidSqlName, DuplicateName, SqlSyntax, UnsupportedClause, UnknownType]
+    assert [type(found) for found in refusals(sql)] == kinds
 
 
 def test_a_collection_declared_twice() -> None:
@@ -300,8 +312,12 @@ def test_what_is_written_out_reads_back_the_same(declaration: Declaration) -> No
 def test_a_statement_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parse_schema("CREATE TABLE once_a (a INT); CREATE TABLE once_b (a INT)", "one.sql")
     read: list[str] = []
-    real = parse.tokens
-    monkeypatch.setattr(parse, "tokens", lambda text: read.append(text) or real(text))
+
+    def counted(text: str) -> tuple[Token, ...]:
+        read.append(text)
+        return tokens(text)
+
+    monkeypatch.setattr(parse, "tokens", counted)
     parse_schema("-- moved\nCREATE TABLE once_b (a INT)  ;\nCREATE TABLE once_c (a INT)", "two.sql")
     assert read == ["CREATE TABLE once_c (a INT)"]
 

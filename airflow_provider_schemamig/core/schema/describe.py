@@ -1,0 +1,51 @@
+"""Changes in words, for plans and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.sql import type_sql
+
+
+def change_json(change: c.Change) -> dict[str, Any]:
+    """One change for documents: its op, its path (None for a change of the whole table), its cost, and what it says in words."""
+    return {"op": change.op, "path": getattr(change, "path", None), "cost": change.cost.value, "text": describe(change)}
+
+
+def describe(change: c.Change) -> str:
+    """One change as a person says it."""
+    text: str = _DESCRIBE[type(change)](change)
+    return text
+
+
+def _key(change: c.AddKey | c.DropKey) -> str:
+    return f"{'PRIMARY KEY' if change.primary else 'UNIQUE'} ({', '.join(change.key.columns)})"
+
+
+def _foreign_key(change: c.AddForeignKey | c.DropForeignKey) -> str:
+    return f"FOREIGN KEY ({', '.join(change.foreign_key.columns)}) to {change.foreign_key.references}"
+
+
+#: One line a kind of change; a test holds it to the closed list.
+_DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
+    c.AddColumn: lambda x: f"add {x.path} {type_sql(x.field.type)}" + (f" DEFAULT {x.field.default}" if x.field.default else ""),
+    c.DropColumn: lambda x: f"drop {x.path}",
+    c.RenameColumn: lambda x: f"rename {x.path} to {x.name}",
+    c.ChangeType: lambda x: f"{'widen' if x.widening else 'convert'} {x.path} from {type_sql(x.old)} to {type_sql(x.new)}",
+    c.Relax: lambda x: f"drop NOT NULL of {x.path}",
+    c.SetNotNull: lambda x: f"set NOT NULL on {x.path}",
+    c.SetDefault: lambda x: f"drop default of {x.path}" if x.new is None else f"set default of {x.path} to {x.new}",
+    c.SetComment: lambda x: f"comment on {x.path or 'the collection'}",
+    c.ReorderColumns: lambda x: f"reorder the fields of {x.path}" if x.path else "reorder the columns",
+    c.SetProperty: lambda x: f"unset property {x.key}" if x.new is None else f"set property {x.key} = {x.new}",
+    c.AddCheck: lambda x: f"add CHECK {x.check.name} ({x.check.expression})",
+    c.DropCheck: lambda x: f"drop CHECK {x.check.name}",
+    c.AddKey: lambda x: f"add {_key(x)}",
+    c.DropKey: lambda x: f"drop {_key(x)}",
+    c.AddForeignKey: lambda x: f"add {_foreign_key(x)}",
+    c.DropForeignKey: lambda x: f"drop {_foreign_key(x)}",
+    c.ChangePartitioning: lambda x: f"partition by ({', '.join(x.new)})",
+    c.ChangeClustering: lambda x: f"cluster by ({', '.join(x.new)})",
+}

@@ -1,0 +1,99 @@
+"""Somebody else at work on a Delta table, by hand: rows in the table's present columns, and metadata changed behind our back.
+
+delta-rs refuses tables with column mapping, type widening or defaults, and Spark needs a JVM: this is a writer by Delta's protocol in a few
+lines. It writes statistics of NULLs, as Spark and delta-rs do.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.support.lake import PHYSICAL_NAME
+
+_TYPES = {"long": pa.int64(), "integer": pa.int32(), "string": pa.string(), "double": pa.float64(), "boolean": pa.bool_()}
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def metadata(path: Path) -> dict[str, Any]:
+    """The table's present metaData action."""
+    found: dict[str, Any] = {}
+    for commit in sorted((path / "_delta_log").glob("*.json")):
+        for action in map(json.loads, commit.read_text().splitlines()):
+            found = action.get("metaData", found)
+    return found
+
+
+def live_schema(path: Path) -> list[dict[str, Any]]:
+    """The fields of the table's schema, as its log has them."""
+    fields: list[dict[str, Any]] = json.loads(metadata(path)["schemaString"])["fields"]
+    return fields
+
+
+def commit(path: Path, *actions: Mapping[str, Any]) -> int:
+    """Put a commit at the end of the log; its version."""
+    version = len(list((path / "_delta_log").glob("*.json")))
+    text = "".join(json.dumps(action) + "\n" for action in ({"commitInfo": {"operation": "BY HAND"}}, *actions))
+    with (path / "_delta_log" / f"{version:020}.json").open("x") as file:
+        file.write(text)
+    return version
+
+
+def write(path: Path, rows: Rows, *, statistics: bool = True) -> None:
+    """Append ``rows``, by the names the columns have now; what a row leaves out is NULL."""
+    fields = live_schema(path)
+    unknown = {name for row in rows for name in row} - {field["name"] for field in fields}
+    assert not unknown, f"the table has no column {unknown}"
+    columns = [pa.array([_physical(row.get(field["name"]), field["type"]) for row in rows], _arrow(field["type"])) for field in fields]
+    name = f"part-{uuid.uuid4()}.parquet"
+    pq.write_table(pa.table(dict(zip(map(_physical_name, fields), columns, strict=True))), path / name)
+    nulls = {_physical_name(field): column.null_count for field, column in zip(fields, columns, strict=True)}
+    stats = {"numRecords": len(rows)} | ({"nullCount": nulls} if statistics else {})
+    size, now = (path / name).stat().st_size, 1
+    add = {"path": name, "partitionValues": {}, "size": size, "modificationTime": now, "dataChange": True, "stats": json.dumps(stats)}
+    commit(path, {"add": add})
+
+
+def add_column(path: Path, name: str, kind: str = "string") -> None:
+    """A foreign ALTER TABLE ADD COLUMN."""
+    field = {"name": name, "type": kind, "nullable": True, "metadata": {}}
+    _alter(path, schemaString=json.dumps({"type": "struct", "fields": [*live_schema(path), field]}))
+
+
+def drop_column(path: Path, name: str) -> None:
+    """A foreign REPLACE COLUMNS without ``name``."""
+    kept = [field for field in live_schema(path) if field["name"] != name]
+    _alter(path, schemaString=json.dumps({"type": "struct", "fields": kept}))
+
+
+def set_property(path: Path, key: str, value: str) -> None:
+    """A foreign ALTER TABLE SET TBLPROPERTIES."""
+    _alter(path, configuration=metadata(path)["configuration"] | {key: value})
+
+
+def _alter(path: Path, **changes: Any) -> None:
+    commit(path, {"metaData": metadata(path) | changes})
+
+
+def _physical_name(field: Mapping[str, Any]) -> str:
+    return str(field["metadata"].get(PHYSICAL_NAME, field["name"]))
+
+
+def _physical(value: Any, kind: Any) -> Any:
+    """A struct's value by its fields' physical names."""
+    if value is None or isinstance(kind, str):
+        return value
+    return {_physical_name(field): _physical(value.get(field["name"]), field["type"]) for field in kind["fields"]}
+
+
+def _arrow(kind: Any) -> pa.DataType:
+    if isinstance(kind, str):
+        return _TYPES[kind]
+    return pa.struct([(_physical_name(field), _arrow(field["type"])) for field in kind["fields"]])

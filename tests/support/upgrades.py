@@ -1,0 +1,93 @@
+"""What the tests of the upgrade layer have in common: lakes of two releases, and how one is looked at afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pendulum
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.names import Fingerprint, Generation, Version
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
+from tests.support.lake import Lake, no_spark
+from tests.support.product import Product
+
+
+def two_releases(folder: Path, first: str, second: str, steps: str) -> Lake:
+    """A lake that is at the first of two releases: 1.0.0 and 1.1.0."""
+    product = Product(folder / "product")
+    paths = product.release("1.0.0", first), product.release("1.1.0", second, steps)
+    lake = Lake(Environment.open(str(folder / "lake")), *paths)
+    lake.upgrade(lake.first)
+    return lake
+
+
+def claimed(lake: Lake, release: Path, **options: Any) -> Generation:
+    """The generation of a preflight."""
+    found = verbs.preflight(lake.env, release, jobs=no_spark, **options).generation
+    assert found is not None
+    return found
+
+
+def promoted(lake: Lake, release: Path, **options: Any) -> Generation:
+    generation = claimed(lake, release, **options)
+    verbs.promote(lake.env, generation)
+    return generation
+
+
+def expanded(lake: Lake, release: Path, **options: Any) -> Generation:
+    generation = promoted(lake, release, **options)
+    verbs.expand(lake.env, generation)
+    return generation
+
+
+def heartbeat(env: Environment, release: str, *, name: str = "dashboard", seconds: int = 60) -> None:
+    """A node that works with ``release`` and may be counted on for ``seconds``."""
+    until = pendulum.now("UTC").add(seconds=seconds)
+    write_heartbeat(env, Node(name, NodeKind.READER, Version.parse(release), Fingerprint("sf1:0"), until))
+
+
+def whole(lake: Lake) -> None:
+    """No drift, no open intent, a sound ledger."""
+    assert verbs.status(lake.env).drifted == ()
+    assert not list(lake.state.intents)
+    assert verify(LedgerReader(lake.env)) == ()
+
+
+def same_as_new(lake: Lake, release: Path, folder: Path) -> None:
+    """The lake declares what a new environment of ``release`` declares."""
+    fresh = Lake(Environment.open(str(folder)), release, release)
+    fresh.upgrade(release)
+    assert lake.state.release == fresh.state.release
+    assert fingerprints(lake) == fingerprints(fresh)
+
+
+def fingerprints(lake: Lake) -> dict[str, str]:
+    return {name: item.fingerprint for name, item in lake.state.objects.items()}
+
+
+def seen(lake: Lake, collection: str) -> dict[str, Any]:
+    """What ``status`` says of a collection."""
+    found: dict[str, Any] = verbs.status(lake.env).document["collections"][collection]
+    return found
+
+
+@contextlib.contextmanager
+def refused(code: str, collection: str | None = None) -> Iterator[list[SchemamigError]]:
+    """Exactly one error of this code and collection, alone or among others found together; afterwards it is in the list."""
+    wanted: list[SchemamigError] = []
+    with pytest.raises(SchemamigError) as caught:
+        yield wanted
+    every = caught.value.refusals if isinstance(caught.value, Refused) else (caught.value,)
+    wanted += [item for item in every if (item.code, item.collection) == (code, collection)]
+    assert len(wanted) == 1, f"expected {code} of {collection}, found {[str(item) for item in every]}"
+    assert wanted[0].next_action
+    assert str(wanted[0]).startswith(f"[{code}]")
