@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: When a stage happens, in the order of DESIGN section 5. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
 MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Before promotion", "no live table is touched", ("build",)),
-    ("Expand", "adds, relaxes and widens; nothing is taken away", ("end_hold", "create", "expand")),
+    ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "end_hold", "create", "expand")),
     ("Cut over and commit", "the environment is at the new release afterwards", ("seal", "cutover", "commit")),
     ("Contract", "when the hold is over", ("contract", "retire")),
 )

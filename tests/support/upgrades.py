@@ -21,13 +21,22 @@ from tests.support.lake import Lake, no_spark
 from tests.support.product import Product
 
 
+def releases(folder: Path, *found: tuple[str, str]) -> list[Path]:
+    """Release folders 1.0.0, 1.1.0, ... of (schema, steps) each."""
+    product = Product(folder / "product")
+    return [product.release(f"1.{number}.0", schema, steps) for number, (schema, steps) in enumerate(found)]
+
+
+def deployed(folder: Path, first: Path, second: Path) -> Lake:
+    """A lake that is at ``first`` and may go to ``second``."""
+    lake = Lake(Environment.open(str(folder / "lake")), first, second)
+    lake.upgrade(first)
+    return lake
+
+
 def two_releases(folder: Path, first: str, second: str, steps: str) -> Lake:
     """A lake that is at the first of two releases: 1.0.0 and 1.1.0."""
-    product = Product(folder / "product")
-    paths = product.release("1.0.0", first), product.release("1.1.0", second, steps)
-    lake = Lake(Environment.open(str(folder / "lake")), *paths)
-    lake.upgrade(lake.first)
-    return lake
+    return deployed(folder, *releases(folder, (first, ""), (second, steps)))
 
 
 def claimed(lake: Lake, release: Path, **options: Any) -> Generation:

@@ -33,6 +33,8 @@ class Case:
     #: The rows as 1.1.0 shows them after the second upgrade; None: those that 1.1.0 showed before the rollback.
     again: Rows | None = None
     hidden: tuple[str, ...] = ()
+    #: Hidden while 1.1.0 has its hold open.
+    dropped: tuple[str, ...] = ()
     #: What the rollback says stays behind.
     left: str | None = None
 
@@ -74,6 +76,7 @@ CASES = [
         [{"id": 1, "a": "x"}],
         [{"id": 2}],
         'evolution("t", drop=["a"])',
+        dropped=("a",),
         back=[{"id": 1, "a": "x"}, {"id": 2, "a": None}],
     ),
     Case(
@@ -82,6 +85,7 @@ CASES = [
         "id BIGINT",
         [{"id": 1, "a": "x"}],
         step='evolution("t", drop=["a"])',
+        dropped=("a",),
         back=[{"id": 1, "a": "x"}],
     ),
     Case(
@@ -91,6 +95,7 @@ CASES = [
         [{"id": 1, "a": "x"}],
         [{"id": 2}],
         'evolution("t", drop=["a"])',
+        dropped=("a",),
         back=[{"id": 1, "a": "x"}, {"id": 2, "a": None}],
         left="a stays nullable, because a NULL may have come in",
     ),
@@ -129,6 +134,7 @@ CASES = [
         [{"id": 1, "a": "dropped", "b": "kept"}],
         [{"id": 2, "a": "kept too"}],
         'evolution("t", rename={"b": "a"}, drop=["a"])',
+        dropped=("schemamig_retired_a",),
         back=[{"id": 1, "a": "dropped", "b": "kept"}, {"id": 2, "a": None, "b": "kept too"}],
     ),
     Case(
@@ -141,6 +147,7 @@ CASES = [
         back=[{"id": 1, "a": "first"}, {"id": 2, "a": "first"}],
         again=[{"id": 1, "a": None, "b": "first"}, {"id": 2, "a": None, "b": "first"}],
         hidden=("schemamig_retired_a",),
+        dropped=("schemamig_retired_a",),
         left="column schemamig_retired_a stays",
     ),
     Case(
@@ -266,7 +273,7 @@ def test_rolled_back_and_upgraded_again(tmp_path: Path, case: Case) -> None:
 
     lake.upgrade(lake.second)
     assert same(shown(lake), upgraded if case.again is None else case.again)
-    assert seen(lake, "t")["hidden"] == [name for name in seen(lake, "t")["hidden"] if name not in case.hidden]
+    assert seen(lake, "t")["hidden"] == list(case.dropped)
     whole(lake)
     same_as_new(lake, lake.second, tmp_path / "fresh")
 

@@ -1,0 +1,46 @@
+"""Spark's part without Spark: a fill writes one row a row of its inputs, a preflight finds what it was told to find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlparse
+
+from tests.support import foreign
+from tests.support.lake import rows
+
+
+@dataclass
+class FakeJobs:
+    """``row`` is what a fill writes. ``asked``: all requests, in order."""
+
+    row: Mapping[str, Any] = field(default_factory=dict)
+    violations: Sequence[Mapping[str, Any]] = ()
+    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+
+    def __call__(self) -> FakeJobs:
+        return self
+
+    def run(self, job: Literal["preflight", "fill"], request: Mapping[str, Any]) -> dict[str, Any]:
+        self.asked.append((job, request))
+        return {"violations": list(self.violations), "estimates": []} if job == "preflight" else self._fill(request)
+
+    @property
+    def fills(self) -> list[str]:
+        return [request["mode"] for job, request in self.asked if job == "fill"]
+
+    def _fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        count = sum(len(rows(_path(source["uri"]))) for source in request["inputs"].values())
+        shard = _path(request["shard_uri"])
+        if request["mode"] == "overwrite":
+            foreign.remove_all(shard)
+        foreign.write(shard, [self.row] * count)
+        version = len(list((shard / "_delta_log").glob("*.json"))) - 1
+        inputs = {source["shard"]: source["version"] for source in request["inputs"].values()}
+        return {"rows": count, "table_version": version, "inputs": inputs, "skipped": False}
+
+
+def _path(uri: str) -> Path:
+    return Path(urlparse(uri).path)

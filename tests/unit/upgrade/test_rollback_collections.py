@@ -1,0 +1,216 @@
+"""The rows of docs/safety.md, "The way back", that are about whole collections, and what a rollback would lose."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import ShardState
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
+from airflow_provider_schemamig.core.upgrade.tables import table_store
+from tests.support import foreign
+from tests.support.lake import Lake, rows
+from tests.support.upgrades import deployed, fingerprints, heartbeat, promoted, refused, releases, same_as_new, seen, two_releases, whole
+
+A = "CREATE TABLE a (id BIGINT);"
+B = "CREATE TABLE b (id BIGINT);"
+ONE, TWO = {"id": 1}, {"id": 2}
+
+
+def back_and_again(lake: Lake, folder: Path, **options: bool) -> None:
+    """To the release before, whole; what is left behind is sealed; and forward again to what a new environment declares."""
+    verbs.rollback(lake.env, **options)
+    assert lake.version == "1.0.0"
+    same_as_new(lake, lake.first, folder / "fresh-1")
+    sealed_if_retired(lake)
+    whole(lake)
+    assert verbs.plan(lake.env, lake.first).exit_code == 0, "at the release it says it is at"
+
+
+def sealed_if_retired(lake: Lake) -> None:
+    state = lake.state
+    for shard in state.shards.values():
+        sealed = read_head(table_store(lake.env, state, shard.shard)).sealed_for
+        assert (sealed is not None) == (shard.state is ShardState.RETIRED), shard
+        assert sealed == shard.sealed_for
+
+
+def test_created(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, A + B, "")
+    lake.upgrade(lake.second)
+    foreign.write(lake.path("b"), [ONE])
+    left = lake.path("b")
+    back_and_again(lake, tmp_path)
+    assert sorted(lake.state.objects) == ["a"]
+    assert rows(left) == [ONE], "its shard stays, with its rows"
+    lake.upgrade(lake.second)
+    assert rows(lake.path("b")) == [], "the second upgrade makes its own"
+    whole(lake)
+    same_as_new(lake, lake.second, tmp_path / "fresh-2")
+
+
+def test_removed(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A + B, A, 'removal("b")')
+    foreign.write(lake.path("b"), [ONE])
+    lake.upgrade(lake.second)
+    assert sorted(lake.state.objects) == ["a"]
+    back_and_again(lake, tmp_path)
+    assert rows(lake.path("b")) == [ONE]
+    lake.upgrade(lake.second, hold=timedelta(0))
+    assert sorted(lake.state.objects) == ["a"]
+    whole(lake)
+
+
+def test_replaced(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A + B, A + "CREATE TABLE b (id BINARY);", 'replacement("b")')
+    foreign.write(lake.path("b"), [ONE])
+    lake.upgrade(lake.second)
+    assert rows(lake.path("b")) == []
+    back_and_again(lake, tmp_path)
+    assert rows(lake.path("b")) == [ONE]
+    lake.upgrade(lake.second)
+    assert rows(lake.path("b")) == []
+    whole(lake)
+
+
+def test_renamed(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, "CREATE TABLE b (id BIGINT, x STRING);", 'evolution("b", renamed_from="a")')
+    foreign.write(lake.path("a"), [ONE])
+    folder = lake.path("a")
+    lake.upgrade(lake.second)
+    assert lake.path("b") == folder
+    foreign.write(lake.path("b"), [{"id": 2, "x": "y"}])
+    back_and_again(lake, tmp_path)
+    assert rows(lake.path("a"), "id") == [ONE, TWO]
+    assert seen(lake, "a")["hidden"] == ["x"]
+    lake.upgrade(lake.second)
+    assert rows(lake.path("b"), "id", "x") == [{"id": 1, "x": None}, {"id": 2, "x": "y"}]
+    whole(lake)
+    lake.upgrade(lake.second, hold=timedelta(0))
+    same_as_new(lake, lake.second, tmp_path / "fresh-2")
+
+
+def test_renamed_step_by_step_and_back(tmp_path: Path) -> None:
+    """Every rollback finds the schema before, whatever the collection was called on the way."""
+    lake = two_releases(tmp_path, A, "CREATE TABLE b (id BIGINT, x STRING);", 'evolution("b", renamed_from="a")')
+    for _ in range(3):
+        lake.upgrade(lake.second)
+        back_and_again(lake, tmp_path)
+    assert seen(lake, "a")["schema_id"] == 4, "ids are never used again"
+
+
+def test_renamed_and_then_replaced(tmp_path: Path) -> None:
+    """Two releases in one: all in all, a is removed and b is created."""
+    found = releases(
+        tmp_path, (A, ""), (B, 'evolution("b", renamed_from="a")'), ("CREATE TABLE b (id DATE);", 'replacement("b")')
+    )
+    lake = deployed(tmp_path, found[0], found[-1])
+    foreign.write(lake.path("a"), [ONE])
+    lake.upgrade(lake.second)
+    assert sorted(lake.state.objects) == ["b"]
+    back_and_again(lake, tmp_path)
+    assert rows(lake.path("a")) == [ONE]
+
+
+# --- rows that would be lost ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def replaced(tmp_path: Path) -> Lake:
+    lake = two_releases(tmp_path, A + B, A + "CREATE TABLE b (id STRING);", 'replacement("b")')
+    foreign.write(lake.path("b"), [ONE])
+    lake.upgrade(lake.second)
+    return lake
+
+
+def test_rows_that_came_into_a_replacement_are_not_given_up_unasked(replaced: Lake) -> None:
+    foreign.write(replaced.path("b"), [{"id": "new"}])
+    before = replaced.state.version
+    with refused("lossy_rollback") as found:
+        verbs.rollback(replaced.env)
+    assert isinstance(found[0], LossyRollback)
+    assert found[0].losses[0].startswith("b: rows written into")
+    assert replaced.state.version == before
+    verbs.rollback(replaced.env, allow_lossy=True)
+    assert rows(replaced.path("b")) == [ONE]
+    whole(replaced)
+
+
+def test_metadata_alone_is_no_loss(replaced: Lake) -> None:
+    foreign.set_property(replaced.path("b"), "owner", "me")
+    verbs.rollback(replaced.env)
+    assert rows(replaced.path("b")) == [ONE]
+
+
+def test_rows_in_a_table_that_evolved_are_kept_and_so_no_loss(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, "CREATE TABLE a (id BIGINT, x STRING);", 'evolution("a")')
+    lake.upgrade(lake.second)
+    foreign.write(lake.path("a"), [{"id": 1, "x": "y"}])
+    verbs.rollback(lake.env)
+    assert rows(lake.path("a"), "id") == [ONE]
+
+
+# --- nothing to roll back ------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_was_ever_promoted(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, A + B, "")
+    fresh = Lake(lake.env.open(str(tmp_path / "fresh")), lake.first, lake.second)
+    with refused("ledger_missing"):
+        verbs.rollback(fresh.env)
+    verbs.preflight(fresh.env, fresh.first, jobs=lambda: pytest.fail("no Spark"))
+    with refused("nothing_to_roll_back") as found:
+        verbs.rollback(fresh.env)
+    assert "nothing was ever promoted" in found[0].message
+
+
+def test_the_first_release(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, A + B, "")
+    with refused("nothing_to_roll_back") as found:
+        verbs.rollback(lake.env)
+    assert "1.0.0 is the environment's first release" in found[0].message
+
+
+def test_the_hold_is_over(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, A + B, "")
+    lake.upgrade(lake.second, hold=timedelta(0))
+    with refused("nothing_to_roll_back") as found:
+        verbs.rollback(lake.env)
+    assert "the hold of 1.1.0 is over" in found[0].message
+
+
+def test_rolled_back_already(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, A + B, "")
+    lake.upgrade(lake.second)
+    verbs.rollback(lake.env)
+    with refused("nothing_to_roll_back") as found:
+        verbs.rollback(lake.env)
+    assert "generation 2 is rolled_back already" in found[0].message
+
+
+def test_a_hold_that_is_due_is_still_a_way_back_until_contract_begins(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, A + B, "")
+    heartbeat(lake.env, "1.0.0")
+    with refused("hold_in_use"):
+        lake.upgrade(lake.second, hold=timedelta(0))
+    assert lake.version == "1.1.0"
+    verbs.rollback(lake.env)
+    assert lake.version == "1.0.0"
+
+
+def test_a_promoted_attempt_is_rolled_back_first_and_then_the_release_before(tmp_path: Path) -> None:
+    first, second, third = releases(tmp_path, (A, ""), (A + B, ""), (A + B + "CREATE TABLE c (id BIGINT);", ""))
+    lake = deployed(tmp_path, first, second)
+    before = fingerprints(lake)
+    lake.upgrade(second)
+    promoted(lake, third)
+    assert verbs.rollback(lake.env).generation == 3
+    assert lake.version == "1.1.0"
+    assert verbs.rollback(lake.env).generation == 2
+    assert lake.version == "1.0.0"
+    assert fingerprints(lake) == before
+    whole(lake)
