@@ -86,7 +86,7 @@ CASES = {
     "add_column": Case((GATE,), FIRST | {"gate": None}, "(id, gate) VALUES (9, 'g')", {"gate": "g"}),
     "add_column nested": Case(DEEP, DEEP_ROW, "(id, s) VALUES (9, named_struct('a', 1, 'b', 'x', 'c', DATE'2020-01-01'))", full=True),
     "drop_column": Case((DropColumn(path("n")), DropColumn(path("s.a"))), without("n") | {"s": {"b": "b1"}}, full=True),
-    "drop_column forgotten": Case((GATE, DropColumn(path("gate"))), FIRST, forget=(path("gate"),), full=True),
+    "drop_column forgotten": Case((GATE, DropColumn(path("gate"))), FIRST, forget=(path("gate"),)),
     "rename_column": Case(RENAMES, RENAMED, "(id, delay) VALUES (9, 90)", {"delay": 90}, full=True),
     "rename_column partition": Case(
         (RenameColumn(path("p"), "part"),),
@@ -103,7 +103,6 @@ CASES = {
         {"delay": 1},
         create="TBLPROPERTIES ('delta.constraints.c' = 'n > 0 OR n IS NULL')",
         refused=("INSERT INTO {t} (id, delay) VALUES (9, -1)",),
-        full=True,
     ),
     "change_type": Case(
         WIDER,

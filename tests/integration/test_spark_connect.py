@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_schemamig.core.spark import errors
-from airflow_provider_schemamig.core.spark.launch import spark_submit_command
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner
-from airflow_provider_schemamig.core.spark.session import settings_for
+from tests.support.connect import connect_server
 from tests.support.fills import EPOCH, Lake, fill_request, put_fence
 
 if TYPE_CHECKING:
@@ -25,46 +19,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    """A server with Delta in a process group of its own, which is gone afterwards whatever happens."""
-    port = free_port()
-    settings = settings_for("local[1]") | {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.sql.session.timeZone": "Asia/Tokyo",
-        "spark.sql.ansi.enabled": "false",
-    }
-    command, environment = spark_submit_command()
-    command += ["--master", "local[1]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    for name, value in settings.items():
-        command += ["--conf", f"{name}={value}"]
-    with (tmp_path / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, "spark-internal"], env=environment, stdout=log, stderr=log, cwd=tmp_path, start_new_session=True
-        )
-    try:
-        _wait(process, port, tmp_path / "server.log")
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    pytest.fail(f"the Connect server did not come up:\n{log.read_text()}")
+    with connect_server(tmp_path, {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}) as url:
+        yield url
 
 
 def test_jobs_on_connect_are_as_they_are_here(spark: SparkSession, server: str, tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+
+from airflow_provider_schemamig.core.environment import Environment
 
 
 def tree(root: Path) -> dict[str, tuple[bytes | None, int]]:
@@ -12,3 +16,18 @@ def tree(root: Path) -> dict[str, tuple[bytes | None, int]]:
         content = path.read_bytes() if path.is_file() else None
         found[str(path.relative_to(root))] = (content, path.stat().st_mtime_ns)
     return found
+
+
+@contextlib.contextmanager
+def unwritten(env: Environment, *, but: str | None = None) -> Iterator[None]:
+    """Not a byte below the environment's root (``but`` for one folder) changes, whatever is raised inside."""
+    before = _tree_of(env, but)
+    try:
+        yield
+    finally:
+        assert _tree_of(env, but) == before
+
+
+def _tree_of(env: Environment, but: str | None) -> dict[str, tuple[bytes | None, int]]:
+    found = tree(env.location.local_path or Path())
+    return found if but is None else {name: content for name, content in found.items() if not name.startswith(but)}

@@ -25,19 +25,23 @@ class FakeJobs:
 
     def run(self, job: Literal["preflight", "fill"], request: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append((job, request))
-        return {"violations": list(self.violations), "estimates": []} if job == "preflight" else self._fill(request)
+        return self._fill(request) if job == "fill" else self._preflight(request)
+
+    def cancel(self) -> None:
+        """It runs nothing that could be stopped."""
 
     @property
     def fills(self) -> list[str]:
         return [request["mode"] for job, request in self.asked if job == "fill"]
 
+    def _preflight(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        sizes = [{"rows": len(rows(_path(wanted["uri"]))), "bytes": 1, "files": 1} for wanted in request["estimates"]]
+        return {"violations": list(self.violations) if request["checks"] else [], "estimates": sizes}
+
     def _fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
         count = sum(len(rows(_path(source["uri"]))) for source in request["inputs"].values())
         shard = _path(request["shard_uri"])
-        if request["mode"] == "overwrite":
-            foreign.remove_all(shard)
-        foreign.write(shard, [self.row] * count)
-        version = len(list((shard / "_delta_log").glob("*.json"))) - 1
+        version = foreign.write(shard, [self.row] * count, overwrite=request["mode"] == "overwrite")
         inputs = {source["shard"]: source["version"] for source in request["inputs"].values()}
         return {"rows": count, "table_version": version, "inputs": inputs, "skipped": False}
 

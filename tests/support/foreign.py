@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,16 @@ _TYPES = {"long": pa.int64(), "integer": pa.int32(), "string": pa.string(), "dou
 Rows = Sequence[Mapping[str, Any]]
 
 
+def _actions(path: Path) -> Iterator[dict[str, Any]]:
+    for entry in sorted((path / "_delta_log").glob("*.json")):
+        yield from map(json.loads, entry.read_text().splitlines())
+
+
 def metadata(path: Path) -> dict[str, Any]:
     """The table's present metaData action."""
     found: dict[str, Any] = {}
-    for commit in sorted((path / "_delta_log").glob("*.json")):
-        for action in map(json.loads, commit.read_text().splitlines()):
-            found = action.get("metaData", found)
+    for action in _actions(path):
+        found = action.get("metaData", found)
     return found
 
 
@@ -46,8 +50,8 @@ def commit(path: Path, *actions: Mapping[str, Any]) -> int:
     return version
 
 
-def write(path: Path, rows: Rows, *, statistics: bool = True) -> None:
-    """Append ``rows``, by the names the columns have now; what a row leaves out is NULL."""
+def write(path: Path, rows: Rows, *, statistics: bool = True, overwrite: bool = False) -> int:
+    """Append ``rows`` (or put them instead of all there are), by the names the columns have now; what a row leaves out is NULL."""
     fields = live_schema(path)
     unknown = {name for row in rows for name in row} - {field["name"] for field in fields}
     assert not unknown, f"the table has no column {unknown}"
@@ -58,7 +62,18 @@ def write(path: Path, rows: Rows, *, statistics: bool = True) -> None:
     stats = {"numRecords": len(rows)} | ({"nullCount": nulls} if statistics else {})
     size, now = (path / name).stat().st_size, 1
     add = {"path": name, "partitionValues": {}, "size": size, "modificationTime": now, "dataChange": True, "stats": json.dumps(stats)}
-    commit(path, {"add": add})
+    gone = active_files(path) if overwrite else ()
+    return commit(path, *({"remove": {"path": old, "dataChange": True}} for old in gone), {"add": add})
+
+
+def active_files(path: Path) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for action in _actions(path):
+        if "add" in action:
+            found[action["add"]["path"]] = None
+        elif "remove" in action:
+            found.pop(action["remove"]["path"])
+    return tuple(found)
 
 
 def add_column(path: Path, name: str, kind: str = "string") -> None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 _OTHER_SIDE = "tests.support.killing_executor"
@@ -30,29 +31,25 @@ class Kill:
 
 @dataclass(frozen=True)
 class Try:
-    """One try of a task, and the state Airflow left it in. ``killed`` says at which write, None if it ended by itself."""
+    """One try of a task. ``killed`` says at which write, None if it ended by itself."""
 
     task: str
     number: int
-    state: str
     killed: str | None
 
 
 @dataclass
 class KilledRun:
-    """The end of a DAG run."""
+    """The end of a DAG run: its state, its tasks' states, and all tries in the order they began."""
 
     state: str
+    states: dict[str, str]
     tries: list[Try]
 
     @property
     def killed(self) -> dict[str, str]:
         """Where each killed task died."""
         return {item.task: item.killed for item in self.tries if item.killed is not None}
-
-    @property
-    def states(self) -> dict[str, str]:
-        return {item.task: item.state for item in self.tries}
 
 
 class KillingRuns:
@@ -69,20 +66,23 @@ class KillingRuns:
     def upgrade(
         self,
         release: Path,
-        lake: Path,
+        environment: str,
         *,
         kills: Mapping[str, Kill],
         clear: bool = True,
-        arrivals: Mapping[str, Sequence[tuple[Path, list[dict[str, Any]]]]] | None = None,
+        arrivals: Mapping[str, Sequence[tuple[Path, list[dict[str, Any]]]]] = MappingProxyType({}),
+        connections: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
         **params: Any,
     ) -> KilledRun:
         """One run of ``schemamig_upgrade``. ``kills``: where the first try of a task dies, by the task's name. It is cleared then, unless
-        ``clear`` is off: then the run fails there. ``arrivals``: rows that come in just before a task begins, by the task's name."""
-        conf = {"environment": str(lake), "release": str(release), "gate": "none", **params}
-        late = {task: [(str(table), rows) for table, rows in found] for task, found in (arrivals or {}).items()}
-        self._send({"conf": conf, "kills": {task: vars(kill) for task, kill in kills.items()}, "clear": clear, "arrivals": late})
+        ``clear`` is off: then the run fails there. ``arrivals``: rows that come in just before a task begins, by the task's name.
+        ``connections``: Airflow's, by their ids, each as its JSON form."""
+        conf = {"environment": environment, "release": str(release), "gate": "none", **params}
+        late = {task: [(str(table), rows) for table, rows in found] for task, found in arrivals.items()}
+        found = {name: dict(connection) for name, connection in connections.items()}
+        self._send({"conf": conf, "connections": found, "kills": {task: vars(kill) for task, kill in kills.items()}, "clear": clear, "arrivals": late})
         answer = self._receive()
-        return KilledRun(answer["state"], [Try(**item) for item in answer["tries"]])
+        return KilledRun(answer["state"], answer["states"], [Try(**item) for item in answer["tries"]])
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any
 
 from airflow.executors.base_executor import BaseExecutor
@@ -51,7 +50,18 @@ _script: _Script
 
 
 class KillingExecutor(BaseExecutor):
-    """Runs each task in a process of its own, forked by Airflow's supervisor, and clears those that were killed on purpose."""
+    """Runs each task in a process of its own, forked and watched by Airflow's supervisor, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._died: list[Any] = []
+
+    def heartbeat(self) -> None:
+        """Those who died in the beat before have been found by Airflow meanwhile, and are up for retry."""
+        for task in self._died:
+            _end(task, clear=_script.clear)
+        self._died.clear()
+        super().heartbeat()
 
     def end(self) -> None:
         """Nothing runs any more when this is called."""
@@ -60,40 +70,43 @@ class KillingExecutor(BaseExecutor):
         for workload in workload_items:
             del self.queued_tasks[workload.ti.key]
             self._run(workload)
+            self.success(workload.ti.key)  # the supervisor came to its end; what became of the task is in the database
 
     def _run(self, workload: Any) -> None:
         from airflow.sdk.execution_time.supervisor import InProcessTestSupervisor, supervise_task
 
-        ti = workload.ti
-        task = ti.task_id.removeprefix(GROUP)
+        task = workload.ti.task_id.removeprefix(GROUP)
         for table, rows in _script.arrivals.pop(task, ()):
             _in_a_process(table, rows)
         _script.mark.unlink(missing_ok=True)
         _script.kill = _script.kills.pop(task, None)
         supervise_task(
-            ti=ti,
+            ti=workload.ti,
             bundle_info=workload.bundle_info,
             dag_rel_path=workload.dag_rel_path,
             token="",
             client=InProcessTestSupervisor._api_client(),
         )
         killed = _script.mark.read_text() if _script.mark.exists() else None
-        _script.tries.append(Try(task, ti.try_number, _after(ti, clear=killed is not None and _script.clear), killed))
+        _script.tries.append(Try(task, workload.ti.try_number, killed))
+        if killed is not None:
+            self._died.append(workload.ti)
 
 
-def _after(ti: Any, *, clear: bool) -> str:
-    """The state Airflow gave the try; a killed one is cleared, or given up."""
+def _end(task: Any, *, clear: bool) -> None:
+    """What a person's Clear does to a task that Airflow found dead; without ``clear``, what Mark as failed does."""
     from airflow.models.taskinstance import TaskInstance, clear_task_instances
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        found = session.get_one(TaskInstance, ti.id, populate_existing=True)
-        state = str(found.state)
+        key = {"dag_id": task.dag_id, "run_id": task.run_id, "task_id": task.task_id, "map_index": task.map_index}
+        found = session.query(TaskInstance).filter_by(**key).one()
+        session.refresh(found)
+        assert found.state == "up_for_retry", found.state
         if clear:
             clear_task_instances([found], session)
-        elif state == "up_for_retry":
+        else:
             found.state = "failed"
-    return state
 
 
 def _in_a_process(table: str, rows: list[dict[str, Any]]) -> None:
@@ -122,14 +135,15 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     from airflow.dag_processing.dagbag import DagBag
-    from airflow.sdk import DAG
     from airflow.sdk.execution_time import supervisor
 
     from tests.support.airflow_home import DAGS, prepare
 
     # It looks for the end of its process when it beats, every 5 s; and a run without a task that is due sleeps a second.
     supervisor.MIN_HEARTBEAT_INTERVAL = 0.2  # type: ignore[assignment]
-    sys.modules[DAG.__module__].__dict__["time"] = SimpleNamespace(sleep=lambda seconds: time.sleep(0.05))
+    sleep = time.sleep
+    time.sleep = lambda seconds: sleep(min(seconds, 0.05))
+    os.register_at_fork(after_in_child=lambda: setattr(time, "sleep", sleep))
     mark = prepare() / f"killed-{os.getpid()}"
     _observe_environments()
     dag = DagBag(str(DAGS)).dags["schemamig_upgrade"]
@@ -139,8 +153,11 @@ def main() -> None:
 
 def _answer(dag: Any, wanted: dict[str, Any], mark: Path, answers: IO[str]) -> None:
     global _script
+    for name, connection in wanted["connections"].items():
+        os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(connection)
     _script = _Script({task: Kill(**kill) for task, kill in wanted["kills"].items()}, wanted["clear"], wanted["arrivals"], mark)
     run = dag.test(run_conf=wanted["conf"], use_executor=True)
-    document = {"state": str(run.state), "tries": [vars(item) for item in _script.tries]}
+    states = {ti.task_id.removeprefix(GROUP): str(ti.state) for ti in run.get_task_instances()}
+    document = {"state": str(run.state), "states": states, "tries": [vars(item) for item in _script.tries]}
     answers.write(json.dumps(document) + "\n")
     answers.flush()

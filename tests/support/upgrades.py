@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
-from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import Fingerprint, Generation, Version
 from airflow_provider_schemamig.core.upgrade import verbs
@@ -64,11 +65,19 @@ def heartbeat(env: Environment, release: str, *, name: str = "dashboard", second
     write_heartbeat(env, Node(name, NodeKind.READER, Version.parse(release), Fingerprint("sf1:0"), until))
 
 
+def make_holds_due(lake: Lake) -> None:
+    """As if the time of every hold had passed."""
+    now = pendulum.now("UTC")
+    LedgerWriter(lake.env).transact(lambda state: [Put(replace(hold, until=now)) for hold in state.holds.values()])
+
+
 def whole(lake: Lake) -> None:
     """No drift, no open intent, a sound ledger."""
-    assert verbs.status(lake.env).drifted == ()
+    drifted = verbs.status(lake.env).drifted
+    assert drifted == (), drifted
     assert not list(lake.state.intents)
-    assert verify(LedgerReader(lake.env)) == ()
+    findings = verify(LedgerReader(lake.env))
+    assert findings == (), findings
 
 
 def same_as_new(lake: Lake, release: Path, folder: Path) -> None:

@@ -6,20 +6,24 @@ all moments are gone through by ``make soak``.
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.spark.runners import ConnectRunner
 from airflow_provider_schemamig.core.upgrade import verbs
-from tests.support.killing import Kill, KilledRun, KillingRuns
-from tests.support.lake import Lake, append, make_lake, no_spark, rows
+from tests.support.connect import connect_server
+from tests.support.killing import Kill, KillingRuns
+from tests.support.lake import Lake, append, rows
 from tests.support.product import Product
 
 pytestmark = [pytest.mark.system, pytest.mark.airflow]
@@ -64,14 +68,14 @@ def _lake(folder: Path, *, fills: bool) -> Lake:
 
 
 def copy_of(lake: Lake, folder: Path) -> Lake:
-    shutil.copytree(lake.env.location.local_path or Path(), folder / "lake")
+    shutil.copytree(root(lake), folder / "lake")
     return replace(lake, env=Environment.open(str(folder / "lake")))
 
 
-def run(runs: KillingRuns, lake: Lake, kills: Mapping[str, Kill], **options: Any) -> KilledRun:
+def root(lake: Lake) -> Path:
     folder = lake.env.location.local_path
     assert folder is not None
-    return runs.upgrade(lake.second, folder, kills=kills, **options)
+    return folder
 
 
 def check(lake: Lake, flights: int) -> None:
@@ -97,18 +101,32 @@ def check(lake: Lake, flights: int) -> None:
 
 
 def tables(lake: Lake) -> set[Path]:
-    folder = lake.env.location.local_path
-    assert folder is not None
-    return {log.parent for log in folder.glob("*/*/_delta_log")}
+    return {log.parent for log in root(lake).glob("[!_]*/*/_delta_log")}
+
+
+@pytest.fixture(scope="module")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the tasks' Spark work is done: a JVM for each of them would take longer than all they do."""
+    with connect_server(tmp_path_factory.mktemp("connect")) as url:
+        yield url
+
+
+def connections(lake: Lake, url: str) -> dict[str, dict[str, Any]]:
+    """The environment as Airflow's connection ``lake``, its Spark work done by the Connect server at ``url``."""
+    found = urlsplit(url)
+    return {
+        "lake": {"conn_type": "schemamig", "extra": {"environment_uri": str(root(lake)), "spark_conn_id": "connect_here"}},
+        "connect_here": {"conn_type": "spark_connect", "host": found.hostname, "port": found.port},
+    }
 
 
 @pytest.mark.spark
-def test_every_task_dies_once(airflow_runs: KillingRuns, lakes: dict[bool, Lake], tmp_path: Path) -> None:
-    """Also the two that work on Spark: fill before promotion, and again because rows came in while the gate waited."""
+def test_every_task_dies_once(airflow_runs: KillingRuns, lakes: dict[bool, Lake], connect: str, tmp_path: Path) -> None:
+    """Also the two that fill on Spark: before promotion, and again because rows came in while the gate waited."""
     lake = copy_of(lakes[True], tmp_path)
-    verbs.preflight(lake.env, lake.second, claim_id="stale", jobs=no_spark, fill=False)  # what clean-up has to remove
+    verbs.preflight(lake.env, lake.second, claim_id="stale", jobs=lambda: ConnectRunner(connect), fill=False)  # for clean-up to remove
     kills = {
-        "preflight": Kill("after", "put_if_absent"),  # the replacement's table is there, its report is not
+        "preflight": Kill("after", "put_if_absent"),
         "fill": Kill("before", "ledger"),  # Spark has committed the rows, and nobody wrote that down
         "promote": Kill("after", "ledger"),  # leader, and the answer is lost
         "expand": Kill("after", "put_if_absent"),  # one of two tables
@@ -118,8 +136,62 @@ def test_every_task_dies_once(airflow_runs: KillingRuns, lakes: dict[bool, Lake]
         "contract": Kill("after", "put_if_absent"),  # columns dropped, retired tables not
     }
     arrivals = {"promote": [(lake.path("flights"), [flight(3)])]}
-    found = run(airflow_runs, lake, kills, arrivals=arrivals, hold=0)
+    found = airflow_runs.upgrade(lake.second, "lake", kills=kills, arrivals=arrivals, connections=connections(lake, connect), hold=0)
     assert found.killed.keys() == kills.keys()
-    assert found.state == "success"
+    assert found.state == "success", found.states
     assert {item.task: item.number for item in found.tries if item.task in kills} == dict.fromkeys(kills, 2)
     check(lake, flights=3)
+
+
+@pytest.mark.parametrize("task", ["expand", "cutover_and_commit"])
+def test_another_run_takes_over(airflow_runs: KillingRuns, lakes: dict[bool, Lake], tmp_path: Path, task: str) -> None:
+    """Nobody clears the task: the next run claims a generation of its own, and settles what the dead one left on the tables."""
+    take_over(airflow_runs, copy_of(lakes[False], tmp_path), task, Kill("after", "put_if_absent"))
+
+
+def take_over(runs: KillingRuns, lake: Lake, task: str, kill: Kill) -> bool:
+    """False if the task ended before that moment."""
+    died = runs.upgrade(lake.second, str(root(lake)), kills={task: kill}, clear=False, hold=0)
+    if not died.killed:
+        assert died.state == "success"
+        check(lake, flights=2)
+        return False
+    assert died.states[task] == "failed"
+    committed = lake.version == "1.1.0"
+    found = runs.upgrade(lake.second, str(root(lake)), kills={}, hold=0)
+    assert found.state == "success"
+    if committed:  # there was nothing to do, and contract is maintenance's
+        verbs.contract(lake.env)
+    check(lake, flights=2)
+    return True
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.timeout(3600)
+def test_every_task_dies_everywhere(airflow_runs: KillingRuns, lakes: dict[bool, Lake], connect: str, tmp_path: Path) -> None:
+    """In the n-th run every task dies at its n-th moment, until none has that many."""
+    for moment in itertools.count(1):
+        folder = tmp_path / str(moment)
+        lake = copy_of(lakes[True], folder)
+        kills = {task: Kill(count=moment) for task in (*SCHEMA_TASKS, "fill", "change")}
+        arrivals = {"promote": [(lake.path("flights"), [flight(3)])]}
+        found = airflow_runs.upgrade(lake.second, "lake", kills=kills, arrivals=arrivals, connections=connections(lake, connect), hold=0)
+        assert found.state == "success", (moment, found)
+        check(lake, flights=3)
+        shutil.rmtree(folder)
+        if not found.killed:
+            break
+    assert moment > 20
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("task", SCHEMA_TASKS)
+def test_another_run_takes_over_everywhere(airflow_runs: KillingRuns, lakes: dict[bool, Lake], tmp_path: Path, task: str) -> None:
+    for moment in itertools.count(1):
+        folder = tmp_path / str(moment)
+        if not take_over(airflow_runs, copy_of(lakes[False], folder), task, Kill(count=moment)):
+            break
+        shutil.rmtree(folder)
+    assert moment > 2

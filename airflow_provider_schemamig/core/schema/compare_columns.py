@@ -113,7 +113,8 @@ class _Comparison:
             self._field(pair.now, pair.old, pair.new, here)
             if pair.now.name != pair.new.name:
                 self.found.now_names[ColumnPath(here.after)] = pair.now.name
-        for column in level.added(new):
+        # What expand adds stands on the table before what takes longer; the order that is compared below is that one.
+        for column in sorted(level.added(new), key=lambda column: AddColumn(ColumnPath(column.name), column).cost.rank):
             self._add(column, level, place)
         self._refuse_taken(level, place)
         self._drop(level, place)

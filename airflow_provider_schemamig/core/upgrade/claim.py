@@ -30,7 +30,11 @@ class Claim:
 
 
 def claim(ledger: LedgerWriter, plan: Plan, request: Claim) -> Deployment:
-    """The deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race."""
+    """The deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race.
+
+    A generation has one plan for ever, because what it built was built for that. A claim whose plan is another now (the release was
+    edited, the lake went on) is cancelled, and a new one made.
+    """
     claimed: list[Deployment] = []
 
     def decide(state: State) -> Sequence[Update]:
@@ -39,9 +43,9 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim) -> Deployment:
             claimed[:] = [known]
             return []
         deployment = _deployment(state, plan, request)
-        if known is not None and known.state is DeploymentState.CLAIMED:
-            deployment = replace(deployment, generation=known.generation, created_at=known.created_at)
         claimed[:] = [deployment]
+        if known is not None and known.state is DeploymentState.CLAIMED:
+            return [Put(replace(known, state=DeploymentState.CANCELLED)), Put(deployment)]
         return [Put(deployment)]
 
     ledger.transact(decide)

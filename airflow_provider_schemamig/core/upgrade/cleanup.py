@@ -10,6 +10,7 @@ from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent,
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
@@ -21,7 +22,9 @@ def clean_up(work: Work) -> None:
     remove_shards(work, stale_shards(work.state, work.generation), "cleanup")
 
     def forget(state: State) -> list[Update]:
-        updates: list[Update] = [Drop(Replacement, row.key) for row in state.replacements.values() if row.generation < work.generation]
+        held = {hold.generation for hold in open_holds(state)}  # a rollback needs to know what they built
+        rows = [row for row in state.replacements.values() if row.generation < work.generation and row.generation not in held]
+        updates: list[Update] = [Drop(Replacement, row.key) for row in rows]
         updates += [
             Put(replace(deployment, state=DeploymentState.CANCELLED))
             for deployment in state.deployments.values()

@@ -7,7 +7,7 @@ come is lifted by this task on its way out, by its own rerun, or by the next lea
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
@@ -39,6 +39,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMiss
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.seals import announce_seals, check_held, lift, seal_all
+from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -66,9 +67,7 @@ def cut_over(work: Work) -> None:
         try:
             seal_all(work, seals, lambda collection: _successor(work, collection))
             moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work))
-            _commit(
-                work, [replace(item, since=item.since if item.since >= 0 else moved.get(item.step.old.name, 0)) for item in landed], seals
-            )
+            _commit(work, [_since(item, moved) for item in landed], seals)
         except BaseException:
             # Do not leave writers locked out for the next run's sake: it seals again. Killed here, settle does the same.
             lift(work, seals)
@@ -76,8 +75,19 @@ def cut_over(work: Work) -> None:
     work.deployment = work.state.deployments[work.generation]
 
 
+def _since(item: Landed, moved: Mapping[CollectionName, int]) -> Landed:
+    """With the version of the cut-over's commit, if no earlier one began the schema."""
+    return item if item.since >= 0 else replace(item, since=moved.get(item.step.old.name, 0))
+
+
 def _check_expanded(work: Work) -> list[Landed]:
-    """Every expand commit still stands (a stopped JVM may overwrite a local log late); what each collection ends as."""
+    """Expand was run, and every commit of it still stands (a stopped JVM may overwrite a local log late); what each collection ends as."""
+    state, target = work.state, work.plan.target
+    if (target.source != target.version and open_holds(state)) or any(intent.epoch < work.epoch for intent in state.intents.values()):
+        raise _not_expanded(work, None, "what was left open before is not settled")
+    for stage in work.plan.of_kind(s.Create):
+        if head_or_none(work.env.table_store(new_shard(state, stage.collection, work.deployment).uri)) is None:
+            raise _not_expanded(work, stage.collection, "it has no table yet")
     landed = []
     for step in evolutions(work):
         source = step.old.name
@@ -88,13 +98,17 @@ def _check_expanded(work: Work) -> list[Landed]:
         head = _head(work, source)
         if not is_in_place(physical, head) and not is_in_place(final, head):
             if move is not None and is_in_place(move.before, head):
-                first = f"Run `schemamig expand --generation {work.generation}` again: {source} lacks its expand commit."
-                raise WrongState(collection=source, generation=work.generation, state="not expanded", task="cutover", first=first)
+                raise _not_expanded(work, source, "it lacks its expand commit")
             raise DriftFound(collection=source, differences=("its columns are neither those before nor those after the cut-over",))
         intent = work.state.intents.get((head_shard(work, source), IntentKind.EXPAND, work.generation))
         since = intent.done_version if intent is not None and intent.done_version is not None else (-1 if found.cutover else head.version)
         landed.append(Landed(step, final, since))
     return landed
+
+
+def _not_expanded(work: Work, collection: CollectionName | None, why: str) -> WrongState:
+    first = f"Run `schemamig expand --generation {work.generation}` again: {why}."
+    return WrongState(collection=collection, generation=work.generation, state="not expanded", task="cutover", first=first)
 
 
 def head_shard(work: Work, collection: CollectionName) -> ShardId:

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.sql import type_sql
@@ -63,6 +64,7 @@ class _Explainer:
     def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None]) -> None:
         self._plan = plan
         self._heads = heads
+        self._sources = {step.collection: step.old.name for step in plan.target.steps if isinstance(step, Evolve)}
 
     def visit_settle(self, stage: s.Settle) -> Explanation:
         names = ", ".join(stage.collections)
@@ -93,7 +95,8 @@ class _Explainer:
     def visit_contract(self, stage: s.Contract) -> Explanation:
         found = self._changes("contract", stage.collection, stage.changes)
         dropped = tuple(f"{change.path} is gone once contract has run" for change in stage.changes if isinstance(change, c.DropColumn))
-        return Explanation("contract", stage.collection, "after the hold: " + found.summary, found.cost, found.lines, found.breaks, dropped)
+        irreversible = (*dropped, *found.irreversible)
+        return Explanation("contract", stage.collection, "after the hold: " + found.summary, found.cost, found.lines, found.breaks, irreversible)
 
     def visit_seal(self, stage: s.Seal) -> Explanation:
         replaced = any(build.collection == stage.collection for build in self._plan.of_kind(s.Build))
@@ -124,12 +127,13 @@ class _Explainer:
         leaves = [f"{change.path} stays {type_sql(change.new)}" for change in changes if isinstance(change, c.ChangeType)]
         leaves += [f"{change.path} stays as a hidden column if rows carry it" for change in changes if isinstance(change, c.AddColumn)]
         leaves += [f"{change.path} stays nullable if a NULL came in" for change in changes if isinstance(change, c.Relax)]
+        leaves += [f"CHECK {change.check.name} stays dropped if rows came in" for change in changes if isinstance(change, c.DropCheck)]
         summary = "; ".join(lines)
         return Explanation(kind, collection, summary, cost, lines, tuple(breaks), tuple(irreversible), tuple(leaves))
 
     def _features(self, collection: CollectionName, changes: tuple[c.Change, ...]) -> list[str]:
         """Protocol features that a commit switches on: they stay, whatever is rolled back."""
-        head = self._heads.get(collection)
+        head = self._heads.get(self._sources.get(collection, collection))
         has = head.features if head is not None else frozenset()
         found = []
         if "columnMapping" not in has and any(isinstance(change, c.RenameColumn | c.DropColumn) for change in changes):

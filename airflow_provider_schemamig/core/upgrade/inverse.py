@@ -74,17 +74,18 @@ def way_back(
             changes.append(change)
         else:
             left.append(reason)
-    after = [*columns.renames, *columns.late, *(reorder.change for reorder in columns.reorders)]
+    after: list[Change] = [*columns.renames, *columns.late, *(reorder.change for reorder in columns.reorders)]
     if not columns.drops:
         return WayBack(tuple(_possible([*changes, *after])), (), tuple(left))
     if hindrance.files_came:
-        aside = [RenameColumn(drop.path, drop.retired_as) for drop in columns.drops if drop.retired_as is not None]
+        aside: list[Change] = [RenameColumn(drop.path, drop.retired_as) for drop in columns.drops if drop.retired_as is not None]
         left += [f"column {drop.path_after} stays as a hidden column, because files carry it" for drop in columns.drops]
         return WayBack(tuple(_possible([*changes, *aside, *after])), (), tuple(left))
     early = [DropColumn(drop.path) for drop in columns.drops if drop.retired_as is not None]
     late = [DropColumn(drop.path_after) for drop in columns.drops if drop.retired_as is None]
     forget = tuple(drop.path for drop in (*early, *late))
-    return WayBack((*changes, *early, *after, *late), forget, tuple(left))
+    everything: list[Change] = [*changes, *early, *after, *late]
+    return WayBack(tuple(everything), forget, tuple(left))
 
 
 class _Hindrance:

@@ -41,6 +41,8 @@ class Move:
     before: Declaration
     changes: tuple[Change, ...]
     forget: tuple[ColumnPath, ...] = ()
+    #: The version at which a way back looked at the files: one that came in later makes it a ``FilesArrived`` conflict.
+    checked_at: int | None = None
 
     @property
     def after(self) -> Declaration:
@@ -139,7 +141,9 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
             raise DriftFound(collection=move.collection, differences=tuple(str(difference) for difference in found))
         try:
             fence, tag = work.fence(move.shard), work.tag(kind.value)
-            return commit_changes(store, head, move.changes, fence, tag, since=intent.base_version, forget=move.forget)
+            return commit_changes(
+                store, head, move.changes, fence, tag, since=intent.base_version, forget=move.forget, checked_at=move.checked_at
+            )
         except MetadataMoved:  # a twin of this generation, or a foreign ALTER: look again, then it is in place or drift
             head = _head(work, move)
             work.look_again()

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.changes import DropColumn
+from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.upgrade import stages as s
@@ -202,7 +202,7 @@ class _Planner:
         try:
             found = evolution_phases(self._view.state, step)
             if not self._view.state.intents_of(self._view.state.objects[source_name].shard):  # else settle comes before
-                self._try_on_the_head(head, found)
+                self._try_on_the_head(head, held_drops(self._view.state, source_name), found)
         except Refusal as refusal:
             refusal.collection = refusal.collection or collection
             self._refusals.append(refusal)
@@ -220,12 +220,12 @@ class _Planner:
         return result
 
     @staticmethod
-    def _try_on_the_head(head: Head, found: Phases) -> None:
+    def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
         protocol, metadata = head.protocol, head.metadata
-        for changes in (found.expand, found.cutover, found.contract):
+        for changes in (held, found.expand, found.cutover, found.contract):
             if changes:
-                protocol, metadata = edit(protocol, metadata, changes)
+                protocol, metadata = edit(protocol, metadata, changes, clustering=head.clustering)
 
 
 def evolution_phases(state: State, step: Evolve) -> Phases:
@@ -235,7 +235,10 @@ def evolution_phases(state: State, step: Evolve) -> Phases:
 
 def physical_after_holds(state: State, collection: CollectionName) -> Declaration:
     """The physical schema the evolution will start from: a plan's first leader stage ends the open holds."""
-    dropped = {path for hold in open_holds(state) for name, path in hold.drops if name == collection}
-    if not dropped:
-        return state.entry(collection).physical
-    return apply(state.entry(collection).physical, [DropColumn(path) for path in sorted(dropped)])
+    physical, dropped = state.entry(collection).physical, held_drops(state, collection)
+    return apply(physical, dropped) if dropped else physical
+
+
+def held_drops(state: State, collection: CollectionName) -> tuple[DropColumn, ...]:
+    """What the end of the open holds will drop from a collection."""
+    return tuple(DropColumn(path) for path in sorted({path for hold in open_holds(state) for name, path in hold.drops if name == collection}))

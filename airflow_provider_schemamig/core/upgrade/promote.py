@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.upgrade.build import check_built
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, WrongState
 from airflow_provider_schemamig.core.upgrade.plan import Plan, View, build_plan
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
-from airflow_provider_schemamig.core.upgrade.work import deployment_of, plan_of
+from airflow_provider_schemamig.core.upgrade.work import CLAIM_ANEW, deployment_of, plan_of
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
@@ -40,8 +40,8 @@ def approve(env: Environment, generation: Generation, digest: str, approved_by: 
 
 def is_approved(state: State, generation: Generation) -> bool:
     """True if the plan that the generation has now was approved."""
-    approval = state.approvals.get(generation)
-    return approval is not None and approval.plan_digest == deployment_of(state, generation).plan_digest
+    deployment, approval = deployment_of(state, generation), state.approvals.get(generation)
+    return approval is not None and approval.plan_digest == deployment.plan_digest
 
 
 def promote(env: Environment, generation: Generation) -> State:
@@ -53,7 +53,7 @@ def promote(env: Environment, generation: Generation) -> State:
         deployment = deployment_of(state, generation)
         if _is_leader(state, deployment):
             return []
-        _check_plan(env, state, plan)
+        _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
         epoch = Epoch((state.leader.epoch if state.leader is not None else 0) + 1)
         leader = Leader(generation, epoch, pendulum.now("UTC"))
@@ -70,18 +70,17 @@ def _is_leader(state: State, deployment: Deployment) -> bool:
     if deployment.state in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
         return True
     if deployment.state is not DeploymentState.CLAIMED:
-        first = "Run preflight again: it claims a new generation."
-        raise WrongState(generation=generation, state=deployment.state.value, task="promote", first=first)
+        raise WrongState(generation=generation, state=deployment.state.value, task="promote", first=CLAIM_ANEW)
     return False
 
 
-def _check_plan(env: Environment, state: State, plan: Plan) -> None:
+def _check_plan(env: Environment, state: State, deployment: Deployment, plan: Plan) -> None:
     source = state.release.version if state.release is not None else None
     if source != plan.target.source:
         raise PlanChanged(approved=plan.digest, current=f"from {source}")
     now = pendulum.now("UTC")
     view = View(state, read_heads(env, state), live_nodes(env, now), now)
-    planned = build_plan(plan.target, view, end_hold=True)
+    planned = build_plan(plan.target, view, end_hold=deployment.end_hold)
     raise_refusals(planned.refusals)
     if planned.plan.digest != plan.digest:
         raise PlanChanged(approved=plan.digest, current=planned.plan.digest)

@@ -175,11 +175,12 @@ def _revert_move(work: Work, step: Evolve) -> Move | None:
         entry = replace(entry, physical=known.before)
     wanted = replace(old.physical, name=step.collection)
     renamed = net_renames(change for stage in work.plan.of_kind(CutOver) if stage.collection == step.collection for change in stage.changes)
-    back = way_back(store, read_head(store), entry.physical, wanted, tuple(renamed.items()), entry.since_table_version)
+    head = read_head(store)
+    back = way_back(store, head, entry.physical, wanted, tuple(renamed.items()), entry.since_table_version)
     work.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
     if not back.changes:
         return None
-    return Move(step.collection, entry.shard, entry.physical, back.changes, back.forget)
+    return Move(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version)
 
 
 def _source_entry(state: State, step: Evolve) -> SchemaEntry:
@@ -222,8 +223,10 @@ def _announce_swaps(work: Work, swaps: Sequence[_Swap]) -> list[_Swap]:
         base: list[tuple[ShardId, int]] = []
         for which, kind in kinds:
             shard: ShardId | None = getattr(swap, which)
-            head = head_or_none(table_store(work.env, work.state, shard)) if shard in work.state.shards else None
-            if shard is not None and head is not None:
+            if shard is None or shard not in work.state.shards:
+                continue
+            head = head_or_none(table_store(work.env, work.state, shard))
+            if head is not None:
                 base.append((shard, head.version))
                 intents.append(Intent(swap.collection, shard, work.generation, work.epoch, kind, head.version, None, None))
         announced.append(replace(swap, base=tuple(base)))

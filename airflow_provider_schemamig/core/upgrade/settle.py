@@ -14,6 +14,7 @@ from dataclasses import replace
 from airflow_provider_schemamig.core.deltalog.commit import commit_changes
 from airflow_provider_schemamig.core.deltalog.fence import put_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.log import files_since
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
@@ -93,12 +94,14 @@ def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: 
     recorded = work.state.shards[shard].sealed_for
     if (head.sealed_for is None) == (recorded is None):
         return head
-    fence, tag = work.fence(shard), work.tag("settle")
+    fence, tag, collection = work.fence(shard), work.tag("settle"), intents[0].collection
     if recorded is None:
         committed = unseal(store, head, fence, tag, since=fenced)
     else:
         committed = seal(store, head, recorded, fence, tag, since=fenced)
-    stand(intents[0].collection, [committed])
+        if files_since(store, max(min(intent.base_version for intent in intents), 0)):
+            work.notes.append(f"{collection}: rows came into the retired shard {shard} during a rollback that was not finished")
+    stand(collection, [committed])
     return committed.head
 
 

@@ -163,6 +163,8 @@ def _plan(env: Environment, digest: str) -> Plan:
     return Plan.from_document(read_plan(env, digest))
 
 
+#: What to do about a deployment that is over.
+CLAIM_ANEW = "Run preflight again: it claims a new generation."
 #: The states in which a deployment's own tasks run.
 LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
 
@@ -176,7 +178,8 @@ def lead(env: Environment, generation: Generation, listen: Listener, *, task: st
     if leader is not None and leader.generation > generation:
         raise Fenced(what=f"generation {generation}", held_epoch=0, current_epoch=leader.epoch)
     if leader is None or leader.generation != generation or deployment.state not in states:
-        first = f"Run `schemamig promote --generation {generation}` first."
+        over = deployment.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
+        first = CLAIM_ANEW if over else f"Run `schemamig promote --generation {generation}` first."
         raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
     leadership = Leadership(generation, leader.epoch)
     return Work(env, ledger, state, deployment, plan_of(env, deployment), leadership, listen)

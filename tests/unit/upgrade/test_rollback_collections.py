@@ -105,9 +105,7 @@ def test_renamed_step_by_step_and_back(tmp_path: Path) -> None:
 
 def test_renamed_and_then_replaced(tmp_path: Path) -> None:
     """Two releases in one: all in all, a is removed and b is created."""
-    found = releases(
-        tmp_path, (A, ""), (B, 'evolution("b", renamed_from="a")'), ("CREATE TABLE b (id DATE);", 'replacement("b")')
-    )
+    found = releases(tmp_path, (A, ""), (B, 'evolution("b", renamed_from="a")'), ("CREATE TABLE b (id DATE);", 'replacement("b")'))
     lake = deployed(tmp_path, found[0], found[-1])
     foreign.write(lake.path("a"), [ONE])
     lake.upgrade(lake.second)

@@ -1,0 +1,53 @@
+"""A Spark Connect server of the tests' own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from airflow_provider_schemamig.core.spark.launch import spark_submit_command
+from airflow_provider_schemamig.core.spark.session import settings_for
+
+_MASTER = "local[1]"
+
+
+@contextmanager
+def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """The URL of a server with Delta, in a process group of its own, which is gone afterwards whatever happens; its log is in ``folder``."""
+    port = _free_port()
+    listening = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+    command, environment = spark_submit_command()
+    command += ["--master", _MASTER, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    for name, value in {**settings_for(_MASTER), **listening, **settings}.items():
+        command += ["--conf", f"{name}={value}"]
+    with (folder / "server.log").open("w") as log:
+        process = subprocess.Popen([*command, "spark-internal"], env=environment, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+    try:
+        _wait(process, port, folder / "server.log")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"the Connect server did not come up:\n{log.read_text()}")
