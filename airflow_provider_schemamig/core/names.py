@@ -23,6 +23,8 @@ RESERVED_PREFIX = "schemamig"
 _COLLECTION = re.compile(r"[a-z][a-z0-9_]{0,62}")
 # What Delta refuses without column mapping (space ,;{}()\n\t=), plus dot (paths), quotes and backtick (SQL).
 _COLUMN = re.compile(r"[^\s,;{}()=.`'\"\\\x00-\x1f\x7f]{1,255}")
+# A CHECK's name becomes part of a property's key, and goes into other writers' ALTER statements and error texts.
+_CONSTRAINT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _VERSION = re.compile(r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
 
 
@@ -74,6 +76,13 @@ def collection_name(text: str) -> CollectionName:
         rule = f"lower-case letters, digits and underscores, a letter first, at most 63, not beginning with {RESERVED_PREFIX}"
         raise InvalidName(kind="collection", name=text, rule=rule)
     return CollectionName(text)
+
+
+def constraint_rule(text: str) -> str | None:
+    """What is wrong with the name of a CHECK or a key; None if nothing is."""
+    if text.lower().startswith(RESERVED_PREFIX):
+        return f"names beginning with {RESERVED_PREFIX} are its own"
+    return None if _CONSTRAINT.fullmatch(text) else "letters, digits and underscores, no digit first, at most 255"
 
 
 def column_name(text: str, collection: str | None = None) -> str:

@@ -20,7 +20,7 @@ _MASTER = "local[1]"
 
 @contextmanager
 def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
-    """The URL of a server with Delta, in a process group of its own, which is gone afterwards whatever happens; its log is in ``folder``."""
+    """The URL of a server with Delta, in a process group of its own that is gone afterwards, whatever happens; its log is in ``folder``."""
     port = _free_port()
     listening = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     command, environment = spark_submit_command()
@@ -28,7 +28,8 @@ def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType(
     for name, value in {**settings_for(_MASTER), **listening, **settings}.items():
         command += ["--conf", f"{name}={value}"]
     with (folder / "server.log").open("w") as log:
-        process = subprocess.Popen([*command, "spark-internal"], env=environment, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+        command.append("spark-internal")
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder, start_new_session=True)
     try:
         _wait(process, port, folder / "server.log")
         yield f"sc://127.0.0.1:{port}"

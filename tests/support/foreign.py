@@ -17,7 +17,15 @@ import pyarrow.parquet as pq
 
 from tests.support.lake import PHYSICAL_NAME
 
-_TYPES = {"long": pa.int64(), "integer": pa.int32(), "string": pa.string(), "double": pa.float64(), "boolean": pa.bool_()}
+_TYPES = {
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "string": pa.string(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "binary": pa.binary(),
+}
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -79,8 +79,8 @@ class KillingRuns:
         ``connections``: Airflow's, by their ids, each as its JSON form."""
         conf = {"environment": environment, "release": str(release), "gate": "none", **params}
         late = {task: [(str(table), rows) for table, rows in found] for task, found in arrivals.items()}
-        found = {name: dict(connection) for name, connection in connections.items()}
-        self._send({"conf": conf, "connections": found, "kills": {task: vars(kill) for task, kill in kills.items()}, "clear": clear, "arrivals": late})
+        at = {task: vars(kill) for task, kill in kills.items()}
+        self._send({"conf": conf, "connections": dict(connections), "kills": at, "clear": clear, "arrivals": late})
         answer = self._receive()
         return KilledRun(answer["state"], answer["states"], [Try(**item) for item in answer["tries"]])
 

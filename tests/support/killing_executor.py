@@ -18,10 +18,10 @@ from typing import IO, Any
 
 from airflow.executors.base_executor import BaseExecutor
 
+from tests.support.airflow_runs import impatient
 from tests.support.killing import Kill, Try
 
 GROUP = "upgrade."
-
 
 
 @dataclass
@@ -85,7 +85,7 @@ class KillingExecutor(BaseExecutor):
             bundle_info=workload.bundle_info,
             dag_rel_path=workload.dag_rel_path,
             token="",
-            client=InProcessTestSupervisor._api_client(),
+            client=InProcessTestSupervisor._api_client(),  # type: ignore[no-untyped-call]
         )
         killed = _script.mark.read_text() if _script.mark.exists() else None
         _script.tries.append(Try(task, workload.ti.try_number, killed))
@@ -142,7 +142,7 @@ def main() -> None:
     # It looks for the end of its process when it beats, every 5 s; and a run without a task that is due sleeps a second.
     supervisor.MIN_HEARTBEAT_INTERVAL = 0.2  # type: ignore[assignment]
     sleep = time.sleep
-    time.sleep = lambda seconds: sleep(min(seconds, 0.05))
+    time.sleep = impatient()  # type: ignore[assignment]
     os.register_at_fork(after_in_child=lambda: setattr(time, "sleep", sleep))
     mark = prepare() / f"killed-{os.getpid()}"
     _observe_environments()

@@ -27,3 +27,8 @@ def alive_in_group(group: int) -> list[str]:
         if int(process_group) == group and state not in "ZX":
             found.append(name)
     return found
+
+
+def children(pid: int) -> list[int]:
+    """The processes that ``pid`` started and has not waited for."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

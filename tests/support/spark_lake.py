@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,17 +91,15 @@ class InFlight(threading.Thread):
         super().__init__(daemon=True)
         self._spark = spark
         self._statement = statement
-        self._group = f"in-flight-{id(self)}"
         self._error: Exception | None = None
         self.start()
-        tracker = spark.sparkContext.statusTracker()
         deadline = time.monotonic() + 60
-        while not self._is_at_work(tracker):
+        found = self._stages_at_work()
+        while not found & self._stages_at_work(after=0.3):  # still the same: it sleeps, and has long chosen the version it works on
             assert time.monotonic() < deadline and self.is_alive(), f"never began: {self._error}"
-            time.sleep(0.02)
+            found = self._stages_at_work()
 
     def run(self) -> None:
-        self._spark.sparkContext.setJobGroup(self._group, "a test's writer")
         try:
             run(self._spark, self._statement)
         except Exception as error:  # noqa: BLE001  (handed to the test)
@@ -113,7 +110,8 @@ class InFlight(threading.Thread):
         assert not self.is_alive()
         return self._error
 
-    def _is_at_work(self, tracker: Any) -> bool:
-        """A task of it runs: it has chosen the version it works on."""
-        stages: Sequence[int] = [s for job in tracker.getJobIdsForGroup(self._group) for s in tracker.getJobInfo(job).stageIds]
-        return any(info is not None and info.numActiveTasks > 0 for info in map(tracker.getStageInfo, stages))
+    def _stages_at_work(self, after: float = 0.0) -> set[int]:
+        time.sleep(after)
+        tracker = self._spark.sparkContext.statusTracker()
+        active = {stage: tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()}
+        return {stage for stage, info in active.items() if info is not None and info.numActiveTasks > 0}

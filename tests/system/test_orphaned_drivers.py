@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
@@ -24,7 +23,7 @@ from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support.fills import SLOW
 from tests.support.lake import append, no_spark, rows
-from tests.support.processes import alive_in_group
+from tests.support.processes import alive_in_group, children
 from tests.support.product import Product
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Orphan:
 
     def be_orphaned(self) -> None:
         _until(lambda: bool(list(self.shard.glob("*.parquet"))), "the driver writes")
-        self.driver = psutil.Process(self.runner.pid).children()[0].pid
+        self.driver = children(self.runner.pid)[0]
         os.killpg(self.driver, signal.SIGSTOP)
         self.runner.kill()
         self.runner.wait()

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerMissing, LedgerOutcomeUnknown
-from airflow_provider_schemamig.core.storage import ObjectMissing, StorageUnreachable, probe_put_if_absent
+from airflow_provider_schemamig.core.storage import ObjectMissing, StorageForbidden, StorageUnreachable, probe_put_if_absent
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _REOPEN_AFTER = 100
 #: Statistics of ts let a writer read what is new without opening every file; of JSON text they would be most of the log.
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "ts"}
 #: object_store's words for a request that failed as a whole; a local file has no such thing.
+_DENIED = re.compile(r"Permission denied|PermissionDenied|\b403 Forbidden\b|AccessDenied")
 _NO_ANSWER = re.compile(r"Generic (?!Local)\w+ error")
 
 
@@ -162,6 +163,8 @@ class LedgerTable:
             return error
         if not self.exists():
             return LedgerMissing(uri=self.env.location.uri)
+        if _DENIED.search(str(error)):
+            return StorageForbidden(uri=self.env.ledger_uri, reason="Permission denied")
         if _NO_ANSWER.search(str(error)):
             return StorageUnreachable(uri=self.env.ledger_uri, reason=self.env.first_line(error))
         return LedgerDamaged(where=f"the ledger at {self.env.location.uri}", reason=self.env.first_line(error))

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, collection_name
+from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name, constraint_rule
 from airflow_provider_schemamig.core.release.sql_cursor import Cursor
 from airflow_provider_schemamig.core.release.sql_errors import DuplicateName, InvalidSqlName, InvalidUse, UnknownColumn, UnsafeProperty
 from airflow_provider_schemamig.core.release.sql_table import Draft, DraftCheck, DraftForeignKey, DraftKey
@@ -91,8 +91,8 @@ class Builder:
         for token in sorted(names, key=lambda name: name.start):
             if token.text.lower() in seen:
                 self._duplicate("constraint", token)
-            if token.text.lower().startswith(RESERVED_PREFIX):
-                rule = f"names beginning with {RESERVED_PREFIX} are its own"
+            rule = constraint_rule(token.text)
+            if rule is not None:
                 self._cursor.note(InvalidSqlName, token, kind="constraint", name=token.text, rule=rule)
             seen.add(token.text.lower())
 

@@ -6,9 +6,13 @@ properties are schemamig's own instruments (the seal, the fence). So ``delta.*``
 
 from __future__ import annotations
 
+import re
+
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 
 CONSTRAINT_PREFIX = "delta.constraints."
+
+_KEY = re.compile(r"[^\x00-\x1f\x7f'\"`\\]{1,255}")
 
 #: Settings that change how files and log are written and nothing else: no feature, no protocol, no other reader's answer.
 SAFE = frozenset(
@@ -54,6 +58,8 @@ _LOWER = {key.lower(): key for key in SAFE}
 def refusal_reason(key: str) -> str | None:
     """Why a declaration may not set this property; None if it may."""
     lower = key.lower()
+    if _KEY.fullmatch(key) is None:
+        return "a key has no control characters, quotes, backticks or backslashes"
     if lower.startswith(RESERVED_PREFIX):
         return f"names beginning with {RESERVED_PREFIX} are its own"
     if not lower.startswith("delta.") or key in SAFE:

@@ -67,7 +67,7 @@ class LocalStore:
 
     def put_if_absent(self, key: str, data: bytes) -> WriteReceipt:
         path = self._path(key)
-        with self._errors(key):
+        with self._errors(key), _no_file_on_the_way(self.location):
             temp, inode = self._write_temp(path, data)
             try:
                 self._link(temp, path, key)
@@ -78,7 +78,7 @@ class LocalStore:
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
-        with self._errors(key):
+        with self._errors(key), _no_file_on_the_way(self.location):
             temp, _ = self._write_temp(path, data)
             try:
                 os.replace(temp, path)
@@ -95,7 +95,7 @@ class LocalStore:
 
     def delete_tree(self, prefix: str) -> None:
         with contextlib.suppress(ObjectMissing), self._errors(prefix):
-            shutil.rmtree(self._path(prefix))
+            shutil.rmtree(self._path(prefix), onerror=_unless_gone)
 
     def inode(self, key: str) -> int | None:
         """The inode that has the name now; None if the name is gone."""
@@ -150,6 +150,15 @@ class LocalStore:
             raise _as_ours(error, f"{self.location.uri}/{key}" if key else self.location.uri) from error
 
 
+@contextlib.contextmanager
+def _no_file_on_the_way(location: Location) -> Iterator[None]:
+    """For writes: where a folder should be there is a file, so nothing can ever be put there."""
+    try:
+        yield
+    except NotADirectoryError as error:
+        raise InvalidLocation(uri=location.uri, rule="a part of its path is a file, not a folder") from error
+
+
 def _as_ours(error: OSError, uri: str) -> SchemamigError:
     if error.errno in _ABSENT:
         return ObjectMissing(uri=uri)
@@ -171,6 +180,12 @@ def _make_folders(folder: str) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder)
     _sync_folder(parent)
+
+
+def _unless_gone(function: object, path: str, caught: tuple[type[BaseException], BaseException, object]) -> None:
+    """What a twin deleted just before us is deleted; the rest goes on."""
+    if not isinstance(caught[1], FileNotFoundError):
+        raise caught[1]
 
 
 def _sync_folder(folder: str) -> None:

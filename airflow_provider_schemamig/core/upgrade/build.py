@@ -80,33 +80,35 @@ def make_table(env: Environment, state: State, shard: ShardId, declaration: Decl
 
 
 def unfilled(state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
-    """Replaced collections whose fill has never finished for this generation."""
+    """Replaced collections whose fill has not ended well for this generation: never run, or its newest was refused."""
     found = []
     for build in plan.of_kind(Build):
         row = state.replacements.get(replacement_key(build.collection, deployment))
-        if build.fill is not None and (row is None or row.fill_number == 0):
+        if build.fill is not None and (row is None or row.filled_rows is None):
             found.append(build.collection)
     return tuple(found)
 
 
 def stale_fills(env: Environment, state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
-    """Filled collections whose inputs got data after they were read; a ``snapshot=True`` fill never is."""
+    """Collections whose newest fill was refused, or whose inputs got data since they were read: that makes no ``snapshot=True`` stale."""
     found = []
     for build in plan.of_kind(Build):
         row = state.replacements.get(replacement_key(build.collection, deployment))
         if row is None:
             raise NotBuilt(collection=build.collection)
-        if build.fill is None or build.snapshot:
-            continue
-        for shard, version in row.fill_inputs:
-            if files_since(table_store(env, state, ShardId(shard)), version):
-                found.append(build.collection)
-                break
+        if _is_stale(env, state, build, row):
+            found.append(build.collection)
     return tuple(found)
 
 
+def _is_stale(env: Environment, state: State, build: Build, row: Replacement) -> bool:
+    if build.fill is None or row.filled_rows is None:
+        return build.fill is not None
+    return not build.snapshot and any(files_since(table_store(env, state, ShardId(shard)), version) for shard, version in row.fill_inputs)
+
+
 def check_built(env: Environment, state: State, deployment: Deployment, plan: Plan) -> None:
-    """Promotion's last look: every replacement shard has its table and its rows."""
+    """The last look before promotion and before the cut-over: every replacement shard has its table and its rows."""
     missing = unfilled(state, deployment, plan)
     if missing:
         raise NotBuilt(collection=missing[0])
@@ -116,8 +118,8 @@ def check_built(env: Environment, state: State, deployment: Deployment, plan: Pl
             raise NotBuilt(collection=build.collection)
 
 
-def record_fill(ledger: LedgerWriter, row: Replacement, inputs: tuple[tuple[str, int], ...], rows: int) -> State:
-    """Write down what a fill read and made, unless a twin recorded a later one."""
+def record_fill(ledger: LedgerWriter, row: Replacement, inputs: tuple[tuple[str, int], ...], rows: int | None) -> State:
+    """Write down what a fill read and made (``rows`` None: what it made was refused), unless a twin recorded a later one."""
     wanted = replace(row, fill_number=row.fill_number + 1, fill_inputs=inputs, filled_rows=rows)
 
     def decide(state: State) -> Sequence[Update]:

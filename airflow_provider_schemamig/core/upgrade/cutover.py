@@ -34,12 +34,12 @@ from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade import stages as s
-from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.build import check_built, new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
-from airflow_provider_schemamig.core.upgrade.seals import announce_seals, check_held, lift, seal_all
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
+from airflow_provider_schemamig.core.upgrade.seals import announce_seals, check_held, lift, seal_all
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -62,6 +62,7 @@ def cut_over(work: Work) -> None:
     if work.deployment.state is DeploymentState.COMMITTED:
         return
     with work.until(work.is_committed):
+        check_built(work.env, work.state, work.deployment, work.plan)  # a fill that ran again may have been refused
         landed = _check_expanded(work)
         seals = announce_seals(work, _to_seal(work))
         try:

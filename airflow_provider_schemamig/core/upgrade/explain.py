@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.head import Head
@@ -95,8 +95,7 @@ class _Explainer:
     def visit_contract(self, stage: s.Contract) -> Explanation:
         found = self._changes("contract", stage.collection, stage.changes)
         dropped = tuple(f"{change.path} is gone once contract has run" for change in stage.changes if isinstance(change, c.DropColumn))
-        irreversible = (*dropped, *found.irreversible)
-        return Explanation("contract", stage.collection, "after the hold: " + found.summary, found.cost, found.lines, found.breaks, irreversible)
+        return replace(found, summary="after the hold: " + found.summary, irreversible=(*dropped, *found.irreversible))
 
     def visit_seal(self, stage: s.Seal) -> Explanation:
         replaced = any(build.collection == stage.collection for build in self._plan.of_kind(s.Build))

@@ -50,8 +50,10 @@ def fill_all(
         if row is None:
             raise NotBuilt(collection=collection)
         done = _fill(env, state, row, builds[collection], epoch, jobs())
-        _check_keys(env, state, row, builds[collection], jobs())
-        record_fill(ledger, row, tuple(sorted(done["inputs"].items())), int(done["rows"]))
+        violations = _key_violations(env, state, row, builds[collection], jobs())
+        # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
+        record_fill(ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
+        raise_refusals(violations)
         seconds = time.monotonic() - started
         results.append(StageResult("fill", collection, int(done["table_version"]), seconds))
         listen(Event("fill", collection, number, len(collections), seconds, note=f"{done['rows']:,} rows"))
@@ -83,16 +85,16 @@ def _fill(env: Environment, state: State, row: Replacement, build: Build, epoch:
     return jobs.run("fill", request)
 
 
-def _check_keys(env: Environment, state: State, row: Replacement, build: Build, jobs: JobRunner) -> None:
+def _key_violations(env: Environment, state: State, row: Replacement, build: Build, jobs: JobRunner) -> Sequence[DataViolation]:
     """Delta enforces NOT NULL and CHECK when the rows are written; keys have to be looked for."""
     declaration = build.declaration
     keys = [key for key in (declaration.primary_key, *declaration.uniques) if key is not None]
     if not keys:
-        return
+        return ()
     uri = table_store(env, state, row.shard).location.uri
     checks = [{"collection": build.collection, "uri": uri, "kind": "duplicate_key", "columns": list(key.columns)} for key in keys]
     found = jobs.run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
-    raise_refusals([violation_of(item) for item in found["violations"]])
+    return [violation_of(item) for item in found["violations"]]
 
 
 def violation_of(item: Mapping[str, Any]) -> DataViolation:

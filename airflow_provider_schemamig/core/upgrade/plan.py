@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.edit import edit
+from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
 from airflow_provider_schemamig.core.ledger.nodes import Node
@@ -182,15 +183,27 @@ class _Planner:
             case CreateStep(collection=collection, new=new):
                 return [s.Create(collection, new)]
             case Replace():
+                self._check_writable(step.old.name)
                 build = s.Build(step.collection, step.new, step.fill, self._target.inputs_of(step.collection), step.snapshot)
                 return [build, s.Seal(step.old.name), s.Retire(step.old.name)]
             case Remove(old=old):
+                self._check_writable(old.name)
                 return [s.Seal(old.name), s.Retire(old.name)]
             case RewriteStep(collection=collection):
                 self._refusals.append(NotYet(collection=collection, op="rewrite", path=collection, cost="rewrite"))
                 return []
             case Evolve():
                 return self._evolve(step)
+
+    def _check_writable(self, collection: CollectionName) -> None:
+        """The seal is a commit, too."""
+        head = self._view.heads.get(collection)
+        try:
+            if head is not None:
+                check_writable(head.protocol, head.location.uri)
+        except Refusal as refusal:
+            refusal.collection = collection
+            self._refusals.append(refusal)
 
     def _evolve(self, step: Evolve) -> list[s.Stage]:
         collection, source_name = step.collection, step.old.name
@@ -200,6 +213,7 @@ class _Planner:
                 self._refusals.append(ShardMissing(collection=collection, uri=self._view.state.shard_of(source_name).uri))
             return []
         try:
+            check_writable(head.protocol, head.location.uri)
             found = evolution_phases(self._view.state, step)
             if not self._view.state.intents_of(self._view.state.objects[source_name].shard):  # else settle comes before
                 self._try_on_the_head(head, held_drops(self._view.state, source_name), found)
@@ -241,4 +255,6 @@ def physical_after_holds(state: State, collection: CollectionName) -> Declaratio
 
 def held_drops(state: State, collection: CollectionName) -> tuple[DropColumn, ...]:
     """What the end of the open holds will drop from a collection."""
-    return tuple(DropColumn(path) for path in sorted({path for hold in open_holds(state) for name, path in hold.drops if name == collection}))
+    return tuple(
+        DropColumn(path) for path in sorted({path for hold in open_holds(state) for name, path in hold.drops if name == collection})
+    )

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, evolution_phases, hold_json
 from airflow_provider_schemamig.core.upgrade.stages import Build, Stage
 from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.work import StageResult
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -71,12 +72,13 @@ class PlanReport:
 
 @dataclass(frozen=True)
 class Preflight:
-    """``generation`` None: there is nothing to do. ``fills``: collections whose fill is left to mapped tasks."""
+    """``generation`` None: there is nothing to do. ``fills``: collections whose fill is left to mapped tasks; ``filled``: those done."""
 
     generation: Generation | None
     report: PlanReport
     report_uri: str | None
     fills: tuple[str, ...]
+    filled: tuple[StageResult, ...] = ()
 
     @property
     def plan_digest(self) -> str:

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionNam
 from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.storage import ReadStore, Store
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def table_store(env: Environment, state: State, shard: ShardId) -> Store:
@@ -29,7 +30,15 @@ def read_heads(
     if state is None:
         return {}
     names = state.objects if collections is None else collections
-    return {name: head_or_none(table_store(env, state, state.objects[name].shard)) for name in names}
+    return {name: _head_of(env, state, name) for name in names}
+
+
+def _head_of(env: Environment, state: State, collection: CollectionName) -> Head | None:
+    try:
+        return head_or_none(table_store(env, state, state.objects[collection].shard))
+    except SchemamigError as error:
+        error.collection = error.collection or collection
+        raise
 
 
 def head_or_none(store: Store) -> Head | None:

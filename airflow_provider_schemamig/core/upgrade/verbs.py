@@ -93,10 +93,9 @@ def preflight(
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
     state = build_shards(env, ledger, deployment, planned.plan, listen)
     todo = unfilled(state, deployment, planned.plan)
-    if fill and todo:
-        fill_all(env, ledger, deployment, planned.plan, todo, _NO_EPOCH, jobs, listen)
+    filled = fill_all(env, ledger, deployment, planned.plan, todo, _NO_EPOCH, jobs, listen) if fill else ()
     uri = write_report(env, deployment, report)
-    return Preflight(deployment.generation, report, uri, () if fill else todo)
+    return Preflight(deployment.generation, report, uri, () if fill else todo, filled)
 
 
 def fill(env: Environment, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
@@ -244,7 +243,7 @@ def upgrade(
     if not hold:
         outcomes.append(contract(env, generation, listen=listen))
     last = outcomes[-1]
-    stages = tuple(stage for outcome in outcomes for stage in outcome.stages)
+    stages = (*checked.filled, *(stage for outcome in outcomes for stage in outcome.stages))
     notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
     return Outcome(outcomes[0].source, outcomes[0].target, generation, outcomes[0].epoch, stages, last.pending, notes)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from tests.support import airflow_home
-from tests.support.airflow_runs import RunDag, hurry
+from tests.support.airflow_runs import RunDag, hurry, impatient
 
 airflow_home.prepare()
 
@@ -29,14 +30,16 @@ def shipped_dags(airflow_db: None) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run_dag(shipped_dags: dict[str, Any]) -> RunDag:
+def run_dag(shipped_dags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> RunDag:
     """Run a shipped DAG to its end; returns state and try number of each task (of the last map index), and of the run under ''."""
 
     def run(dag_id: str, **params: Any) -> dict[str, tuple[str, int]]:
         dag = shipped_dags[dag_id]
         for task in dag.tasks:
             hurry(task)
-        run = dag.test(run_conf=params)
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "sleep", impatient())
+            run = dag.test(run_conf=params)
         states = {ti.task_id.removeprefix("upgrade."): (str(ti.state), ti.try_number) for ti in run.get_task_instances()}
         return {**states, "": (str(run.state), 0)}
 

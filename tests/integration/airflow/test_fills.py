@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.operators.read_only import FillOperator
 from tests.support.airflow_runs import RunDag
 from tests.support.product import Product
 
@@ -20,22 +23,38 @@ NEW = FLIGHTS + "CREATE TABLE route_stats (origin STRING, flights BIGINT);\n"
 STEPS = 'replacement("route_stats", fill="SELECT origin, count(*) AS flights FROM {flights} GROUP BY origin")'
 
 
-@pytest.mark.parametrize("spark_conn_id", ["local", "submit_here"])
-def test_a_fill_runs_where_the_connection_says(
-    run_dag: RunDag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_conn_id: str
-) -> None:
-    lake, product = tmp_path / "lake", Product(tmp_path / "releases")
-    old, new = product.release("1.0.0", OLD), product.release("1.1.0", NEW, STEPS)
-    extra = {"environment_uri": str(lake), "spark_conn_id": spark_conn_id}
-    conn_id = f"lake_{spark_conn_id}"
-    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "schemamig", "extra": extra}))
-    monkeypatch.setenv("AIRFLOW_CONN_SUBMIT_HERE", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
 
-    assert run_dag("schemamig_upgrade", environment=conn_id, release=str(old), gate="none")[""][0] == "success"
+
+@pytest.fixture
+def releases(tmp_path: Path) -> tuple[Path, Path]:
+    product = Product(tmp_path / "releases")
+    return product.release("1.0.0", OLD), product.release("1.1.0", NEW, STEPS)
+
+
+def test_a_fill_in_the_task_s_own_process(run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
+    assert run_dag("schemamig_upgrade", environment=str(lake), release=str(releases[0]), gate="none")[""][0] == "success"
     write_flights(lake, ["EWR", "EWR", "JFK"])
-    states = run_dag("schemamig_upgrade", environment=conn_id, release=str(new), gate="none")
+    states = run_dag("schemamig_upgrade", environment=str(lake), release=str(releases[1]), gate="none")
     assert (states["fill"], states["change"][0], states[""][0]) == (("success", 1), "skipped", "success")
-    assert rows(lake, "route_stats") == {("EWR", 2), ("JFK", 1)}
+    assert rows(uri(lake, "route_stats")) == {("EWR", 2), ("JFK", 1)}
+
+
+def test_a_fill_by_a_spark_connection(lake: Path, releases: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fill task alone: a driver is slow to start, and the tasks around it are the same everywhere."""
+    extra = {"environment_uri": str(lake), "spark_conn_id": "submit_here"}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_BY_SUBMIT", json.dumps({"conn_type": "schemamig", "extra": extra}))
+    monkeypatch.setenv("AIRFLOW_CONN_SUBMIT_HERE", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    env = Environment.open(str(lake))
+    verbs.upgrade(env, releases[0], jobs=EmbeddedRunner)
+    write_flights(lake, ["EWR", "EWR", "JFK"])
+    claimed = verbs.preflight(env, releases[1], jobs=EmbeddedRunner, fill=False)
+    fill = FillOperator(task_id="fill", environment="lake_by_submit", generation=claimed.generation or 0, collections=claimed.fills)
+    assert fill.execute({})["stages"]["fill"]["count"] == 1
+    shard = next(shard for shard in LedgerReader(env).state().shards.values() if shard.generation == claimed.generation)
+    assert rows(env.table_location(shard.uri).uri) == {("EWR", 2), ("JFK", 1)}
 
 
 def uri(lake: Path, collection: str) -> str:
@@ -51,8 +70,8 @@ def write_flights(lake: Path, origins: list[str]) -> None:
     deltalake.write_deltalake(uri(lake, "flights"), pa.table({"id": ids, "origin": pa.array(origins)}), mode="append")
 
 
-def rows(lake: Path, collection: str) -> set[tuple[str, int]]:
+def rows(table_uri: str) -> set[tuple[str, int]]:
     import deltalake
 
-    table = deltalake.DeltaTable(uri(lake, collection)).to_pyarrow_table()
+    table = deltalake.DeltaTable(table_uri).to_pyarrow_table()
     return set(zip(table["origin"].to_pylist(), table["flights"].to_pylist(), strict=True))

@@ -102,7 +102,7 @@ def test_versions_live_side_by_side(lake: Lake, folders: list[Path]) -> None:
     for verb in (verbs.promote, verbs.expand, verbs.cutover):
         verb(lake.env, Generation(4))
     assert lake.version == "1.2.0"
-    assert lake.state.objects[CollectionName("b")].shard == shards[2, 4]
+    assert lake.state.objects[CollectionName("b")].shard == shards[2, Generation(4)]
     verbs.cleanup(lake.env, Generation(4))
     left = {row.generation for row in lake.state.replacements.values()}
     assert left == {4, 5}, "later generations are never touched"
@@ -143,7 +143,7 @@ def test_and_back_again_over_several_releases(tmp_path: Path, folders: list[Path
     whole(lake)
 
 
-# --- claims ----------------------------------------------------------------------------------------------------------------------------------
+# --- claims --------------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_repeated_preflight_finds_its_claim(lake: Lake, folders: list[Path]) -> None:

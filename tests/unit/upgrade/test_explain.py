@@ -93,7 +93,7 @@ def test_every_kind_of_change_is_explained(plan: Plan, change: c.Change) -> None
     assert found.cost is change.cost
 
 
-# --- whom it breaks, what stays, what is lost -----------------------------------------------------------------------------------------------
+# --- whom it breaks, what stays, what is lost ----------------------------------------------------------------------------------------
 
 
 def explained(tmp_path: Path, before: str, after: str, steps: str) -> dict[str, Explanation]:
@@ -150,7 +150,7 @@ def test_a_feature_that_is_on_already_is_not_said_again(tmp_path: Path) -> None:
     assert cutover.irreversible == ()
 
 
-# --- what a run reports -----------------------------------------------------------------------------------------------------------------------
+# --- what a run reports --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_reports_kinds_of_the_closed_list(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_rollback_closes_it(lake: Lake) -> None:
     assert rows(lake.path("a")) == [{"id": 1, "x": "old"}]
 
 
-# --- the next upgrade over an open hold --------------------------------------------------------------------------------------------------
+# --- the next upgrade over an open hold ----------------------------------------------------------------------------------------------
 
 
 def test_the_next_upgrade_ends_it_first(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_plan_checked_over_an_open_hold_runs_after_maintenance_ended_it(tmp_pa
     whole(lake)
 
 
-# --- adopted tables ------------------------------------------------------------------------------------------------------------------------
+# --- adopted tables ------------------------------------------------------------------------------------------------------------------
 
 
 def adopt(lake: Lake, collection: str) -> Path:

@@ -40,7 +40,7 @@ def plan_of(lake: Lake, release: Path | None = None) -> Plan:
     return verbs.plan(lake.env, release or lake.second).plan
 
 
-# --- the document ----------------------------------------------------------------------------------------------------------------------
+# --- the document --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_plan_is_its_document(lake: Lake) -> None:
@@ -105,7 +105,7 @@ def test_a_hold_that_is_due_is_something_to_do(lake: Lake) -> None:
     assert (report.plan.is_empty, report.due_holds, report.exit_code) == (True, (2,), 3)
 
 
-# --- the digest --------------------------------------------------------------------------------------------------------------------------
+# --- the digest ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_digest_is_the_same_in_another_process(lake: Lake) -> None:
@@ -198,7 +198,7 @@ def test_a_hidden_column_changes_the_digest(tmp_path: Path) -> None:
     assert plan_of(lake).digest != before
 
 
-# --- reading changes no byte ---------------------------------------------------------------------------------------------------------------
+# --- reading changes no byte ---------------------------------------------------------------------------------------------------------
 
 
 def situations(lake: Lake) -> dict[str, Callable[[], object]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.schema import Field, PrimitiveType
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -71,9 +73,7 @@ DRIFTS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-def _field(name: str) -> object:
-    from deltalake.schema import Field, PrimitiveType
-
+def _field(name: str) -> Field:
     return Field(name, PrimitiveType("string"))
 
 
@@ -227,7 +227,7 @@ def test_a_hold_that_is_due_is_kept_while_a_node_needs_it(held: tuple[Lake, Path
     assert not verbs.contract(lake.env).pending
 
 
-# --- all at once, and before anything is written --------------------------------------------------------------------------------------
+# --- all at once, and before anything is written -------------------------------------------------------------------------------------
 
 
 def test_every_reason_is_said_at_once(tmp_path: Path) -> None:
@@ -250,13 +250,13 @@ def test_a_refused_release_leaves_no_environment_behind(tmp_path: Path) -> None:
     folder = Product(tmp_path / "product").release("1.0.0", A)
     (folder / "schema.sql").write_text("CREATE TABLE a (id BIGINT")
     env = Environment.open(str(tmp_path / "lake"))
-    with pytest.raises(Exception, match="schema.sql"):
+    with pytest.raises(Exception, match="sql_syntax"):
         verbs.preflight(env, folder, jobs=no_spark)
     assert not LedgerReader(env).exists()
     assert not (tmp_path / "lake").exists()
 
 
-# --- what only the rows know -----------------------------------------------------------------------------------------------------------
+# --- what only the rows know ---------------------------------------------------------------------------------------------------------
 
 
 def test_rows_that_break_a_new_rule_are_shown(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_rows_that_break_a_new_rule_are_shown(tmp_path: Path) -> None:
     assert report.exit_code == 1
 
 
-QUESTIONS = [
+QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("id BIGINT, n STRING", "id BIGINT, n INT", {"kind": "cast", "column": "n", "type": "INT"}),
     ("id BIGINT", "id BIGINT, CONSTRAINT p CHECK (id > 0)", {"kind": "check", "expression": "id > 0", "rule": "p"}),
     ("id BIGINT", "id BIGINT, UNIQUE (id)", {"kind": "duplicate_key", "columns": ["id"]}),
@@ -280,7 +280,7 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize(("before", "after", "question"), QUESTIONS, ids=[question["kind"] for _, _, question in QUESTIONS])
-def test_what_is_asked_of_the_rows(tmp_path: Path, before: str, after: str, question: dict[str, object]) -> None:
+def test_what_is_asked_of_the_rows(tmp_path: Path, before: str, after: str, question: dict[str, Any]) -> None:
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});", f"CREATE TABLE a ({after});", 'evolution("a")')
     jobs = FakeJobs()
     verbs.plan(lake.env, lake.second, jobs=jobs)

@@ -21,9 +21,9 @@ B = "CREATE TABLE b (id BIGINT);"
 ONE, TWO = {"id": 1}, {"id": 2}
 
 
-def back_and_again(lake: Lake, folder: Path, **options: bool) -> None:
-    """To the release before, whole; what is left behind is sealed; and forward again to what a new environment declares."""
-    verbs.rollback(lake.env, **options)
+def back(lake: Lake, folder: Path) -> None:
+    """To the release before, whole; what is left behind is sealed."""
+    verbs.rollback(lake.env)
     assert lake.version == "1.0.0"
     same_as_new(lake, lake.first, folder / "fresh-1")
     sealed_if_retired(lake)
@@ -44,7 +44,7 @@ def test_created(tmp_path: Path) -> None:
     lake.upgrade(lake.second)
     foreign.write(lake.path("b"), [ONE])
     left = lake.path("b")
-    back_and_again(lake, tmp_path)
+    back(lake, tmp_path)
     assert sorted(lake.state.objects) == ["a"]
     assert rows(left) == [ONE], "its shard stays, with its rows"
     lake.upgrade(lake.second)
@@ -58,7 +58,7 @@ def test_removed(tmp_path: Path) -> None:
     foreign.write(lake.path("b"), [ONE])
     lake.upgrade(lake.second)
     assert sorted(lake.state.objects) == ["a"]
-    back_and_again(lake, tmp_path)
+    back(lake, tmp_path)
     assert rows(lake.path("b")) == [ONE]
     lake.upgrade(lake.second, hold=timedelta(0))
     assert sorted(lake.state.objects) == ["a"]
@@ -70,7 +70,7 @@ def test_replaced(tmp_path: Path) -> None:
     foreign.write(lake.path("b"), [ONE])
     lake.upgrade(lake.second)
     assert rows(lake.path("b")) == []
-    back_and_again(lake, tmp_path)
+    back(lake, tmp_path)
     assert rows(lake.path("b")) == [ONE]
     lake.upgrade(lake.second)
     assert rows(lake.path("b")) == []
@@ -84,7 +84,7 @@ def test_renamed(tmp_path: Path) -> None:
     lake.upgrade(lake.second)
     assert lake.path("b") == folder
     foreign.write(lake.path("b"), [{"id": 2, "x": "y"}])
-    back_and_again(lake, tmp_path)
+    back(lake, tmp_path)
     assert rows(lake.path("a"), "id") == [ONE, TWO]
     assert seen(lake, "a")["hidden"] == ["x"]
     lake.upgrade(lake.second)
@@ -99,7 +99,7 @@ def test_renamed_step_by_step_and_back(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, "CREATE TABLE b (id BIGINT, x STRING);", 'evolution("b", renamed_from="a")')
     for _ in range(3):
         lake.upgrade(lake.second)
-        back_and_again(lake, tmp_path)
+        back(lake, tmp_path)
     assert seen(lake, "a")["schema_id"] == 4, "ids are never used again"
 
 
@@ -110,7 +110,7 @@ def test_renamed_and_then_replaced(tmp_path: Path) -> None:
     foreign.write(lake.path("a"), [ONE])
     lake.upgrade(lake.second)
     assert sorted(lake.state.objects) == ["b"]
-    back_and_again(lake, tmp_path)
+    back(lake, tmp_path)
     assert rows(lake.path("a")) == [ONE]
 
 

@@ -56,7 +56,7 @@ def at_target(lake: Lake, folder: Path) -> None:
     whole(lake)
 
 
-# --- twins -----------------------------------------------------------------------------------------------------------------------------
+# --- twins ---------------------------------------------------------------------------------------------------------------------------
 
 
 def at_once(work: Callable[[], object], times: int = 2) -> list[object]:
@@ -81,9 +81,7 @@ def test_twins_run_every_verb_at_once(lake: Lake, tmp_path: Path) -> None:
     for verb in (verbs.promote, verbs.expand, verbs.cutover, verbs.cleanup):
         at_once(lambda verb=verb: verb(lake.env, SECOND))  # type: ignore[misc]
     at_target(lake, tmp_path)
-    assert len([commit for commit in lake.path("flights").glob("_delta_log/*.json")]) == 4, (
-        "created, written, expanded, cut over: once each"
-    )
+    assert len(list(lake.path("flights").glob("_delta_log/*.json"))) == 4, "created, written, expanded, cut over"
     at_once(lambda: verbs.contract(lake.env, at_once=True))
     at_target(lake, tmp_path / "contracted")
 
@@ -126,7 +124,7 @@ def test_two_roll_back_at_once(lake: Lake, tmp_path: Path) -> None:
     whole(lake)
 
 
-# --- a second generation in the middle ---------------------------------------------------------------------------------------------------
+# --- a second generation in the middle -----------------------------------------------------------------------------------------------
 
 MOMENTS: dict[str, Callable[[Lake, Path], Generation]] = {"claimed": claimed, "promoted": promoted, "expanded": expanded}
 
@@ -159,15 +157,15 @@ def test_a_second_generation_after_the_commit_does_nothing(lake: Lake) -> None:
     assert verbs.preflight(lake.env, lake.second, claim_id="slow", jobs=no_spark).generation is None
 
 
-# --- zombies -----------------------------------------------------------------------------------------------------------------------------
+# --- zombies -------------------------------------------------------------------------------------------------------------------------
 
-LEADER_WORK: dict[str, Callable[[Work], object]] = {
+LEADER_WORK: dict[str, Callable[[Work], None]] = {
     "expand": expand,
     "settle": lambda work: settle(work, lambda collection: None),
     "end holds": end_holds,
     "cutover": cut_over,
     "cleanup": clean_up,
-    "contract": lambda work: [contract_hold(work, hold) for hold in open_holds(work.ledger.state())],
+    "contract": lambda work: contract_hold(work, open_holds(work.ledger.state())[0]),
 }
 
 
@@ -215,16 +213,15 @@ def test_a_zombie_that_is_past_the_ledger_meets_the_fence_on_the_table(lake: Lak
         "seal": lambda: seal(store, read_head(store), "elsewhere", fence, tag, since=intent.base_version),
         "unseal": lambda: unseal(store, read_head(store), fence, tag, since=intent.base_version),
     }
-    for name, attempt in attempts.items():
+    for attempt in attempts.values():
         with unwritten(lake.env), pytest.raises(Fenced):
             attempt()
-            pytest.fail(f"{name} was committed")
     for verb in (verbs.cutover, verbs.cleanup):
         verb(lake.env, Generation(3))
     whole(lake)
 
 
-# --- half a rollback ------------------------------------------------------------------------------------------------------------------------
+# --- half a rollback -----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_killed_rollback_then_the_same_release_again_and_back_for_good(lake: Lake, tmp_path: Path) -> None:
