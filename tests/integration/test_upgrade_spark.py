@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import deltalake
 import pyarrow as pa
@@ -147,32 +148,30 @@ def test_writers_go_on_while_an_upgrade_runs(lake: SparkLake, releases: tuple[Pa
     assert generation is not None
     lake.sql("INSERT INTO {flights} (id, dep_delay, carrier, hour) VALUES (1010, 1, 'W', 0)")
     verbs.promote(lake.env, generation)
-    insert = "INSERT INTO {flights} (id, carrier, dep_delay, hour) SELECT id, 'F', 1, 0 FROM range(2000, 2002) WHERE id = 2000 OR " + SLOWLY
-    aborts_once(lake, insert, lambda: verbs.expand(lake.env, generation))
+    aborts_once(lake, 2000, lambda: verbs.expand(lake.env, generation), "dep_delay", "dep_delay")
     write(lake, 1020, "dep_delay")
     assert verbs.stale(lake.env, generation) == ("stats",)
     verbs.change(lake.env, generation, jobs=EmbeddedRunner)
-    merge = f"""MERGE INTO {{flights}} t USING (SELECT id FROM range(2000, 2001) WHERE {SLOWLY}) s ON t.id = s.id
-        WHEN MATCHED THEN UPDATE SET t.{{delay}} = t.{{delay}} + 1"""
-    aborts_once(lake, merge, lambda: verbs.cutover(lake.env, generation), delay=("dep_delay", "departure_delay"))
+    aborts_once(lake, 2010, lambda: verbs.cutover(lake.env, generation), "dep_delay", "departure_delay")
     write(lake, 1030, "departure_delay")
     lake.check("1.1.0")
     expected = {n + first: delay for n in (1020, 1030) for first, delay in ((0, 111), (1, 7))}
-    expected |= {1010: 1, 2000: 2, 2001: 1}
+    expected |= {1010: 1, 2000: 1, 2001: 1, 2010: 1, 2011: 1}
     found = lake.sql("SELECT id, departure_delay FROM {flights} WHERE id >= 1000")
     assert sorted(map(tuple, found)) == sorted(expected.items())
     assert lake.digest("flights", "id")[0] == 10 + len(expected)
 
 
-def aborts_once(lake: SparkLake, statement: str, work: Any, **names: tuple[str, str]) -> None:
-    """``work`` happens while ``statement`` runs. ``names``: what the statement has to say before and after it."""
-    writer = InFlight(lake.spark, statement.format(flights=lake.table("flights"), **{key: old for key, (old, _) in names.items()}))
+def aborts_once(lake: SparkLake, first: int, work: Callable[[], object], before: str, after: str) -> None:
+    """``work`` happens while somebody inserts two rows. ``before`` and ``after`` it, dep_delay has these names."""
+    statement = f"INSERT INTO {{flights}} (id, carrier, {{delay}}, hour) SELECT id, 'F', 1, 0 FROM range({first}, {first + 2})"
+    slow = f"{statement} WHERE id = {first} OR {SLOWLY}"
+    writer = InFlight(lake.spark, slow.format(flights=lake.table("flights"), delay=before))
     work()
     error = writer.outcome()
     assert error is not None, "the writer committed in time; nothing was tested"
     assert "DELTA_METADATA_CHANGED" in str(error)
-    again = statement.replace(SLOWLY, "TRUE").format(flights=lake.table("flights"), **{key: new for key, (_, new) in names.items()})
-    lake.sql(again)
+    lake.sql(statement.replace("{delay}", after))
 
 
 # --- fills ---------------------------------------------------------------------------------------------------------------------------

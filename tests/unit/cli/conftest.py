@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from airflow_provider_schemamig.cli.main import app
+from tests.support.bytes import tree
 from tests.support.product import Product
 from tests.unit.cli.samples import SCHEMA_1, SCHEMA_2, STEPS_2, Ran, Run
 
@@ -50,3 +52,11 @@ def env(tmp_path: Path, run: Run, old_release: Path) -> Path:
     done = run("upgrade", "--env", path, "--release", old_release, "--json")
     assert done.exit_code == 0, done.stdout + done.stderr
     return path
+
+
+@pytest.fixture
+def unchanged(env: Path) -> Iterator[Path]:
+    """An environment at 1.0.0 that is, byte for byte, what it was."""
+    before = tree(env)
+    yield env
+    assert tree(env) == before

@@ -43,3 +43,22 @@ class Ran:
 
 
 Run = Callable[..., Ran]
+
+
+def refused(run: Run, *arguments: object, code: str, collection: str | None = None, exit_code: int = 1) -> dict[str, Any]:
+    """Run it with and without --json; the one error of that code, which may be among several."""
+    ran = run(*arguments, "--json")
+    assert ran.exit_code == exit_code, ran.stdout + ran.stderr
+    document = ran.document
+    conforms({name: document[name] for name in ("error", "refusals")}, "failure")
+    found = [document["error"], *document["refusals"]]
+    error = next((item for item in found if item["code"] == code), None)
+    assert error is not None, found
+    assert error["collection"] == collection
+    assert error["next"]
+    assert "internal" not in [item["code"] for item in found]
+    shown = run(*arguments)
+    assert shown.exit_code == exit_code
+    assert code in shown.stdout + shown.stderr
+    assert "Traceback" not in shown.stderr
+    return dict(error)
