@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from tests.support.lake import SCHEMA_1, Crash, Lake, append, make_lake, no_spark, rows
 
 #: Every STRIDE-th moment in ``make test``; all of them in ``make soak``.
-STRIDE = 5
+STRIDE = 9
 FLIGHT = {"id": 1, "dep_delay": 5, "hour": 9, "origin": {"code": "JFK", "name": "Kennedy"}}
 
 

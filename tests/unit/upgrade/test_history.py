@@ -12,6 +12,8 @@ import pytest
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.maintenance import compact
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import DataType
@@ -51,6 +53,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     for version, folder in found.folders.items():
         outcome = lake.upgrade(folder, hold=AT_ONCE)
         assert (str(outcome.target), outcome.pending) == (version, ())
+        compact(LedgerWriter(lake.env))  # as maintenance does from time to time; and the copies are smaller
         found.lakes[version] = root / "lakes" / version
         shutil.copytree(root / "lake", found.lakes[version])
     return found

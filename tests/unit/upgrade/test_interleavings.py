@@ -49,7 +49,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
-@pytest.fixture(params=[pytest.param(4, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
+@pytest.fixture(params=[pytest.param(9, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
 def stride(request: pytest.FixtureRequest) -> int:
     """Every how manyth moment is tried; all of them in ``make soak``."""
     return int(request.param)
