@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +81,13 @@ class Orphan:
     def versions(self) -> list[int]:
         return sorted(int(path.stem) for path in (self.shard / "_delta_log").glob("*.json"))
 
+    def clear_away(self) -> None:
+        """After a test that failed half way."""
+        self.runner.kill()
+        self.runner.wait()
+        if self.driver and alive_in_group(self.driver):
+            os.killpg(self.driver, signal.SIGKILL)
+
     def check(self) -> None:
         """At 1.1.0, with each row once."""
         status = verbs.status(self.env)
@@ -98,12 +105,16 @@ def _until(true: Callable[[], bool], what: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def orphans(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Orphan]:
+def orphans(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Orphan]]:
     """Two of them, started together."""
     made = [_start(tmp_path_factory.mktemp("orphan")) for _ in range(2)]
-    for orphan in made:
-        orphan.be_orphaned()
-    return made
+    try:
+        for orphan in made:
+            orphan.be_orphaned()
+        yield made
+    finally:
+        for orphan in made:
+            orphan.clear_away()
 
 
 def _start(folder: Path) -> Orphan:
