@@ -1,11 +1,13 @@
-"""Delta tables by their URIs, in SQL that classic sessions and Spark Connect both take."""
+"""Delta tables by their URIs, in SQL that classic sessions and Spark Connect both take, and views over them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
-from airflow_provider_schemamig.core.spark.storage_access import spark_uri
+from airflow_provider_schemamig.core.storage import spark_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,3 +21,23 @@ def table_sql(uri: str) -> str:
 def newest_version(spark: SparkSession, table: str) -> int:
     (row,) = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").collect()
     return int(row["version"])
+
+
+def register_input(spark: SparkSession, view: str, source: Mapping[str, Any]) -> int:
+    """Make one input of a request a view, in the shape the query expects: ``uri``, ``projection`` (select list), ``version`` (None or
+    missing: the newest). Returns the version."""
+    name = table_sql(source["uri"])
+    version = source.get("version")
+    pinned = newest_version(spark, name) if version is None else int(version)
+    spark.sql(f"SELECT {source['projection']} FROM {name} VERSION AS OF {pinned}").createOrReplaceTempView(view)
+    return pinned
+
+
+@contextmanager
+def temporary_views(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
+    """Views of these names, whoever makes them inside, are gone afterwards, and what was cached of them."""
+    try:
+        yield
+    finally:
+        for name in names:
+            spark.sql(f"DROP VIEW IF EXISTS {quote(name)}")

@@ -1,39 +1,56 @@
-"""Digest of a table's rows that does not depend on their order or on files: equal before and after means that every row was kept."""
+"""Digests of rows (``core/spark/rows_digest``): of tables, and of what a query makes of them.
+
+Request: ``parts`` [{``name``, ``inputs`` {view: {"uri", "version", "projection"}}, ``query`` (Spark SQL over these views), ``columns``
+(hashed in this order), ``like`` (optional: URI of a table whose columns' types the query's are cast to, as an INSERT would; an INT and a
+BIGINT of one value have different hashes)}], ``storage_options``, ``collection`` (optional, for errors).
+
+Result: ``digests`` {name: {"rows", "sum" (text), "xor"}}.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.spark.job import job_main
+from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
+from airflow_provider_schemamig.core.spark.storage_access import storage_access
+from spark_jobs.delta_tables import register_input, table_sql, temporary_views
+from spark_jobs.row_values import cast_to, fields_of, row_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
-class RowsDigest:
-    """``xor`` alone would let pairs of equal rows cancel out; the sum and the count see those."""
+def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Compute the digest of each part; see the module for request and result."""
+    with storage_access(spark, request.get("storage_options", {})):
+        return {"digests": {part["name"]: _part(spark, part).to_json() for part in request["parts"]}}
 
-    rows: int
-    xor: int
-    sum: int
+
+def _part(spark: SparkSession, part: Mapping[str, Any]) -> RowsDigest:
+    columns = part["columns"]
+    with temporary_views(spark, part["inputs"]):
+        for view, source in part["inputs"].items():
+            register_input(spark, view, source)
+        selected = ", ".join(map(quote, columns))
+        if "like" in part:
+            selected = cast_to(fields_of(spark.sql(f"SELECT * FROM {table_sql(part['like'])}").schema, columns))
+        return rows_digest(spark.sql(f"SELECT {selected} FROM (\n{part['query']}\n)"))
 
 
 def rows_digest(frame: DataFrame, columns: Sequence[str] | None = None) -> RowsDigest:
     """Digest of ``columns`` (default: all, in the frame's order) over all rows; names take no part, so a rename does not change it.
 
-    NULLs count by a flag beside each column, as a hash leaves them out: (1, NULL) is not (NULL, 1). A map is hashed by its sorted
-    entries. The sum is a decimal, because a BIGINT overflows under ANSI (research/delta_spark.md, CDF).
+    The sum is a decimal, because a BIGINT overflows under ANSI (research/delta_spark.md, CDF).
     """
-    types = {field.name: field.dataType.typeName() for field in frame.schema.fields}
-    parts = []
-    for column in columns or frame.columns:
-        value = f"array_sort(map_entries({quote(column)}))" if types[column] == "map" else quote(column)
-        parts += [value, f"({quote(column)} IS NULL)"]
-    hashed = frame.selectExpr(f"xxhash64({', '.join(parts)}) AS h")
+    hashed = frame.selectExpr(f"{row_hash(fields_of(frame.schema, columns or frame.columns))} AS h")
     total = hashed.selectExpr("count(*) AS n", "coalesce(bit_xor(h), 0L) AS x", "coalesce(sum(cast(h AS DECIMAL(38, 0))), 0) AS s")
     (row,) = total.collect()
     return RowsDigest(int(row["n"]), int(row["x"]), int(row["s"]))
+
+
+if __name__ == "__main__":
+    sys.exit(job_main("digest", run))

@@ -1,4 +1,4 @@
-"""Both jobs on a real Spark Connect server, beside this process's classic session."""
+"""The jobs on a real Spark Connect server, beside this process's classic session."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner
 from tests.support.connect import connect_server
 from tests.support.fills import EPOCH, Lake, fill_request, put_fence
+from tests.support.rewrites import Rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,4 +56,17 @@ def test_jobs_on_connect_are_as_they_are_here(spark: SparkSession, server: str, 
     assert [(v["rule"], v["count"]) for v in found["violations"]] == [("CAST(v AS INT)", 3), ("UNIQUE (n)", 3)]
     assert found["violations"][1]["sample"] == [{"n": "43200", "rows": 3}]
     assert found["estimates"][0]["rows"] == 3
+
+    # Views that stand for something else the second time, cached ones and a MERGE: the parts of a tail that a client could get wrong.
+    rewrite = Rewrite(spark, tmp_path / "rewrite", runner=runner)
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.make_target("b")
+    lo = rewrite.version()
+    rewrite.copy("b", lo, max_files=10)
+    rewrite.sql("UPDATE {s} SET v = 'x' WHERE id = 1 OR id IS NULL")
+    tailed = rewrite.apply("b", rewrite.changes("cdf", lo, lo + 1), lo, lo + 1)
+    assert (tailed["inserted"], tailed["deleted"]) == (5, 5)
+    up, there = rewrite.digests("b", lo + 1)
+    assert up == there
+    assert rewrite.rows("b") == rewrite.expected(lo + 1)
     assert spark.sql("SELECT 1 AS one").collect()[0]["one"] == 1, "the classic session of this process works on"

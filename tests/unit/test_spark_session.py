@@ -16,7 +16,8 @@ from airflow_provider_schemamig.core.spark.jars import SHA256, fetch, jars_folde
 from airflow_provider_schemamig.core.spark.launch import find_java
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner, SubmitRunner
 from airflow_provider_schemamig.core.spark.session import settings_for
-from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings, spark_uri
+from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings
+from airflow_provider_schemamig.core.storage import spark_uri
 
 
 @pytest.fixture

@@ -9,10 +9,20 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged
 
 RawAction = Mapping[str, Any]
+#: What makes a data file the same file: its path, decoded (writers encode differently), and its deletion vector.
+FileId = tuple[str, str]
+
+
+def file_id(file: RawAction) -> FileId:
+    """The identity of an ``add`` or ``remove`` action: a file with another deletion vector is another file."""
+    vector: Mapping[str, Any] = file.get("deletionVector") or {}
+    identity = f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
+    return unquote(str(file["path"]), errors="surrogateescape"), identity
 
 
 class Commit:

@@ -101,7 +101,7 @@ def _encode(store: Store, version: int, base: int, entry: Entry, txn_id: str, in
         "operation": entry.operation or entry.tag.operation,
         "operationParameters": dict(entry.parameters),
         "isolationLevel": "Serializable",
-        "isBlindAppend": True,
+        "isBlindAppend": not any("remove" in action for action in entry.actions),
         "operationMetrics": {},
         "engineInfo": f"schemamig/{__version__}",
         "txnId": txn_id,

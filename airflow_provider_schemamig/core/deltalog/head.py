@@ -87,9 +87,12 @@ class Head:
         return next((key.removeprefix(prefix) for key in self.properties if key.startswith(prefix)), None)
 
 
-def read_head(store: ReadStore) -> Head:
-    """The newest head. Raises TableMissing, LogDamaged, LogTruncated, CatalogManagedTable (its newest commits are not in the log)."""
-    files = list_log(store)
+def read_head(store: ReadStore, at: int | None = None) -> Head:
+    """The newest head, or the one at version ``at``.
+
+    Raises TableMissing, LogDamaged, LogTruncated, CatalogManagedTable (its newest commits are not in the log).
+    """
+    files = list_log(store, at)
     found = _Search()
     for version in range(files.version, -1, -1):
         if _look_at(store, files, version, found):

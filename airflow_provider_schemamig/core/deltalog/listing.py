@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
@@ -28,16 +28,29 @@ class LogFiles:
     checkpoints: Mapping[int, tuple[str, ...]]
 
 
-def list_log(store: ReadStore) -> LogFiles:
-    """List from the last checkpoint on (``_last_checkpoint`` is a hint, and may be wrong). Raises TableMissing."""
+def list_log(store: ReadStore, upto: int | None = None) -> LogFiles:
+    """List from the last checkpoint on (``_last_checkpoint`` is a hint, and may be wrong); nothing above version ``upto``, if given.
+
+    Raises TableMissing, LogTruncated (there is no version ``upto``).
+    """
     hint = _last_checkpoint(store)
-    if hint is not None:
-        found = _sort(store.names(LOG, start_after=f"{hint:0{_DIGITS}d}"))
+    if hint is not None and (upto is None or hint <= upto):
+        found = _list(store, upto, start_after=f"{hint:0{_DIGITS}d}")
         if found is not None and found.checkpoints:
             return found
-    found = _sort(store.names(LOG))
+    found = _list(store, upto)
     if found is None:
         raise TableMissing(uri=store.location.uri)
+    return found
+
+
+def _list(store: ReadStore, upto: int | None, start_after: str | None = None) -> LogFiles | None:
+    names = store.names(LOG, start_after=start_after)
+    if upto is None or not names:
+        return _sort(names)
+    found = _sort(name for name in names if name[:_DIGITS] <= f"{upto:0{_DIGITS}d}")
+    if found is None or found.version < upto:
+        raise LogTruncated(uri=store.location.uri, version=upto)
     return found
 
 
@@ -73,7 +86,7 @@ def _last_checkpoint(store: ReadStore) -> int | None:
         return None
 
 
-def _sort(names: list[str]) -> LogFiles | None:
+def _sort(names: Iterable[str]) -> LogFiles | None:
     """None if there is no commit and no complete checkpoint among the names."""
     commits, crcs = set(), set()
     checkpoints: dict[int, tuple[str, ...]] = {}

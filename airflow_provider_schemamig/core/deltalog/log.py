@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.actions import Commit, RawAction
+from airflow_provider_schemamig.core.deltalog.actions import Commit, FileId, RawAction, file_id
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.listing import list_log, read_commit
 from airflow_provider_schemamig.core.deltalog.names import physical_path
@@ -28,9 +29,10 @@ def files_since(store: ReadStore, version: int) -> bool:
 def nulls_since(store: ReadStore, head: Head, path: str, since: int) -> bool | None:
     """Did a NULL come into the column at ``path`` (as the head calls it) with the files added after ``since``?
 
-    False only if every file that is still there says so in its statistics; None if one does not say. Files removed again do not count.
+    False only if every file that is there at the head says so in its statistics; None if one does not say. Files removed again do not
+    count.
     """
-    files = _files_added(store, since)
+    files = _files_added(store, since, head.version)
     if not files:
         return False
     physical = physical_path(head.schema, path)
@@ -40,6 +42,19 @@ def nulls_since(store: ReadStore, head: Head, path: str, since: int) -> bool | N
     if any(count is not None and count > 0 for count in counts):
         return True
     return None if any(count is None for count in counts) else False
+
+
+def values_since(store: ReadStore, head: Head, path: str, since: int) -> tuple[Decimal, Decimal] | None:
+    """The least and the greatest number in the column at ``path`` (as the head calls it) among the files added after ``since`` that are
+    there at the head; (0, 0) if they hold none. None if a file does not tell. For columns of whole numbers and decimals."""
+    physical = physical_path(head.schema, path)
+    if physical is None:
+        return None
+    bounds = [_bounds(file, physical) for file in _files_added(store, since, head.version)]
+    if any(bound is None for bound in bounds):
+        return None
+    numbers = [number for bound in bounds if bound is not None for number in bound]
+    return min(numbers, default=Decimal(0)), max(numbers, default=Decimal(0))
 
 
 def last_metadata_version(store: ReadStore, since: int, upto: int | None = None) -> int | None:
@@ -52,20 +67,29 @@ def first_metadata_version(store: ReadStore, since: int, upto: int | None = None
     return next((commit.version for commit in commits(store, since, upto) if commit.metadata or commit.protocol), None)
 
 
-def _files_added(store: ReadStore, since: int) -> list[RawAction]:
-    active: dict[tuple[str, str], RawAction] = {}
-    for commit in commits(store, since):
+def _files_added(store: ReadStore, since: int, upto: int) -> list[RawAction]:
+    active: dict[FileId, RawAction] = {}
+    for commit in commits(store, since, upto):
         for removed in commit.removes:
-            active.pop(_identity(removed), None)
+            active.pop(file_id(removed), None)
         for added in commit.adds:
-            active[_identity(added)] = added
+            active[file_id(added)] = added
     return list(active.values())
 
 
-def _identity(file: RawAction) -> tuple[str, str]:
-    """A file with another deletion vector is another file."""
-    vector: Mapping[str, Any] = file.get("deletionVector") or {}
-    return str(file["path"]), f"{vector.get('storageType')}/{vector.get('pathOrInlineDv')}/{vector.get('offset')}"
+def _bounds(file: RawAction, physical: tuple[str, ...]) -> tuple[Decimal, ...] | None:
+    """Numbers that all of a column's values in one file lie between; none if all are NULL; None if the file does not tell."""
+    partition = file.get("partitionValues") or {}
+    if physical[0] in partition:
+        value = partition[physical[0]]
+        return () if value in (None, "") else (Decimal(value),)
+    statistics = _statistics(file)
+    count = statistics.get("numRecords")
+    if count == 0 or (count is not None and _at(statistics.get("nullCount"), physical) == count):
+        return ()
+    found = (_at(statistics.get("minValues"), physical), _at(statistics.get("maxValues"), physical))
+    numbers = tuple(Decimal(number) for number in found if isinstance(number, int | Decimal) and not isinstance(number, bool))
+    return numbers if len(numbers) == len(found) else None
 
 
 def _null_count(file: RawAction, physical: tuple[str, ...]) -> int | None:
@@ -73,13 +97,22 @@ def _null_count(file: RawAction, physical: tuple[str, ...]) -> int | None:
     partition = file.get("partitionValues") or {}
     if physical[0] in partition:
         return int(partition[physical[0]] in (None, ""))
-    try:
-        statistics = json.loads(file.get("stats") or "{}")
-    except ValueError:
-        return None
+    statistics = _statistics(file)
     if statistics.get("numRecords") == 0:
         return 0
-    found: Any = statistics.get("nullCount")
-    for part in physical:
-        found = found.get(part) if isinstance(found, dict) else None
+    found = _at(statistics.get("nullCount"), physical)
     return found if isinstance(found, int) else None
+
+
+def _statistics(file: RawAction) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.get("stats") or "{}", parse_float=Decimal)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _at(statistics: Any, physical: tuple[str, ...]) -> Any:
+    for part in physical:
+        statistics = statistics.get(part) if isinstance(statistics, dict) else None
+    return statistics

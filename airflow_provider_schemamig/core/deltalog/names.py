@@ -44,6 +44,11 @@ def fields_in(data_type: Any) -> Iterator[tuple[ColumnPath, JsonField]]:
             yield ColumnPath(f"{path}.{field['name']}" if path else field["name"]), field
 
 
+def stored_names(schema: Mapping[str, Any]) -> dict[ColumnPath, str]:
+    """The fields whose name in the data files is not their own: dotted logical path -> that name. Without column mapping, none."""
+    return {path: physical_name(field) for path, field in fields_in(schema) if physical_name(field) != field["name"]}
+
+
 def logical_path(schema: Mapping[str, Any], path: Sequence[str]) -> str:
     """The dotted logical path of a physical path through structs; a part that is not found stays as it is."""
     names: list[str] = []

@@ -19,6 +19,7 @@ MAPPING_MAX_ID = "delta.columnMapping.maxColumnId"
 TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
 _BOOLEAN = re.compile("true|false", re.IGNORECASE)
 _NATURAL = re.compile(r"\d{1,9}")
@@ -45,7 +46,7 @@ _VALUES: dict[str, re.Pattern[str]] = {
     "delta.dataSkippingNumIndexedCols": _COLUMN_COUNT,
     "delta.dataSkippingStringPrefixLength": _NATURAL,
     "delta.deletedFileRetentionDuration": _INTERVAL,
-    "delta.enableChangeDataFeed": _BOOLEAN,
+    CHANGE_DATA_FEED: _BOOLEAN,
     "delta.enableDeletionVectors": _BOOLEAN,
     "delta.enableExpiredLogCleanup": _BOOLEAN,
     "delta.enableFullRetentionRollback": _BOOLEAN,
@@ -62,7 +63,7 @@ _FEATURES = {
     (APPEND_ONLY, "true"): "appendOnly",
     (TYPE_WIDENING, "true"): "typeWidening",
     ("delta.checkpointPolicy", "v2"): "v2Checkpoint",
-    ("delta.enableChangeDataFeed", "true"): "changeDataFeed",
+    (CHANGE_DATA_FEED, "true"): "changeDataFeed",
     ("delta.enableDeletionVectors", "true"): "deletionVectors",
     (IN_COMMIT_TIMESTAMPS, "true"): "inCommitTimestamp",
     (MAPPING_MODE, "id"): "columnMapping",

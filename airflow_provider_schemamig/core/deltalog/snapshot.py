@@ -6,15 +6,19 @@ imported when the first one is met: a table without checkpoints, or with a ``.cr
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit, RawAction
 from airflow_provider_schemamig.core.deltalog.listing import LOG, crc_key
 from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +59,37 @@ def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool =
 
 
 def _actions(store: ReadStore, name: str, kinds: Sequence[str]) -> Mapping[str, Sequence[RawAction]]:
-    key = f"{LOG}/{name}"
+    if name.endswith(".json"):
+        commit = read_json(store, name)
+        return {kind: commit.actions(kind) for kind in kinds}
+    table = read_parquet(store, name, kinds)
+    return {kind: [_plain(item) for item in table[kind].drop_null()] for kind in table.column_names}
+
+
+def read_json(store: ReadStore, name: str) -> Commit:
+    """A V2 checkpoint in JSON, which reads like a commit; it must not disappear. Raises LogDamaged."""
+    with _damage(store, name):
+        return Commit(-1, store.get(f"{LOG}/{name}"), store.location.uri)
+
+
+def read_parquet(store: ReadStore, name: str, columns: Sequence[str]) -> pyarrow.Table:
+    """Those of ``columns`` (dotted, if not the whole column is wanted) that a checkpoint or sidecar has. Raises LogDamaged."""
+    import pyarrow.parquet as parquet
+
+    with _damage(store, name), store.open_random(f"{LOG}/{name}") as source:
+        file = parquet.ParquetFile(source)
+        known = set(file.schema_arrow.names)
+        return file.read(columns=[column for column in columns if column.partition(".")[0] in known], use_threads=False)
+
+
+@contextlib.contextmanager
+def _damage(store: ReadStore, name: str) -> Iterator[None]:
     try:
-        if name.endswith(".json"):
-            commit = Commit(-1, store.get(key), store.location.uri)
-            return {kind: commit.actions(kind) for kind in kinds}
-        return _parquet_actions(store, key, kinds)
+        yield
     except ObjectMissing:
         raise LogDamaged(uri=store.location.uri, reason=f"{name} disappeared while it was read") from None
     except ValueError as error:  # pyarrow's errors are ValueErrors
         raise LogDamaged(uri=store.location.uri, reason=f"{name}: {error}") from error
-
-
-def _parquet_actions(store: ReadStore, key: str, kinds: Sequence[str]) -> Mapping[str, Sequence[RawAction]]:
-    import pyarrow.parquet as parquet
-
-    with store.open_random(key) as source:
-        file = parquet.ParquetFile(source)
-        columns = [kind for kind in kinds if kind in file.schema_arrow.names]
-        table = file.read(columns=columns, use_threads=False)
-    return {kind: [_plain(item) for item in table[kind].drop_null()] for kind in columns}
 
 
 def _plain(scalar: Any) -> Any:

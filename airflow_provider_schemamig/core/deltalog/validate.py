@@ -119,6 +119,23 @@ def _identity_faults(before: TableState, after: TableState) -> Iterator[str]:
     lost = effective_features(before.protocol) - effective_features(after.protocol)
     if lost:
         yield f"the protocol would lose {', '.join(sorted(lost))}"
+    yield from _reuse_faults(before.metadata, after.metadata)
+
+
+def _reuse_faults(before: RawAction, after: RawAction) -> Iterator[str]:
+    """A column-mapping id is a column for ever: the bytes of a dropped one are in the files until they are rewritten."""
+    if not is_mapped(before["configuration"] or {}):
+        return
+    highest = int(before["configuration"].get(MAPPING_MAX_ID, 0))
+    if int(after["configuration"].get(MAPPING_MAX_ID, 0)) < highest:
+        yield f"{MAPPING_MAX_ID} would go down"
+    known = {f["metadata"][MAPPING_ID]: physical_name(f) for _, f in fields_in(json.loads(before["schemaString"]))}
+    for name, field in fields_in(json.loads(after["schemaString"])):
+        number = field["metadata"].get(MAPPING_ID)
+        if known.get(number, physical_name(field)) != physical_name(field):
+            yield f"{name} would read other bytes than before"
+        elif number not in known and (number is None or number <= highest):
+            yield f"{name} would get the identity of a column that was dropped"
 
 
 def _column_faults(before: RawAction, after: RawAction, forget: Sequence[ColumnPath]) -> Iterator[str]:

@@ -154,7 +154,8 @@ class ConcurrentTransaction(ConcurrentWrite):
 
 @dataclass(eq=False)
 class FillSuperseded(Refusal):
-    """Delta skipped the fill, because a higher txn version of its application id is in the log: a successor's fence or later fill."""
+    """Delta skipped the statement, because its txn version or a higher one of its application id is in the log, and not by this very
+    statement: a successor's fence, a later fill, or a twin that went on from the same version of the source."""
 
     code = "fill_superseded"
     shard_uri: str
@@ -162,11 +163,11 @@ class FillSuperseded(Refusal):
 
     @property
     def message(self) -> str:
-        return f"Delta skipped the fill of {self.shard_uri}: its log has a higher txn version than {self.txn_version}. Nothing was written."
+        return f"Delta skipped the write to {self.shard_uri}: its log has txn version {self.txn_version} or a higher one already."
 
     @property
     def next_action(self) -> str:
-        return "A newer generation or epoch owns this shard; `schemamig status` says which. This one must not go on."
+        return "Nothing was written. A newer generation, epoch or twin wrote to this shard; `schemamig status` says which."
 
 
 @dataclass(eq=False)
@@ -210,6 +211,66 @@ class InputMissing(_SparkRefused):
     @property
     def next_action(self) -> str:
         return "Check the table's URI; if VACUUM took the version, run preflight again, which reads a current one."
+
+
+@dataclass(eq=False)
+class SourceVacuumed(InputMissing):
+    """Files of an older version, or that version itself, are gone by VACUUM or retention."""
+
+    code = "source_vacuumed"
+
+    @property
+    def next_action(self) -> str:
+        return (
+            "VACUUM took rows that were still to be read: the copy must start anew, so run preflight again. "
+            "Where that happens often, `schemamig pin` keeps the table's files for longer."
+        )
+
+
+@dataclass(eq=False)
+class ChangeDataMissing(_SparkRefused):
+    """The change data feed does not reach over the versions that were asked for: it was off for some, or the schema changed."""
+
+    code = "change_data_missing"
+
+    @property
+    def next_action(self) -> str:
+        return "The copy must start anew: run preflight again. Leave delta.enableChangeDataFeed as it is until the upgrade is done."
+
+
+@dataclass(eq=False)
+class TargetDiverged(Refusal):
+    """Rows to be removed from a copy are not in it, so it is not what it was thought to be. ``rows``: how many kinds of rows."""
+
+    code = "target_diverged"
+    uri: str
+    version: int
+    rows: int
+
+    @property
+    def message(self) -> str:
+        return f"{self.uri} (version {self.version}) lacks {self.rows} row(s) that the changes of its source remove; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        return "Somebody else wrote to the new shard, or its query is not deterministic: the copy must start anew, so run preflight again."
+
+
+@dataclass(eq=False)
+class DuplicateKeys(Refusal):
+    """The changed rows have a key more than once, so it cannot tell which row is meant."""
+
+    code = "duplicate_keys"
+    columns: tuple[str, ...]
+    keys: int
+
+    @property
+    def message(self) -> str:
+        return f"{self.keys} value(s) of the key ({', '.join(self.columns)}) stand for several changed rows; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        return "Make the key unique again, or mend the query that yields it."
 
 
 @dataclass(eq=False)

@@ -23,11 +23,6 @@ _S3A: Mapping[str, str] = MappingProxyType(
 )
 
 
-def spark_uri(uri: str) -> str:
-    """The URI as Hadoop spells it: ``s3://`` is ``s3a://`` there."""
-    return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri
-
-
 def hadoop_settings(options: Mapping[str, str]) -> dict[str, str]:
     """Hadoop settings for S3 credentials; options that begin with ``fs.`` pass as they are. Other stores: the cluster's own settings."""
     settings = {}
@@ -53,11 +48,15 @@ def storage_access(spark: SparkSession, options: Mapping[str, str]) -> Iterator[
 
 @contextmanager
 def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set session settings and always unset them again."""
+    """Set session settings, and always put back what was there before: the session may be somebody's own."""
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
     try:
         for name, value in settings.items():
             spark.conf.set(name, value)
         yield
     finally:
-        for name in settings:
-            spark.conf.unset(name)
+        for name, found in before.items():
+            if found is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, found)

@@ -21,9 +21,9 @@ from typing import Any
 from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkUnavailable
 from airflow_provider_schemamig.core.spark.launch import find_java, spark_submit_command
 from airflow_provider_schemamig.core.spark.session import settings_for
-from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings, spark_uri
+from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings
 from airflow_provider_schemamig.core.spark.translate import error_from_json
-from airflow_provider_schemamig.core.storage import Location, ObjectMissing, StorageOptions, Store, open_store
+from airflow_provider_schemamig.core.storage import Location, ObjectMissing, StorageOptions, Store, open_store, spark_uri
 
 _PACKAGES = ("airflow_provider_schemamig", "spark_jobs")
 _TAIL_LINES = 20

@@ -57,9 +57,13 @@ _CLASSES: tuple[tuple[type[SchemamigError], tuple[str, ...]], ...] = (
         ),
     ),
     (
+        e.SourceVacuumed,
+        ("FAILED_READ_FILE.FILE_NOT_EXIST", "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"),
+    ),
+    (e.ChangeDataMissing, ("DELTA_MISSING_CHANGE_DATA", "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE")),
+    (
         e.InputMissing,
         (
-            "FAILED_READ_FILE.FILE_NOT_EXIST",
             "DELTA_TABLE_NOT_FOUND",
             "DELTA_TABLE_ONLY_OPERATION",
             "DELTA_MISSING_DELTA_TABLE",

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.storage.errors import (
     UnsafeLogStore,
 )
 from airflow_provider_schemamig.core.storage.local import LocalStore
-from airflow_provider_schemamig.core.storage.location import CONDITIONAL_LOG_STORE, Location, StorageOptions
+from airflow_provider_schemamig.core.storage.location import CONDITIONAL_LOG_STORE, Location, StorageOptions, spark_uri
 from airflow_provider_schemamig.core.storage.objects import ObjectStore
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 from airflow_provider_schemamig.core.storage.store import (
@@ -53,4 +53,5 @@ __all__ = [
     "open_store",
     "probe_put_if_absent",
     "require_safe_log_store",
+    "spark_uri",
 ]

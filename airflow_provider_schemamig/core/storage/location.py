@@ -62,6 +62,11 @@ class Location:
         return self.uri
 
 
+def spark_uri(uri: str) -> str:
+    """The URI as Hadoop and so Spark spell it: ``s3://`` is ``s3a://`` there."""
+    return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri
+
+
 def _file_path(text: str, rest: str) -> str:
     """``file:/a``, ``file:///a`` and ``file://localhost/a`` are the same path."""
     host, slash, path = rest[1:].partition("/") if rest.startswith("/") else ("", "/", rest)

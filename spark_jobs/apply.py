@@ -1,0 +1,156 @@
+"""Bring the changes of one table, as a query shows them, into another table: one statement, exactly once (DESIGN section 6, the tail).
+
+Request: ``target_uri``, ``storage_options``, ``query`` (row-local, deterministic Spark SQL over ``source_view`` and the views in
+``inputs``), ``source_view``, ``projection`` (select list that gives the source's changed rows the shape the query expects), ``inputs``
+{view: {"uri", "version", "projection"}} (lookups), ``columns`` (of the target, filled by name from the query's), ``match`` (key columns of
+the target; empty: whole rows), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection`` (optional, for
+errors), and ``changes``:
+
+- {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
+- {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/deltalog/scratch``) of the rows that came and went, or null.
+
+Result: ``table_version`` (null: the net change is empty and there is no commit), ``inserted`` and ``deleted`` rows of the net change,
+``delta`` (its digest: that of the inserted minus that of the deleted rows), ``skipped`` (this very statement was in the log already; the
+rest is what it noted down), ``seconds``.
+
+The *net change* counts whole rows in the target's shape: plus one for each that came, minus one for each that went. What happened in
+between does not matter, so neither a key nor an order of commits is needed, and NULLs and duplicates count right (research/rewrite.md
+section 1). Without ``match`` the target must be equal to the query over the source as it was; rows to be removed that are not there are
+TargetDiverged. With it a key that only lost rows is deleted, another is updated or inserted; DuplicateKeys if it would stand for two rows.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.spark.errors import BadValue, DuplicateKeys, TargetDiverged
+from airflow_provider_schemamig.core.spark.job import job_main
+from airflow_provider_schemamig.core.spark.storage_access import storage_access
+from airflow_provider_schemamig.core.spark.translate import translated
+from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
+from spark_jobs.net_change import COUNT, NET, VIEWS, NetChange, net_change
+from spark_jobs.row_values import comparable, same_row
+from spark_jobs.transactions import Written, write_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FOUND, _KEYED = "schemamig__found", "schemamig__keyed"
+_DELETE, _HAVE = "schemamig__delete", "schemamig__have"
+
+
+def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply one range of changes; see the module for request and result."""
+    started = time.monotonic()
+    views = [*request["inputs"], request["source_view"], *VIEWS, _FOUND, _KEYED]
+    with storage_access(spark, request.get("storage_options", {})), temporary_views(spark, views):
+        for view, source in request["inputs"].items():
+            register_input(spark, view, source)
+        change = net_change(spark, request)
+        outcome = {"inserted": change.inserted, "deleted": change.deleted, "delta": change.digest.to_json()}
+        written = None
+        if not change.empty:
+            written = _write(spark, request, change, {"applied": outcome})
+    return {
+        "table_version": None if written is None else written.version,
+        **(outcome if written is None else written.notes["applied"]),
+        "skipped": written is not None and written.skipped,
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def _write(spark: SparkSession, request: Mapping[str, Any], change: NetChange, notes: Mapping[str, Any]) -> Written:
+    target = table_sql(request["target_uri"])
+    if request["match"]:
+        statement = _by_key(spark, request, target, change)
+    elif not change.deleted:
+        statement = f"INSERT INTO {target} ({change.columns}) SELECT {change.columns} FROM {_copies(NET, COUNT)}"
+    else:
+        # Equal rows cannot be told apart, so all of them go and what is left over comes back. Whatever a twin commits before, in between
+        # or meanwhile, it has the same txn version, so Delta skips or aborts the statement.
+        missing, spare = _count_equal_rows(spark, target, change)
+        if missing:
+            return _diverged(spark, request, target, change, missing)
+        statement = _by_row(target, change, spare)
+    return write_once(spark, request["target_uri"], statement, request, notes)
+
+
+def _copies(view: str, number: str, where: str = "true") -> str:
+    """Each row ``number`` times, none where that is not positive."""
+    return f"{view} LATERAL VIEW explode(array_repeat(0, CAST({number} AS INT))) schemamig__copies AS schemamig__copy WHERE {where}"
+
+
+# --- whole rows ----------------------------------------------------------------------------------------------------------------------
+
+
+def _count_equal_rows(spark: SparkSession, target: str, change: NetChange) -> tuple[int, int]:
+    """(kinds of rows that the target lacks though they go, kinds of which it has more than go); leaves ``_FOUND`` behind."""
+    rows = ", ".join(f"first(n.{quote(f.name)}) AS {quote(f.name)}" for f in change.fields)
+    keys = ", ".join(comparable(f"n.{quote(f.name)}", f.dataType) for f in change.fields)
+    on = " AND ".join([f"n.{COUNT} < 0", same_row(change.fields, "t", "n"), *change.bounds("t")])
+    spark.sql(
+        f"CACHE LAZY TABLE {_FOUND} AS SELECT {rows}, first(n.{COUNT}) + count(*) AS {_HAVE} "
+        f"FROM {target} t JOIN {NET} n ON {on} GROUP BY {keys}"
+    )
+    counts = f"count_if({_HAVE} >= 0) AS enough, count_if({_HAVE} > 0) AS spare"
+    (row,) = spark.sql(f"SELECT {counts} FROM {_FOUND}").collect()
+    return change.kinds_deleted - int(row["enough"]), int(row["spare"])
+
+
+def _by_row(target: str, change: NetChange, spare: int) -> str:
+    columns = change.columns
+    parts = [f"SELECT {columns}, true AS {_DELETE} FROM {NET} WHERE {COUNT} < 0"]
+    if change.inserted:
+        parts.append(f"SELECT {columns}, false FROM {_copies(NET, COUNT, f'{COUNT} > 0')}")
+    if spare:
+        parts.append(f"SELECT {columns}, false FROM {_copies(_FOUND, _HAVE)}")
+    on = " AND ".join([f"s.{_DELETE}", same_row(change.fields, "t", "s"), *change.bounds("t")])
+    return (
+        f"MERGE INTO {target} t USING ({' UNION ALL '.join(parts)}) s ON {on} "
+        f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.{_DELETE} THEN INSERT ({columns}) VALUES ({_from_source(change)})"
+    )
+
+
+def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, change: NetChange, missing: int) -> Written:
+    """Rows are missing: a twin did the work, which Delta knows by the txn version, or the target is not what it should be."""
+    fails = f"INSERT INTO {target} ({change.columns}) SELECT {change.columns} FROM {NET} WHERE raise_error('diverged') IS NULL"
+    try:
+        with translated("apply"):
+            return write_once(spark, request["target_uri"], fails, request, {})
+    except BadValue:
+        version = newest_version(spark, target)
+        raise TargetDiverged(uri=request["target_uri"], version=version, rows=missing) from None
+
+
+# --- rows by their key ---------------------------------------------------------------------------------------------------------------
+
+
+def _by_key(spark: SparkSession, request: Mapping[str, Any], target: str, change: NetChange) -> str:
+    key = change.key
+    values = ", ".join(comparable(quote(f.name), f.dataType) for f in key)
+    spark.sql(
+        f"CACHE LAZY TABLE {_KEYED} AS SELECT max_by(struct({change.columns}), {COUNT}) AS r, max({COUNT}) < 0 AS {_DELETE}, "
+        f"sum(greatest({COUNT}, 0)) AS n FROM {NET} GROUP BY {values}"
+    )
+    (row,) = spark.sql(f"SELECT count_if(n > 1) AS ambiguous FROM {_KEYED}").collect()
+    if row["ambiguous"]:
+        raise DuplicateKeys(columns=tuple(request["match"]), keys=int(row["ambiguous"]))
+    on = " AND ".join([same_row(key, "t", "s"), *change.bounds("t")])
+    assignments = ", ".join(f"t.{quote(f.name)} = s.{quote(f.name)}" for f in change.fields)
+    return (
+        f"MERGE INTO {target} t USING (SELECT r.*, {_DELETE} FROM {_KEYED}) s ON {on} "
+        f"WHEN MATCHED AND s.{_DELETE} THEN DELETE WHEN MATCHED THEN UPDATE SET {assignments} "
+        f"WHEN NOT MATCHED AND NOT s.{_DELETE} THEN INSERT ({change.columns}) VALUES ({_from_source(change)})"
+    )
+
+
+def _from_source(change: NetChange) -> str:
+    return ", ".join(f"s.{quote(f.name)}" for f in change.fields)
+
+
+if __name__ == "__main__":
+    sys.exit(job_main("apply", run))

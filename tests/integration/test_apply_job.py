@@ -1,0 +1,120 @@
+"""The apply job by key, on changes that come to nothing, and on what cannot be done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_schemamig.core.spark import errors
+from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS
+from tests.support.rewrites import OnSession, Rewrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def rewrite(spark: SparkSession, tmp_path: Path) -> Rewrite:
+    return Rewrite(spark, tmp_path / "50% ö")
+
+
+def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewrite: Rewrite) -> None:
+    """As a rollback does: the changes of the new shape go back into the old table, which kept more than ``down`` can give back."""
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.sql("DELETE FROM {s} WHERE id IS NULL OR id = 1")
+    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, concat(v, '!') AS v, p, tags, o, m, d FROM s"
+    rewrite.make_target("old")
+    rewrite.fill("old", {"uri": rewrite.uri("the source"), "version": None}, "copy")
+    rewrite.spark.sql(f"UPDATE delta.`{rewrite.uri('old')}` SET v = 'richer'")
+    lo = rewrite.version()
+    rewrite.sql("UPDATE {s} SET v = 'new' WHERE id = 2")
+    rewrite.sql("UPDATE {s} SET v = 'newer' WHERE id = 2")
+    rewrite.sql("UPDATE {s} SET id = 30 WHERE id = 3")
+    rewrite.sql("DELETE FROM {s} WHERE id = 4")
+    rewrite.sql("UPDATE {s} SET id = NULL WHERE id = 13")
+    hi = rewrite.version()
+
+    result = rewrite.apply("old", rewrite.changes("cdf", lo, hi), lo, hi, match=["id"])
+    assert (result["inserted"], result["deleted"], result["skipped"]) == (3, 4, False)
+    found = rewrite.spark.sql(f"SELECT id, v FROM delta.`{rewrite.uri('old')}`").collect()
+    assert {tuple(row) for row in found} == {(2, "newer!"), (30, "it's!"), (None, "none!")}
+    # Under another txn version it is done again, and changes nothing.
+    rewrite.apply("old", rewrite.changes("files", lo, hi), lo, hi, match=["id"], txn_app_id="another")
+    assert rewrite.spark.sql(f"SELECT id, v FROM delta.`{rewrite.uri('old')}`").collect() == found
+
+    rewrite.sql("INSERT INTO {s} VALUES (2, 'second', NULL, NULL, NULL, NULL, NULL), (2, 'third', NULL, NULL, NULL, NULL, NULL)")
+    with pytest.raises(errors.DuplicateKeys, match="id"):
+        rewrite.apply("old", rewrite.changes("files", hi, hi + 1), hi, hi + 1, match=["id"])
+
+
+def test_what_only_came_is_inserted_and_what_came_and_went_is_no_commit(rewrite: Rewrite) -> None:
+    rewrite.make_source("")
+    rewrite.make_target("b")
+    lo = rewrite.version()
+    rewrite.copy("b", lo, max_files=10)
+    rewrite.sql("INSERT INTO {s} VALUES (7, 'twice', NULL, NULL, NULL, NULL, NULL), (7, 'twice', NULL, NULL, NULL, NULL, NULL)")
+    result = rewrite.apply("b", rewrite.changes("files", lo, lo + 1), lo, lo + 1)
+    assert (result["inserted"], result["deleted"]) == (4, 0)
+    assert rewrite.rows("b") == rewrite.expected(lo + 1)
+    assert rewrite.operation("b") == "WRITE"
+
+    rewrite.sql("INSERT INTO {s} VALUES (8, 'x', NULL, NULL, NULL, NULL, NULL)")
+    rewrite.sql("DELETE FROM {s} WHERE id = 8")
+    rewrite.sql("UPDATE {s} SET id = 13 WHERE id = 13")
+    hi, before = rewrite.version(), rewrite.version("b")
+    result = rewrite.apply("b", rewrite.changes("files", lo + 1, hi), lo + 1, hi)
+    assert result | {"seconds": 0} == {
+        "table_version": None,
+        "inserted": 0,
+        "deleted": 0,
+        "delta": NO_ROWS.to_json(),
+        "skipped": False,
+        "seconds": 0,
+    }
+    assert rewrite.version("b") == before
+
+
+def test_what_cannot_be_done_is_a_typed_error_and_writes_nothing(rewrite: Rewrite) -> None:
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.make_target("b")
+    lo = rewrite.version()
+    rewrite.copy("b", lo, max_files=10)
+    rewrite.sql("UPDATE {s} SET v = 'x' WHERE id = 3")
+    rewrite.sql("UPDATE {s} SET v = 'y' WHERE id = 3")
+    feed, files = rewrite.changes("cdf", lo, lo + 1), rewrite.changes("files", lo, lo + 1)
+    before = rewrite.rows("b")
+
+    rewrite.sql("ALTER TABLE {s} UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')")
+    hi = rewrite.version()
+    with pytest.raises(errors.ChangeDataMissing):
+        rewrite.apply("b", rewrite.changes("cdf", lo, hi), lo, hi)
+    with pytest.raises(errors.TargetDiverged, match="1 row"):
+        rewrite.apply("b", rewrite.changes("files", lo + 1, hi), lo + 1, hi)
+    assert rewrite.rows("b") == before
+
+    # A twin that went another way from the same version is found by Delta, not taken for a divergence.
+    rewrite.apply("b", files, lo, lo + 1)
+    with pytest.raises(errors.FillSuperseded):
+        rewrite.apply("b", files, lo, lo + 2)
+    with pytest.raises(errors.TargetDiverged):
+        rewrite.apply("b", files, lo, lo + 1, txn_app_id="another", user_metadata="{}")
+
+    rewrite.vacuum()
+    for changes in (feed, files):
+        with pytest.raises(errors.SourceVacuumed, match="preflight"):
+            rewrite.apply("b", changes, lo, lo + 1, txn_app_id="another")
+
+
+def test_nothing_of_the_job_stays_on_the_session(rewrite: Rewrite) -> None:
+    session = rewrite.spark.newSession()
+    rewrite.runner = OnSession(session)
+    rewrite.make_source("")
+    rewrite.make_target("b")
+    assert rewrite.apply("b", rewrite.changes("files", 0, 2), 0, 2)["inserted"] == 9
+    assert [name for name in session.conf.getAll if "txn" in name or "userMetadata" in name] == []
+    assert session.sql("SHOW VIEWS").collect() == []
+    assert rewrite.cached() == 0
