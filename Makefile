@@ -1,7 +1,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest
+# Spark's tests share a session, so a worker (tests/conftest.py), and it is busy nearly to the end: more than two would not be faster.
+PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup
 
 .PHONY: help setup demo airflow test test-fast lint format bench soak requirements clean
 
@@ -18,10 +19,10 @@ airflow: setup  ## the same lake and DAGs in Airflow's web page, on this machine
 	@$(BIN)/python -m example.airflow_home
 
 test: lint  ## lint, types, import contracts, all tests but the soak tests
-	@$(PYTEST) -q -m "not soak"
+	@$(PYTEST) -m "not soak"
 
-test-fast: setup  ## the tests that need neither a JVM nor Airflow's database; under a minute
-	@$(PYTEST) -q -m "not spark and not airflow and not system and not soak"
+test-fast: setup  ## the tests that need neither a JVM, nor Airflow's database, nor whole upgrades; under a minute
+	@$(PYTEST) -m "not spark and not airflow and not system and not soak" --ignore tests/unit/upgrade
 
 lint: setup  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check --quiet --output-format concise . && $(BIN)/ruff format --quiet --check . && echo "ruff: clean"
@@ -34,8 +35,8 @@ format: setup  ## ruff's formatter and its safe fixes
 bench: setup  ## the figures of the README, each next to its baseline
 	@$(BIN)/python -m bench
 
-soak: setup  ## the tests that run for minutes: kills of real task processes, races, simulations, every moment
-	@$(PYTEST) -q -m "soak or system" tests
+soak: setup  ## the tests that run for minutes: kills at every moment, races, simulations
+	@$(PYTEST) -m soak
 
 requirements: setup  ## requirements.txt again from requirements.in (needs the network)
 	@$(BIN)/uv pip compile requirements.in -o requirements.txt --quiet --generate-hashes --universal --python-version 3.11 \

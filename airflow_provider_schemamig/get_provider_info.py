@@ -20,7 +20,9 @@ def get_provider_info() -> dict[str, Any]:
         "name": "schemamig",
         "description": "Schema upgrades of Delta lakes, from one release of a data product to the next.",
         "integrations": [{"integration-name": INTEGRATION, "tags": ["software"]}],
-        "operators": _modules("operators.read_only", "operators.gate", "operators.leader", "operators.rollback"),
+        "operators": _modules(
+            "operators.read_only", "operators.gate", "operators.leader", "operators.rollback", "operators.compaction", "operators.control"
+        ),
         "sensors": _modules("sensors.fingerprint", "sensors.promotion"),
         "hooks": _modules("hooks.schemamig"),
         "triggers": _modules("triggers.ledger"),

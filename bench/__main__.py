@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import schema_only
+from bench import release, rewrite, schema_only
 
 #: Name on the command line -> the benchmark, an iterator of rows.
 BENCHMARKS = {
@@ -20,6 +20,10 @@ BENCHMARKS = {
     "files": schema_only.evolve_many_files,
     "dags": schema_only.import_dags,
     "jvm": schema_only.no_jvm,
+    "check": release.check_many,
+    "copy": rewrite.copy,
+    "tail": rewrite.tail,
+    "block": rewrite.block,
 }
 
 

@@ -1,4 +1,4 @@
-"""Every hour: where a hold is over, take away what only the release before needed."""
+"""Every hour: where a hold is over, take away what only the release before needed; then rewrite files that have an older schema."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from datetime import timedelta
 import pendulum
 from airflow.sdk import DAG
 
+from airflow_provider_schemamig.operators.compaction import CompactOperator
 from airflow_provider_schemamig.operators.leader import ContractOperator
 from airflow_provider_schemamig.task_groups.params import environment_param
 
 with DAG(
     dag_id="schemamig_maintenance",
-    description="Contract the releases whose hold is over",
+    description="Contract the releases whose hold is over, and rewrite files of older schemas",
     doc_md=__doc__,
     schedule=timedelta(hours=1),
     start_date=pendulum.datetime(2025, 1, 1),
@@ -21,4 +22,7 @@ with DAG(
     tags=["schemamig"],
     params={"environment": environment_param()},
 ) as dag:
-    ContractOperator(task_id="contract", environment="{{ params.environment }}")
+    contract = ContractOperator(task_id="contract", environment="{{ params.environment }}")
+    # Contract is skipped most hours. What it drops is in the files still, so compaction comes after it.
+    compact = CompactOperator(task_id="compact", environment="{{ params.environment }}", trigger_rule="none_failed")
+    contract >> compact

@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder import load_release
+from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.session import embedded_session
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -30,7 +31,6 @@ from example.airflow_home import DEMO, LAKE, PROJECT, RELEASE, migrate_database
 from example.dag_run import DagRun, run_dag
 from example.load import TABLES, load
 from example.releases import cut_back
-from spark_jobs.digest import RowsDigest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

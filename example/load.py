@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
-from airflow_provider_schemamig.core.spark.storage_access import spark_uri
+from airflow_provider_schemamig.core.storage import spark_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

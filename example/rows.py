@@ -13,8 +13,9 @@ from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.release.projection import project
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.sql import quote
+from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from spark_jobs.delta_tables import table_sql
-from spark_jobs.digest import RowsDigest, rows_digest
+from spark_jobs.digest import rows_digest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

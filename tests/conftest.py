@@ -1,7 +1,12 @@
-"""What every test may use: one Spark session a run, and seeds that are printed so that a failure can be repeated."""
+"""What every test may use: one Spark session a run, and seeds that are printed so that a failure can be repeated.
+
+``make test`` spreads the tests over two worker processes. What is dear to start, Spark's session and Airflow's database, is there once:
+the tests of one marker all go to one worker.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from collections.abc import Iterator
@@ -14,6 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEED = "SCHEMAMIG_TEST_SEED"
+#: The markers whose tests share one worker.
+GROUPS = ("spark", "airflow")
+
+# The JVMs of a test run live for seconds or minutes, also those of drivers and servers: the second compiler would cost a third more CPU
+# than it saves. Java's launcher reads this.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # Two cores and a JVM beside us: a deadline would measure the machine.
 settings.register_profile("schemamig", deadline=None, print_blob=True)
@@ -22,14 +33,29 @@ settings.load_profile("schemamig")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for the whole run, hypothesis included: SCHEMAMIG_TEST_SEED if set, else a new one."""
+    """One seed for the whole run, hypothesis and the workers included: SCHEMAMIG_TEST_SEED if set, else a new one."""
     os.environ.setdefault(SEED, str(random.SystemRandom().randrange(2**31)))
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = os.environ[SEED]
+    # It tells of each connection that is garbage collected, also when the interpreter ends: then Airflow's handler, which took pytest's
+    # captured stdout for its stream, has a closed one.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
-def pytest_report_header() -> str:
-    return f"repeat the random choices of this run with {SEED}={os.environ[SEED]}"
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Also with ``-q``, which leaves headers out, and first of all: a run that is killed has told its seed. Workers have no terminal."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        terminal.write_line(f"repeat the random choices of this run with {SEED}={os.environ[SEED]}")
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test of several groups belongs to the first of them."""
+    for item in items:
+        group = next((name for name in GROUPS if item.get_closest_marker(name) is not None), None)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(autouse=True)

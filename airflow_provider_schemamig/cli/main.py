@@ -10,7 +10,7 @@ import gc
 
 import typer
 
-from airflow_provider_schemamig.cli import ledger, release, status, upgrade
+from airflow_provider_schemamig.cli import author, compact, ledger, lint, release, rows, status, upgrade
 
 app = typer.Typer(
     name="schemamig",
@@ -20,7 +20,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(release.app)
+app.add_typer(author.app)
+app.add_typer(lint.app)
 app.add_typer(upgrade.app)
+app.add_typer(rows.app)
+app.add_typer(compact.app)
 app.add_typer(status.app)
 app.add_typer(ledger.app, name="ledger")
 

@@ -43,6 +43,8 @@ DEFAULT_SPARK = "local[*]"
 #: {"aws_region": "...", "schemamig.conditional_log_store": "true"}: object_store's names, and ours.
 STORAGE_OPTIONS = "SCHEMAMIG_STORAGE_OPTIONS"
 
+#: A window of hours as ``throttle`` takes it and documents show it: ``22-6``.
+_WINDOW = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 _HOLD = re.compile(r"([0-9]{1,9})([mhd]?)")
 _SECONDS = {"": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST_HOLD = timedelta(days=3650)
@@ -57,6 +59,16 @@ def parse_hold(text: str) -> timedelta:
     if seconds > _LONGEST_HOLD.total_seconds():
         raise typer.BadParameter(f"{text!r} is longer than ten years.", param_hint="'--hold'")
     return timedelta(seconds=seconds)
+
+
+def parse_window(text: str | None) -> tuple[int, int] | None:
+    """``22-6``: from 22:00 to 06:00 UTC. Which hours make a window is the core's to say; anything else is a usage error."""
+    if text is None:
+        return None
+    match = _WINDOW.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a window of hours: write 22-6 for 22:00 to 06:00 UTC.", param_hint="'--window'")
+    return int(match[1]), int(match[2])
 
 
 def local_path(text: str) -> Path:

@@ -66,7 +66,8 @@ def show_outcome(to: Console, document: Mapping[str, Any]) -> None:
 def _heading(document: Mapping[str, Any]) -> Text:
     text = way(document["from"], document["to"])
     if document["generation"] is not None:
-        text.append(f"   generation {document['generation']}, epoch {document['epoch']}", style="dim")
+        epoch = "" if document["epoch"] is None else f", epoch {document['epoch']}"  # read-only work has none
+        text.append(f"   generation {document['generation']}{epoch}", style="dim")
     return text
 
 
@@ -152,3 +153,12 @@ def show_facts(to: Console, facts: Mapping[str, Any]) -> None:
         number = isinstance(value, int) and not isinstance(value, bool)
         table.add_row(Text(name.replace("_", " "), style="dim"), f"{value:,}" if number else str(value if value is not None else "none"))
     to.print(table)
+
+
+def table_of(*columns: str) -> Table:
+    """Columns whose name ends in ``>`` hold numbers."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in columns:
+        right = column.endswith(">")
+        table.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
+    return table

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: When a stage happens, in the order of DESIGN section 5. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
 MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Before promotion", "no live table is touched", ("build",)),
+    ("Before promotion", "no live table is touched", ("build", "copy")),
     ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "end_hold", "create", "expand")),
     ("Cut over and commit", "the environment is at the new release afterwards", ("seal", "cutover", "commit")),
     ("Contract", "when the hold is over", ("contract", "retire")),
@@ -101,12 +101,13 @@ def _alike(stages: Sequence[Explanation]) -> list[list[Explanation]]:
 def _branch(tree: Tree, alike: Sequence[Explanation], *, explain: bool) -> None:
     stage = alike[0]
     names = _names([item.collection for item in alike if item.collection])
-    # One change stands beside the name, several below it; a stage without changes is its own sentence.
-    beside = "" if len(stage.lines) > 1 else (stage.lines or (stage.summary,))[0]
+    # One change stands beside the name, several below it; a stage without changes is its own sentence, and its lines explain it.
+    changes = stage.lines if stage.kind != "copy" else ()
+    beside = "" if len(changes) > 1 else (changes or (stage.summary,))[0]
     label = Text("  ").join(part for part in (Text(names, style="cyan"), Text(beside), _cost(stage)) if part)
     branch = tree.add(label)
-    if len(stage.lines) > 1:
-        for line in stage.lines:
+    if len(changes) > 1:
+        for line in changes:
             branch.add(Text(line))
     if explain:
         _explained(branch, stage)
@@ -126,6 +127,7 @@ def _explained(branch: Tree, stage: Explanation) -> None:
     if stage.lines or stage.cost.value == "rewrite":  # any other stage is no change of a table, and its summary says it all
         branch.add(Text.assemble(("costs     ", "dim"), f"{stage.cost.value}: {REASONS[stage.cost.value]}"))
     for label, style, lines in (
+        ("how       ", "dim", stage.lines if stage.kind == "copy" else ()),
         ("breaks    ", "yellow", stage.breaks),
         ("for good  ", "red", stage.irreversible),
         ("rollback  ", "magenta", stage.rollback),

@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.render import hold_text, when
+from airflow_provider_schemamig.cli.render import hold_text, table_of, when
+from airflow_provider_schemamig.cli.render_rows import control_text, pin_text, progress_table, touched_texts
 
 #: With more collections than this only those that need attention get a line of their own.
 COLLECTIONS_SHOWN = 40
@@ -24,6 +25,11 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
     parts: list[RenderableType] = [_heading(uri, document)]
     parts += [Text(), _collections(document["collections"])]
     parts += list(_drift(document["collections"]))
+    parts += list(touched_texts(document["retired"]))
+    if document["progress"]:
+        parts += [Text(), progress_table(document["progress"])]
+    said = [*map(control_text, document["controls"]), *map(pin_text, document["pins"])]
+    parts += [Text(), *said] if said else []
     if document["deployments"]:
         parts += [Text(), _deployments(document["deployments"])]
     for hold in document["holds"]:
@@ -45,7 +51,7 @@ def _collections(collections: Mapping[str, Document]) -> RenderableType:
     shown = collections
     if len(collections) > COLLECTIONS_SHOWN:
         shown = {name: item for name, item in collections.items() if _remarks(item)}
-    table = _table("collection", "shard", "version>", "schema>", "columns>", "remarks")
+    table = table_of("collection", "shard", "version>", "schema>", "columns>", "remarks")
     for name, item in shown.items():
         version = item.get("table_version")
         counts = str(len(item["declared"]))
@@ -87,7 +93,7 @@ def _drift(collections: Mapping[str, Document]) -> Iterator[Text]:
 
 
 def _deployments(deployments: Sequence[Document]) -> Table:
-    table = _table("generation>", "from", "to", "state", "claimed", "plan", "approved by")
+    table = table_of("generation>", "from", "to", "state", "claimed", "plan", "approved by")
     for item in sorted(deployments, key=lambda item: -int(item["generation"]))[:DEPLOYMENTS_SHOWN]:
         table.add_row(
             str(item["generation"]),
@@ -105,16 +111,7 @@ def _nodes(nodes: Sequence[Document]) -> RenderableType:
     if not nodes:
         return Text("no live nodes", style="dim")
     names = list(dict.fromkeys(key for node in nodes for key in node))
-    table = _table(*names)
+    table = table_of(*names)
     for node in nodes:
         table.add_row(*(str(node.get(name) if node.get(name) is not None else "") for name in names))
-    return table
-
-
-def _table(*columns: str) -> Table:
-    """Columns whose name ends in ``>`` hold numbers."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in columns:
-        right = column.endswith(">")
-        table.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
     return table

@@ -80,7 +80,7 @@ def upgrade(
     from airflow_provider_schemamig.core.upgrade import verbs
 
     root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)
-    return _run(
+    return run_task(
         lambda listen: verbs.upgrade(root, folder, hold=kept, end_hold=end_hold, claim_id=claim_id, jobs=spark_at(spark), listen=listen)
     )
 
@@ -90,12 +90,13 @@ def upgrade(
 def rollback(
     env: EnvOption,
     allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Even if rows are lost on the way back.")] = False,
+    spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
     """Go back to the release before, while its hold is open, or undo an upgrade that was cut in the middle."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return _run(lambda listen: verbs.rollback(open_environment(env), allow_lossy=allow_lossy, listen=listen))
+    return run_task(lambda listen: verbs.rollback(open_environment(env), jobs=spark_at(spark), allow_lossy=allow_lossy, listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
@@ -109,7 +110,7 @@ def preflight(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Claim a generation, check the rows, build what replaces a table. No live table is touched."""
+    """Claim a generation, check the rows, build what replaces a table, copy what is rewritten. No live table is touched."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
     def show(to: Console) -> None:
@@ -145,7 +146,7 @@ def promote(env: EnvOption, generation: GenerationOption, as_json: JsonOption = 
     """Make the generation the leader, if its plan is still the one that was checked."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return _run(lambda listen: verbs.promote(open_environment(env), Generation(generation), listen=listen))
+    return run_task(lambda listen: verbs.promote(open_environment(env), Generation(generation), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
@@ -154,7 +155,7 @@ def expand(env: EnvOption, generation: GenerationOption, as_json: JsonOption = F
     """Settle what an earlier leader left, then make every change that readers and writers do not notice."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return _run(lambda listen: verbs.expand(open_environment(env), Generation(generation), listen=listen))
+    return run_task(lambda listen: verbs.expand(open_environment(env), Generation(generation), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
@@ -163,16 +164,16 @@ def change(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
     """Work that is done on rows while readers and writers go on; fills whose inputs moved run again."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return _run(lambda listen: verbs.change(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    return run_task(lambda listen: verbs.change(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
 @answered
-def cutover(env: EnvOption, generation: GenerationOption, as_json: JsonOption = False) -> Answer:
-    """Seal what is replaced or removed, rename, and commit: the environment is at the release after it."""
+def cutover(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
+    """Follow and check what is rewritten, seal, catch up, rename, and commit: the environment is at the release after it."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return _run(lambda listen: verbs.cutover(open_environment(env), Generation(generation), listen=listen))
+    return run_task(lambda listen: verbs.cutover(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
@@ -181,7 +182,7 @@ def cleanup(env: EnvOption, generation: GenerationOption, as_json: JsonOption = 
     """Delete what earlier generations left and nothing references."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return _run(lambda listen: verbs.cleanup(open_environment(env), Generation(generation), listen=listen))
+    return run_task(lambda listen: verbs.cleanup(open_environment(env), Generation(generation), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
@@ -197,10 +198,10 @@ def contract(
     from airflow_provider_schemamig.core.upgrade import verbs
 
     only = None if generation is None else Generation(generation)
-    return _run(lambda listen: verbs.contract(open_environment(env), only, listen=listen))
+    return run_task(lambda listen: verbs.contract(open_environment(env), only, listen=listen))
 
 
-def _run(task: Callable[[Listener], Outcome]) -> Answer:
+def run_task(task: Callable[[Listener], Outcome]) -> Answer:
     """Run a task under progress; its outcome is the answer."""
     with watched() as listen:
         document = task(listen).to_json()

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, ClassVar
+from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
+from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, WriteReceipt, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_schemamig.core.handles.reader import Reader
+    from airflow_provider_schemamig.core.handles.writer import Writer
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -34,6 +41,26 @@ class Environment:
     def open(cls, uri: str, options: Mapping[str, str] | None = None) -> Environment:
         """``uri``: a path or a file, s3, gs, abfs(s), az URI. ``options``: storage options by object_store's names (InvalidLocation)."""
         return cls(Location.parse(uri), StorageOptions(options or {}))
+
+    def reader(
+        self, collection: str, release: Version | str | None = None, spark: SparkSession | None = None, node: str | None = None
+    ) -> Reader:
+        """A reader of ``collection`` in the shape that ``release`` declares (None: the environment's own), see ``core.handles.reader``.
+
+        ``spark``: a classic or Connect session that reaches the storage; None: Spark in this process, started when it is first needed.
+        ``node``: under which name the end of a hold may learn that somebody works with that release. Reads nothing without one.
+        """
+        from airflow_provider_schemamig.core.handles.reader import Reader
+
+        return Reader(self, collection, _version(release), spark, node)
+
+    def writer(
+        self, collection: str, release: Version | str | None = None, spark: SparkSession | None = None, node: str | None = None
+    ) -> Writer:
+        """A writer of rows in the shape that ``release`` declares, see ``core.handles.writer``; arguments as in ``reader``."""
+        from airflow_provider_schemamig.core.handles.writer import Writer
+
+        return Writer(self, collection, _version(release), spark, node)
 
     def store(self) -> Store:
         """The environment's root."""
@@ -78,6 +105,10 @@ class Environment:
     def _open(self, location: Location) -> Store:
         store = open_store(location, self.options)
         return store if self.on_write is None else _ObservedStore(store, self)
+
+
+def _version(release: Version | str | None) -> Version | None:
+    return Version.parse(release) if isinstance(release, str) else release
 
 
 class _ObservedStore:

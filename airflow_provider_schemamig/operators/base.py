@@ -95,16 +95,18 @@ class VerbOperator(EnvironmentOperator):
 
 
 def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> Listener:
-    """A listener that writes at most one line a stage a second, and always the last one of a stage."""
+    """A listener that writes at most one line a stage a second; always the last one of a stage, and a note that counts nothing."""
     written: dict[str, float] = {}
 
     def listen(event: Event) -> None:
         now = clock()
         finished = event.total > 0 and event.done >= event.total
-        if not finished and now - written.get(event.stage, float("-inf")) < 1.0:
+        said = bool(event.note) and not event.total  # "paused", "begins anew": told once, and nothing after it tells more
+        if not (finished or said) and now - written.get(event.stage, float("-inf")) < 1.0:
             return
         written[event.stage] = now
-        parts = [f"{event.done} of {event.total}", event.collection or "", f"{event.seconds:.2f} s" if event.seconds else "", event.note]
+        counted = f"{event.done} of {event.total}" if event.total else ""
+        parts = [counted, event.collection or "", f"{event.seconds:.2f} s" if event.seconds else "", event.note]
         write("%s: %s", event.stage, ", ".join(part for part in parts if part))
 
     return listen
@@ -122,6 +124,15 @@ def as_generation(value: int | str | None) -> Generation:
     if not str(value).isdecimal():
         raise BadArgument(argument="generation", value=str(value), wanted="a number, as the preflight task returns it")
     return Generation(int(str(value)))
+
+
+def as_number(name: str, value: int | str | None) -> int | None:
+    """A whole number, 1 or more, as it comes from a literal or a rendered template; None and '' are none."""
+    if value is None or value == "":
+        return None
+    if not str(value).isdecimal() or not int(value):
+        raise BadArgument(argument=name, value=str(value), wanted="a whole number, 1 or more")
+    return int(value)
 
 
 def as_flag(name: str, value: bool | str) -> bool:

@@ -76,12 +76,15 @@ class ChangeOperator(LeaderOperator):
 
 
 class CutoverOperator(LeaderOperator):
-    """Seal what is replaced or removed, rename, and flip the version in one append: after it the environment is at the new release."""
+    """Follow and check what is rewritten, seal, catch up, rename, and flip the version in one append: the environment is at the release.
+
+    Starts Spark only if the plan has a rewrite. Its log and its outcome say for how long writers were blocked.
+    """
 
     def run_verb(self) -> Outcome:
         from airflow_provider_schemamig.core.upgrade import verbs
 
-        return verbs.cutover(self.hook.environment, as_generation(self.generation), listen=self.listener())
+        return verbs.cutover(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
 
 
 class CleanupOperator(LeaderOperator):

@@ -1,4 +1,4 @@
-"""Before promotion: preflight and fills. Nothing here touches a live table (DESIGN section 5, read-only mode)."""
+"""Before promotion: preflight, fills, copies and their tails. Nothing here touches a live table (DESIGN section 5, read-only mode)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_schemamig import config
+from airflow_provider_schemamig.exceptions import Conflict
 from airflow_provider_schemamig.links.report import ReportLink
 from airflow_provider_schemamig.operators.base import (
     EnvironmentOperator,
@@ -30,8 +32,9 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
     """Preflight: plan the upgrade, check it on the data, claim a generation and make its replacement shards.
 
     The result is pushed key by key, so that later tasks take ``preflight.output["generation"]``: ``generation``, ``plan_digest``,
-    ``report_uri``, ``plan`` (markdown), ``fills`` (the collections that have to be filled). A retry finds the claim of its first
-    try, because the claim is named after the run and the task. Skipped if the environment is at the release already.
+    ``report_uri``, ``plan`` (markdown), ``fills`` (the collections that have to be filled or copied; a copy also if it is complete, for
+    it is followed). A retry finds the claim of its first try, because the claim is named after the run and the task. Skipped if the
+    environment is at the release already.
 
     :param release: (templated) the release folder; a relative path is looked for in the folder of the DAG file.
     :param hold: (templated) hours, or a timedelta, for which the way back stays open after the commit.
@@ -70,14 +73,16 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         )
         if found.generation is None or found.report_uri is None:
             raise AirflowSkipException("Nothing to do: the environment is at the release.")
-        text = plan_markdown(found.report.to_json(), found.report_uri)
+        document = found.report.to_json()
+        text = plan_markdown(document, found.report_uri)
+        copies = [str(stage["collection"]) for stage in document["stages"] if stage["kind"] == "copy"]
         self.log.info("Generation %s\n%s", found.generation, text)
         return {
             "generation": int(found.generation),
             "plan_digest": found.plan_digest,
             "report_uri": found.report_uri,
             "plan": text,
-            "fills": [str(name) for name in found.fills],
+            "fills": list(dict.fromkeys([*map(str, found.fills), *copies])),
         }
 
 
@@ -120,7 +125,7 @@ class FillChunksOperator(EnvironmentOperator):
 
 
 class FillOperator(VerbOperator):
-    """Fill the replacement shards of some collections on Spark; map it over the chunks of ``FillChunksOperator``.
+    """Fill the replacement shards of some collections on Spark, or copy into them; map it over the chunks of ``FillChunksOperator``.
 
     :param generation: (templated) the generation that preflight claimed.
     :param collections: (templated) the collections of this task.
@@ -143,3 +148,69 @@ class FillOperator(VerbOperator):
             jobs=self.hook.job_runner,
             listen=self.listener(),
         )
+
+
+#: States of a task that will not change by itself any more.
+_ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+
+
+class TailOperator(EnvironmentOperator, BaseSensorOperator):
+    """Follow the live tables of some rewritten collections while the gate waits, until the generation is promoted or given up.
+
+    A sensor in mode ``reschedule``: each look is one round (everything committed until then is brought into the copies) and holds a
+    worker for no longer, so it never stands in the way of the task it waits for, not even where there is one slot. Where it stands is in
+    the copies' own logs: killed, it goes on from there. Where no collection of its is rewritten it
+    ends at once.
+
+    :param generation: (templated) the generation that preflight claimed.
+    :param collections: (templated) the collections of this task; those that are not rewritten are left alone.
+    :param ends_with: id of the task of this run that promotes. Once it has ended, however it did (skipped by a rejection, failed with the
+        gate), there is nothing to wait for any more. Airflow's own answer is asked for, by the task's supervisor.
+    :param poke_interval: seconds between two rounds; default ``[schemamig] poll_interval``.
+    """
+
+    template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "generation", "collections")
+
+    def __init__(
+        self,
+        *,
+        generation: int | str,
+        collections: Sequence[str],
+        ends_with: str | None = None,
+        poke_interval: timedelta | float | None = None,
+        timeout: timedelta | float = timedelta(days=365),  # the gate has a deadline, and takes the tail with it
+        mode: str = "reschedule",
+        **kwargs: Any,
+    ) -> None:
+        seconds = config.poll_interval() if poke_interval is None else poke_interval
+        super().__init__(poke_interval=seconds, timeout=timeout, mode=mode, **kwargs)
+        self.generation = generation
+        self.collections = collections
+        self.ends_with = ends_with
+
+    def poke(self, context: Context) -> bool:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        env, generation = self.hook.environment, as_generation(self.generation)
+        left = verbs.followed(env, generation, self.collections)
+        if not left:
+            self.log.info("Nothing to follow: none of %s is rewritten, or generation %s waits no longer", self.collections, generation)
+            return True
+        ended = self._ended(context)
+        if ended is not None:
+            self.log.info("%s: the copy is not followed any more, `schemamig cancel --generation %s` deletes it", ended, generation)
+            return True
+        try:
+            verbs.tail(env, generation, left, jobs=self.hook.job_runner, once=True, listen=self.listener())
+        except Conflict as conflict:  # no failure in a round of many: retries are counted over all of them
+            self.log.info("Following again later: %s", conflict)
+        return False
+
+    def _ended(self, context: Context) -> str | None:
+        """How the promoting task ended, if it did."""
+        if self.ends_with is None:
+            return None
+        ti = context["ti"]
+        found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.ends_with], run_ids=[ti.run_id])
+        state = found.get(ti.run_id, {}).get(self.ends_with)
+        return f"{self.ends_with} is {state}" if state in _ENDED else None

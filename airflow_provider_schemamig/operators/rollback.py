@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 class RollbackOperator(VerbOperator):
     """Take the environment back to the release before: an upgrade under way, or one whose hold is open.
 
-    :param allow_lossy: (templated) whether to go on if rows written since (into a replaced collection) would be left behind.
+    Starts Spark only if rows written since into a rewritten collection have to go back through ``down``.
+
+    :param allow_lossy: (templated) whether to go on if rows written since (into a replaced collection, or into one that was rewritten
+        without ``down``) would be left behind.
     """
 
     template_fields: Sequence[str] = (*VerbOperator.template_fields, "allow_lossy")
@@ -28,4 +31,4 @@ class RollbackOperator(VerbOperator):
         from airflow_provider_schemamig.core.upgrade import verbs
 
         allow_lossy = as_flag("allow_lossy", self.allow_lossy)
-        return verbs.rollback(self.hook.environment, allow_lossy=allow_lossy, listen=self.listener())
+        return verbs.rollback(self.hook.environment, jobs=self.hook.job_runner, allow_lossy=allow_lossy, listen=self.listener())

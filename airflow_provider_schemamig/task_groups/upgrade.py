@@ -17,7 +17,7 @@ from airflow_provider_schemamig.operators.leader import (
     ExpandOperator,
     PromoteLeaderOperator,
 )
-from airflow_provider_schemamig.operators.read_only import FillChunksOperator, FillOperator, ReadOnlyMigrationOperator
+from airflow_provider_schemamig.operators.read_only import FillChunksOperator, FillOperator, ReadOnlyMigrationOperator, TailOperator
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 
@@ -58,7 +58,9 @@ def upgrade_task_group(
         fill = FillOperator.partial(task_id="fill", **claimed).expand(collections=fill_chunks.output)
         choice, approval, ledger_approval = _gates(preflight.task_id, gate, claimed, approval_timeout)
         promote = PromoteLeaderOperator(task_id="promote", trigger_rule=_AFTER_MAPS, **claimed)
-        fingerprint >> preflight >> fill_chunks >> fill >> choice
+        # Beside the gate, and nothing waits for it: the cut-over follows the tables itself. Nothing to fill or copy: an empty map.
+        tail = TailOperator.partial(task_id="tail", ends_with=promote.task_id, **claimed).expand(collections=fill_chunks.output)
+        fingerprint >> preflight >> fill_chunks >> fill >> [choice, tail]
         preflight >> choice >> [approval, ledger_approval, promote]
         [approval, ledger_approval] >> promote
         _leader_tasks(promote, claimed)

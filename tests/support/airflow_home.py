@@ -11,18 +11,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DAGS = ROOT / "dags"
+#: Where a process says to its children what it prepared. Each worker of pytest-xdist has a home of its own, although they are children of
+#: one process that may have one too.
+_PREPARED = f"SCHEMAMIG_TEST_AIRFLOW_HOME_{os.environ.get('PYTEST_XDIST_WORKER', 'main').upper()}"
 
 
 def prepare() -> Path:
     """Point this process, and those it starts, to the tests' Airflow home; returns the folder. Safe to call again."""
-    if "SCHEMAMIG_TEST_AIRFLOW_HOME" in os.environ:
-        return Path(os.environ["SCHEMAMIG_TEST_AIRFLOW_HOME"])
+    if _PREPARED in os.environ:
+        return Path(os.environ[_PREPARED])
     if "airflow.configuration" in sys.modules:
         raise RuntimeError("airflow was imported before its home was set")
     home = Path(tempfile.mkdtemp(prefix="schemamig-airflow-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ |= {
-        "SCHEMAMIG_TEST_AIRFLOW_HOME": str(home),
+        _PREPARED: str(home),
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

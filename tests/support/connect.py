@@ -15,17 +15,15 @@ from types import MappingProxyType
 from airflow_provider_schemamig.core.spark.launch import spark_submit_command
 from airflow_provider_schemamig.core.spark.session import settings_for
 
-_MASTER = "local[1]"
-
 
 @contextmanager
-def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType({}), master: str = "local[1]") -> Iterator[str]:
     """The URL of a server with Delta, in a process group of its own that is gone afterwards, whatever happens; its log is in ``folder``."""
     port = _free_port()
     listening = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     command, environment = spark_submit_command()
-    command += ["--master", _MASTER, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    for name, value in {**settings_for(_MASTER), **listening, **settings}.items():
+    command += ["--master", master, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    for name, value in {**settings_for(master), **listening, **settings}.items():
         command += ["--conf", f"{name}={value}"]
     with (folder / "server.log").open("w") as log:
         command.append("spark-internal")

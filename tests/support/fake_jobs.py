@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlparse
 
+from airflow_provider_schemamig.core.spark.runners import Job
 from tests.support import foreign
 from tests.support.lake import rows
 
@@ -23,7 +24,7 @@ class FakeJobs:
     def __call__(self) -> FakeJobs:
         return self
 
-    def run(self, job: Literal["preflight", "fill"], request: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append((job, request))
         return self._fill(request) if job == "fill" else self._preflight(request)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_provider_schemamig.exceptions import Refusal
 
-PLAN = {
+PLAN: dict[str, Any] = {
     "from": "1.0.0",
     "to": "1.1.0",
     "plan_digest": "d" * 64,
@@ -25,10 +25,14 @@ class FakeVerbs:
     """``raises``: the errors of a verb's first calls. ``calls``: every call, by verb, with its arguments."""
 
     fills: Sequence[str] = ()
+    #: Rewritten collections: they are followed until this many rounds were run, or the generation was promoted.
+    rewritten: Sequence[str] = ()
+    rounds: int = 1_000_000
     stale_fills: Sequence[str] = ()
     refusals: Sequence[Refusal] = ()
     due: bool = True
     hold_over: bool = False
+    old_files: bool = False
     approvals: Sequence[bool] = (True,)
     drifted: Sequence[str] = ()
     raises: dict[str, list[BaseException]] = field(default_factory=dict)
@@ -40,12 +44,22 @@ class FakeVerbs:
 
     def preflight(self, env: object, release: object, **options: Any) -> Any:
         self._called("preflight", env=env, release=release, **options)
-        report = SimpleNamespace(to_json=lambda: PLAN)
+        copies = [{"kind": "copy", "collection": name, "changes": []} for name in self.rewritten]
+        report = SimpleNamespace(to_json=lambda: {**PLAN, "stages": [*copies, *PLAN["stages"]]})
         return SimpleNamespace(generation=7, plan_digest="d" * 64, report_uri="file:///r.json", report=report, fills=tuple(self.fills))
 
     def stale(self, env: object, generation: int) -> Sequence[str]:
         self._called("stale", env=env, generation=generation)
         return self.stale_fills
+
+    def followed(self, env: object, generation: int, collections: Sequence[str]) -> tuple[str, ...]:
+        self._called("followed", env=env, generation=generation, collections=collections)
+        waits = not self.calls["promote"] and len(self.calls["tail"]) < self.rounds
+        return tuple(name for name in self.rewritten if name in collections) if waits else ()
+
+    def tail(self, env: object, generation: int, collections: Sequence[str], **options: Any) -> Any:
+        self._called("tail", env=env, generation=generation, collections=collections, **options)
+        return self._outcome("tail")
 
     def approved(self, env: object, generation: int) -> bool:
         self._called("approved", env=env, generation=generation)
@@ -60,12 +74,17 @@ class FakeVerbs:
         self._called("contract", env=env, generation=generation, **options)
         return self._outcome("retire") if self.hold_over else SimpleNamespace(generation=None)
 
+    def compact(self, env: object, collections: Sequence[str] = (), **options: Any) -> Any:
+        self._called("compact", env=env, collections=collections, **options)
+        batches = [SimpleNamespace(files=3), SimpleNamespace(files=2)] if self.old_files else []
+        return SimpleNamespace(outcome=self._outcome("compact"), collections=[SimpleNamespace(batches=batches)])
+
     def rollback(self, env: object, **options: Any) -> Any:
         self._called("rollback", env=env, **options)
         return self._outcome("rollback")
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        if verb not in {"fill", "promote", "expand", "change", "cutover", "cleanup"}:
+        if verb not in {"fill", "promote", "expand", "change", "cutover", "cleanup", "cancel"}:
             raise AttributeError(verb)
 
         def run(env: object, generation: int, *arguments: Any, **options: Any) -> Any:

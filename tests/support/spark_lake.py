@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,10 @@ from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
+from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: A condition that is true after a while: the statement with it is in flight for so long. One row of it only, or it adds up.
-SLOWLY = "reflect('java.lang.Thread', 'sleep', 4000L) IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -85,19 +82,25 @@ def run(spark: SparkSession, text: str) -> list[Any]:
 
 
 class InFlight(threading.Thread):
-    """A foreign statement that is at work when the constructor returns; ``outcome`` waits for its end."""
+    """A foreign statement that is at work when the constructor returns, and stays so until ``outcome`` lets it go and waits for its end.
 
-    def __init__(self, spark: SparkSession, statement: str) -> None:
+    ``statement``: ``held(<column>)`` in it is a condition that is true as soon as it may go on. Who evaluates it has begun to write, so
+    has long chosen the version of the table that it works on. It says so with a file, and waits for one: neither a sleep nor a look at
+    Spark's stages, which a busy machine shows late, decides what is tested. ``folder``: for the two files.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, statement: str) -> None:
         super().__init__(daemon=True)
         self._spark = spark
         self._statement = statement
         self._error: Exception | None = None
+        at_work, self._may_go_on = folder / "at_work", folder / "may_go_on"
+        for sign in (at_work, self._may_go_on):
+            sign.unlink(missing_ok=True)
+        _register_held(spark, str(at_work), str(self._may_go_on))
         self.start()
-        deadline = time.monotonic() + 60
-        found = self._stages_at_work()
-        while not found & self._stages_at_work(after=0.3):  # still the same: it sleeps, and has long chosen the version it works on
-            assert time.monotonic() < deadline and self.is_alive(), f"never began: {self._error}"
-            found = self._stages_at_work()
+        wait_until(lambda: at_work.exists() or not self.is_alive(), 120)
+        assert at_work.exists(), f"never began: {self._error}"
 
     def run(self) -> None:
         try:
@@ -106,12 +109,24 @@ class InFlight(threading.Thread):
             self._error = error
 
     def outcome(self) -> Exception | None:
-        self.join(60)
+        self._may_go_on.touch()
+        self.join(120)
         assert not self.is_alive()
         return self._error
 
-    def _stages_at_work(self, after: float = 0.0) -> set[int]:
-        time.sleep(after)
-        tracker = self._spark.sparkContext.statusTracker()
-        active = {stage: tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()}
-        return {stage for stage, info in active.items() if info is not None and info.numActiveTasks > 0}
+
+def _register_held(spark: SparkSession, at_work: str, may_go_on: str) -> None:
+    """The SQL function ``held``. It runs in Spark's Python worker, which has no module of the tests: it must bring all it needs."""
+    from pyspark.sql.functions import udf
+
+    def held(_: object) -> bool:
+        import pathlib
+        import time
+
+        pathlib.Path(at_work).touch()
+        deadline = time.monotonic() + 120  # a test that failed in between leaves no worker behind for ever
+        while not pathlib.Path(may_go_on).exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return True
+
+    spark.udf.register("held", udf(held, "boolean", useArrow=False).asNondeterministic())

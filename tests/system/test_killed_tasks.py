@@ -121,7 +121,6 @@ def connections(lake: Lake, url: str) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.spark
 def test_every_task_dies_once(airflow_runs: KillingRuns, lakes: dict[bool, Lake], connect: str, tmp_path: Path) -> None:
     """Also the two that fill on Spark: before promotion, and again because rows came in while the gate waited."""
     lake = copy_of(lakes[True], tmp_path)
@@ -168,7 +167,6 @@ def take_over(runs: KillingRuns, lake: Lake, task: str, kill: Kill) -> bool:
 
 
 @pytest.mark.soak
-@pytest.mark.spark
 @pytest.mark.parametrize("moment", range(1, MOMENTS + 2))
 def test_every_task_dies_everywhere(airflow_runs: KillingRuns, lakes: dict[bool, Lake], connect: str, tmp_path: Path, moment: int) -> None:
     """Every task dies at its n-th moment, if it has as many."""

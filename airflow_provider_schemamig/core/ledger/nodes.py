@@ -46,6 +46,11 @@ def write_heartbeat(env: Environment, node: Node) -> None:
     env.store().put(_key(node.node_id), canonical(to_json(node)).encode())
 
 
+def remove_heartbeat(env: Environment, node_id: str) -> None:
+    """Sign the node off; fine if it never signed on. Raises InvalidName."""
+    env.store().delete(_key(node_id))
+
+
 def live_nodes(env: Environment, now: pendulum.DateTime) -> tuple[Node, ...]:
     """The nodes whose lease runs beyond ``now``, by id. Raises LedgerDamaged: a node that cannot be read may not be taken for dead."""
     store = env.store()

@@ -152,6 +152,8 @@ class Shard:
     #: The generation whose commit (or rollback) retired it; its contract removes the files.
     retired_by: Generation | None = None
     sealed_for: ShardId | None = None
+    #: The table version that retired it: a later one means that somebody got through the seal (RESTORE does).
+    sealed_version: int | None = None
 
     @property
     def key(self) -> str:
@@ -169,6 +171,11 @@ class SchemaEntry:
     declared: Declaration
     physical: Declaration
     since_table_version: int
+    #: The release that declared it; None for a schema from outside of a release.
+    release: Version | None = None
+    #: Declared fields that have another name in the data files (column mapping): path -> that name. It is what a field is known by for
+    #: ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it.
+    stored_names: tuple[tuple[ColumnPath, str], ...] = ()
 
     @property
     def key(self) -> str:
@@ -177,11 +184,15 @@ class SchemaEntry:
 
 class IntentKind(StrEnum):
     CREATE = "create"
+    #: A schema change outside of a release (``compare_and_evolve_schema``).
+    EVOLVE = "evolve"
     EXPAND = "expand"
     SEAL = "seal"
     CUTOVER = "cutover"
     CONTRACT = "contract"
     REVERT = "revert"
+    #: Old files are written anew in today's schema; the schema itself stays as it is.
+    COMPACT = "compact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +251,90 @@ class Hold:
         return str(self.generation)
 
 
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a person told the work on rows of a collection (``*``: of all): wait, go slowly, or go on only in some hours.
+
+    ``window``: (from, to) in full hours UTC, the only ones in which batches begin; from may be later than to (over midnight).
+    """
+
+    COLLECTION: ClassVar[str] = "pauses"
+    scope: str
+    paused: bool = False
+    rows_per_second: int | None = None
+    max_files: int | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def key(self) -> str:
+        return self.scope
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far work on rows has come, written at most every 30 s; ``done`` of ``total`` in ``unit`` ("files", "versions")."""
+
+    COLLECTION: ClassVar[str] = "checkpoints"
+    collection: CollectionName
+    generation: Generation
+    stage: str
+    unit: str
+    done: int
+    total: int
+    rows: int
+    started_at: pendulum.DateTime
+    updated_at: pendulum.DateTime
+    #: What the processes before this one had done and written when it started: no part of its rate.
+    done_before: int = 0
+    rows_before: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.stage}/{self.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A longer history of a live table, asked for by ``holder`` (a generation, or a person's name for it).
+
+    ``properties``: (key, value before or None), written down by the first pin of a shard and put back by its last unpin.
+    """
+
+    COLLECTION: ClassVar[str] = "pins"
+    shard: ShardId
+    holder: str
+    hours: int
+    properties: tuple[tuple[str, str | None], ...]
+    pinned_by: str
+    pinned_at: pendulum.DateTime
+
+    @property
+    def key(self) -> str:
+        return f"{self.shard}/{self.holder}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A schema that a collection got outside of a release: the next release has to contain it (DESIGN section 5).
+
+    Written before the table is touched, so that whoever finds it can finish it: until ``schemas`` has an entry of this id it is a claim,
+    void once ``epoch`` is over. In force while it is the schema id of the collection's object; a release's commit makes another one.
+    """
+
+    COLLECTION: ClassVar[str] = "ahead"
+    collection: CollectionName
+    schema_id: SchemaId
+    epoch: Epoch
+    declared: Declaration
+    #: What the environment's release declares, and its fingerprint.
+    released: Declaration
+    released_fingerprint: Fingerprint
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.schema_id}"
+
+
 #: For rows of later issues the codec takes new classes; this tuple is the closed list of what is in format 1.
 ROW_TYPES: tuple[type[Any], ...] = (
     EnvironmentConfig,
@@ -254,6 +349,10 @@ ROW_TYPES: tuple[type[Any], ...] = (
     SchemaEntry,
     Intent,
     Hold,
+    Control,
+    Progress,
+    Pin,
+    Ahead,
 )
 
 #: Readable before any migration of the format, so their shape never changes (seed 001, research fact 50).

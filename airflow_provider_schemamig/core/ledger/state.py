@@ -14,7 +14,9 @@ from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, 
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerTooNew
 from airflow_provider_schemamig.core.ledger.rows import (
     FORMAT_VERSION,
+    Ahead,
     Approval,
+    Control,
     Deployment,
     EnvironmentConfig,
     EnvironmentRelease,
@@ -24,11 +26,13 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Leader,
     LedgerSince,
     Object,
+    Pin,
+    Progress,
     Replacement,
     SchemaEntry,
     Shard,
 )
-from airflow_provider_schemamig.core.names import CollectionName, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Generation, SchemaId, ShardId, Version
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -87,6 +91,11 @@ def _schema_key(key: str) -> tuple[CollectionName, SchemaId]:
 def _intent_key(key: str) -> tuple[ShardId, IntentKind, Generation]:
     shard, kind, generation = key.rsplit("/", 2)
     return ShardId(shard), IntentKind(kind), Generation(int(generation))
+
+
+def _pin_key(key: str) -> tuple[ShardId, str]:
+    shard, holder = key.split("/", 1)
+    return ShardId(shard), holder
 
 
 class State:
@@ -164,6 +173,33 @@ class State:
     @property
     def holds(self) -> Mapping[Generation, Hold]:
         return self.rows(Hold, _generation)
+
+    @property
+    def controls(self) -> Mapping[str, Control]:
+        return self.rows(Control, str)
+
+    @property
+    def progress(self) -> Mapping[tuple[str, ...], Progress]:
+        """By (collection, stage, generation), all text."""
+        return self.rows(Progress, lambda key: tuple(key.split("/")))
+
+    @property
+    def pins(self) -> Mapping[tuple[ShardId, str], Pin]:
+        return self.rows(Pin, _pin_key)
+
+    @property
+    def ahead(self) -> Mapping[tuple[CollectionName, SchemaId], Ahead]:
+        """With claims and what releases have caught up with; ``ahead_of`` is what is in force."""
+        return self.rows(Ahead, _schema_key)
+
+    def ahead_of(self, collection: CollectionName) -> Ahead | None:
+        """What a collection has that its release does not know of."""
+        return self.ahead.get((collection, self.objects[collection].schema_id))
+
+    def released(self, item: Object) -> Fingerprint:
+        """The fingerprint that the release gives a collection: that of its object, unless the object is ahead of it."""
+        ahead = self.ahead.get((item.collection, item.schema_id))
+        return item.fingerprint if ahead is None else ahead.released_fingerprint
 
     def entry(self, collection: CollectionName) -> SchemaEntry:
         """The schema a collection has now."""

@@ -163,7 +163,7 @@ def _release_findings(state: State) -> Iterator[Finding]:
 
     if state.release is None:
         return
-    found = set_fingerprint({name: row.fingerprint for name, row in state.objects.items()})
+    found = set_fingerprint({name: state.released(row) for name, row in state.objects.items()})
     if found != state.release.fingerprint:
         yield Finding("wrong_set_fingerprint", "config release", f"stored {state.release.fingerprint}, its objects have {found}")
 

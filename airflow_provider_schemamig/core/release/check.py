@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from airflow_provider_schemamig.core.release.folder import Release, Snapshot, read_release
+from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.core.release.conflicts import MergeConflict
+from airflow_provider_schemamig.core.release.folder import Reading, Release, Snapshot, read_release
 from airflow_provider_schemamig.core.release.folder_errors import MissingModule, MissingSnapshot
+from airflow_provider_schemamig.core.release.lock import version_of
 from airflow_provider_schemamig.core.release.validate import validate_pair
 from airflow_provider_schemamig.exceptions import Refusal, Refused, raise_refusals
 
 
 def check(path: Path) -> tuple[Refusal, ...]:
     """Every refusal of the release folder at ``path``: files, lock, modules, snapshots, chain and queries. Writes nothing."""
-    return tuple(_check(path)[1])
+    return tuple(check_reading(path)[1])
 
 
 def load_checked(path: Path) -> Release:
     """The release at ``path``, if nothing at all is wrong with it. Raises every refusal of ``check`` at once."""
-    release, refusals = _check(path)
+    reading, refusals = check_reading(path)
     raise_refusals(refusals)
-    assert release is not None  # no refusal means a release
-    return release
+    assert reading.release is not None  # no refusal means a release
+    return reading.release
 
 
-def _check(path: Path) -> tuple[Release | None, list[Refusal]]:
+def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
+    """What was read of the folder, and everything that ``check`` says of it."""
     reading = read_release(path)
     release, refusals = reading.release, list(reading.refusals)
     snapshots = [*(release.snapshots.values() if release is not None else ()), *filter(None, [reading.unfrozen])]
     broken = {snapshot.version for snapshot in snapshots if not _parses(snapshot, refusals)}
     if release is not None:
-        missing = {refusal.version for refusal in refusals if isinstance(refusal, MissingSnapshot | MissingModule)}
+        missing = set(_versions_with_gaps(refusals))
         for before, version in pairwise(release.versions):
             is_whole = version in release.modules and not any(before < gap <= version for gap in missing)
             if is_whole and not {before, version} & broken:
                 refusals.extend(validate_pair(release, before, version))
-    return release, refusals
+    return reading, refusals
+
+
+def _versions_with_gaps(refusals: Iterable[Refusal]) -> Iterator[Version]:
+    """Versions whose snapshot or module is not there, or means nothing: steps around them cannot be judged."""
+    for refusal in refusals:
+        if isinstance(refusal, MissingSnapshot | MissingModule):
+            yield refusal.version
+        elif isinstance(refusal, MergeConflict):
+            version = version_of(refusal.file)
+            if version is not None:
+                yield version
 
 
 def _parses(snapshot: Snapshot, refusals: list[Refusal]) -> bool:

@@ -6,13 +6,16 @@ Everything that is wrong is collected and raised together; nothing is ever run o
 from __future__ import annotations
 
 import re
+import reprlib
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, Version
+from airflow_provider_schemamig.core.release.conflicts import MergeConflict, conflict_line
 from airflow_provider_schemamig.core.release.folder_errors import (
     LOCK_FILE,
     RELEASE_TOML,
@@ -44,6 +47,8 @@ from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
 
 _RELEASE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TOML_KEYS = ("name", "version", "min_version")
+#: A thousand times what people write; what is larger was not meant, and is not read into memory.
+_MAX_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -99,10 +104,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Folder:
-    """The bytes of a release folder, before they mean anything. ``files`` is keyed by path relative to it."""
+    """The bytes of a release folder, before they mean anything. ``files`` is keyed by path relative to it.
+
+    ``conflicted`` are the files that git left in conflict; their bytes mean nothing and are not in ``files``.
+    """
 
     path: Path
     files: Mapping[str, bytes]
+    conflicted: frozenset[str] = frozenset()
 
     def digests(self) -> dict[str, str]:
         """Snapshot and module files by name, with their digests."""
@@ -113,12 +122,13 @@ class Folder:
 class Reading:
     """What was read of a folder, right or not. ``release`` holds what could be read of it, None if not even ``release.toml`` could.
 
-    ``unfrozen`` is schema.sql, where it is not the copy of the head's snapshot.
+    ``unfrozen`` is schema.sql, where it is not the copy of the head's snapshot. ``texts`` are the files as read, by name.
     """
 
     release: Release | None
     refusals: list[Refusal]
     unfrozen: Snapshot | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_release(path: Path) -> Release:
@@ -147,13 +157,13 @@ def read_release(path: Path) -> Reading:
     refusals.extend(_range_refusals(folder, lock or {}, settings))
     refusals.extend(_head_refusals(folder, settings))
     if lock is not None:
-        missing = {refusal.file for refusal in refusals if isinstance(refusal, MissingSnapshot | MissingModule)}
+        missing = {refusal.file for refusal in refusals if isinstance(refusal, MissingSnapshot | MissingModule)} | folder.conflicted
         found = verify_lock(lock, folder.digests(), settings.min_version, settings.version)
         refusals.extend(refusal for refusal in found if refusal.file not in missing)
     release = _assemble(folder, settings, texts, modules)
     head = release.snapshots.get(settings.version)
     is_frozen = SCHEMA_SQL not in texts or (head is not None and head.text == texts[SCHEMA_SQL])
-    return Reading(release, refusals, None if is_frozen else Snapshot(settings.version, SCHEMA_SQL, texts[SCHEMA_SQL]))
+    return Reading(release, refusals, None if is_frozen else Snapshot(settings.version, SCHEMA_SQL, texts[SCHEMA_SQL]), texts)
 
 
 def read_folder(path: Path, refusals: list[Refusal]) -> Folder | None:
@@ -169,14 +179,31 @@ def read_folder(path: Path, refusals: list[Refusal]) -> Folder | None:
     snapshots, modules = _listing(path, "snapshots", ".sql", refusals), _listing(path, "migrations", ".py", refusals)
     names = [RELEASE_TOML, SCHEMA_SQL, LOCK_FILE, *snapshots, *modules]
     files: dict[str, bytes] = {}
+    conflicted: set[str] = set()
     for name in names:
         try:
-            files[name] = (path / name).read_bytes()
+            files[name] = _read(path / name)
         except OSError as error:
             if name == LOCK_FILE and isinstance(error, FileNotFoundError):
                 continue  # `schemamig snapshot` writes the first one; a reader finds every file unlocked
             refusals.append(UnreadableFile(file=name, reason=error.strerror or str(error)))
-    return Folder(path, files)
+            continue
+        line = conflict_line(files[name])
+        if line is not None:
+            refusals.append(MergeConflict(file=name, line=line))
+            conflicted.add(name)
+            del files[name]
+    return Folder(path, files, frozenset(conflicted))
+
+
+def _read(path: Path) -> bytes:
+    """A regular file of sane size: a pipe would block, a device never ends."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise OSError("it is not a regular file")
+    if found.st_size > _MAX_BYTES:
+        raise OSError(f"it is larger than {_MAX_BYTES // 1024 // 1024} MiB")
+    return path.read_bytes()
 
 
 def _listing(path: Path, folder: str, suffix: str, refusals: list[Refusal]) -> list[str]:
@@ -189,7 +216,8 @@ def _listing(path: Path, folder: str, suffix: str, refusals: list[Refusal]) -> l
     except OSError as error:
         refusals.append(UnreadableFile(file=folder, reason=error.strerror or str(error)))
         return []
-    files = [f"{folder}/{name}" for name in sorted(names)]
+    # A name that is no UTF-8 could not even be printed.
+    files = [f"{folder}/{name}".encode(errors="backslashreplace").decode() for name in sorted(names)]
     refusals.extend(UnexpectedFile(file=file, expected=expected) for file in files if version_of(file) is None)
     return sorted((file for file in files if version_of(file) is not None), key=by_version)
 
@@ -199,7 +227,8 @@ def _decoded(folder: Folder, refusals: list[Refusal]) -> Iterator[tuple[str, str
         try:
             yield file, data.decode()
         except UnicodeDecodeError as error:
-            refusals.append(UnreadableFile(file=file, reason=f"byte {error.start} is not UTF-8"))
+            if file != RELEASE_TOML:  # its own reader says so
+                refusals.append(UnreadableFile(file=file, reason=f"byte {error.start} is not UTF-8"))
 
 
 def read_settings(folder: Folder, refusals: list[Refusal]) -> Settings | None:
@@ -209,16 +238,17 @@ def read_settings(folder: Folder, refusals: list[Refusal]) -> Settings | None:
         return None
     try:
         values = tomllib.loads(data.decode())
-    except UnicodeDecodeError:
-        return None  # reported for the file as such
-    except tomllib.TOMLDecodeError as error:
-        refusals.append(InvalidReleaseToml(reason=str(error)))
+    except UnicodeDecodeError as error:
+        refusals.append(UnreadableFile(file=RELEASE_TOML, reason=f"byte {error.start} is not UTF-8"))
+        return None
+    except (ValueError, RecursionError) as error:  # not TOML; a number of more digits than Python reads; nested beyond the stack
+        refusals.append(InvalidReleaseToml(reason=str(error).rstrip(".")))
         return None
     found = len(refusals)
-    refusals.extend(InvalidReleaseToml(reason=f"{key!r} is not a setting") for key in values if key not in _TOML_KEYS)
+    refusals.extend(InvalidReleaseToml(reason=f"{reprlib.repr(key)} is not a setting") for key in values if key not in _TOML_KEYS)
     name = values.get("name")
     if not isinstance(name, str) or _RELEASE_NAME.fullmatch(name) is None:
-        refusals.append(InvalidReleaseToml(reason=f"name is {name!r}, not 1 to 63 letters, digits, _ or -, a letter first"))
+        refusals.append(InvalidReleaseToml(reason=f"name is {_shown(name)}, not 1 to 63 letters, digits, _ or -, a letter first"))
     version, minimum = (_version(values, key, refusals) for key in ("version", "min_version"))
     if version is None or minimum is None or len(refusals) > found:
         return None
@@ -235,12 +265,19 @@ def _version(values: Mapping[str, object], key: str, refusals: list[Refusal]) ->
             return Version.parse(text)
     except InvalidName:
         pass  # the same words for a wrong type and a wrong form
-    refusals.append(InvalidReleaseToml(reason=f'{key} is {text!r}, not a string of the form "1.2.3"'))
+    refusals.append(InvalidReleaseToml(reason=f'{key} is {_shown(text)}, not a string of the form "1.2.3"'))
     return None
+
+
+def _shown(value: object) -> str:
+    """A setting as a message may hold it: short, and never a number of more digits than Python prints."""
+    return reprlib.repr(value) if isinstance(value, str) else "missing" if value is None else f"a {type(value).__name__}"
 
 
 def read_lock(folder: Folder, texts: Mapping[str, str], refusals: list[Refusal]) -> Mapping[str, str] | None:
     """The lock's lines, or None if it cannot be read, which is then in ``refusals``."""
+    if LOCK_FILE in folder.conflicted:
+        return None
     if LOCK_FILE not in folder.files:
         refusals.append(InvalidLock(reason="there is no such file"))
         return None
@@ -251,22 +288,23 @@ def _range_refusals(folder: Folder, lock: Mapping[str, str], settings: Settings)
     """Snapshots are exactly min..head, modules exactly those above min (research B12)."""
     low, head = settings.min_version, settings.version
     known = {low, head}
-    for file in dict.fromkeys([*folder.files, *lock]):
+    present = {*folder.files, *folder.conflicted}
+    for file in dict.fromkeys([*folder.files, *sorted(folder.conflicted), *lock]):
         version = version_of(file)
         if version is None:
             continue
         if low <= version <= head:
             known.add(version)
-        if file not in folder.files:
+        if file not in present:
             continue
         if version > head:
             yield VersionAboveHead(file=file, version=version, head=head)
         elif version < low or (version == low and not is_snapshot(file)):
             yield VersionBelowMinimum(file=file, version=version, minimum=low)
     for version in sorted(known):
-        if snapshot_file(version) not in folder.files:
+        if snapshot_file(version) not in present:
             yield MissingSnapshot(file=snapshot_file(version), version=version, is_head=version == head)
-        if version > low and module_file(version) not in folder.files:
+        if version > low and module_file(version) not in present:
             yield MissingModule(file=module_file(version), version=version)
 
 
@@ -274,7 +312,7 @@ def _head_refusals(folder: Folder, settings: Settings) -> Iterator[Refusal]:
     file = snapshot_file(settings.version)
     schema, frozen = folder.files.get(SCHEMA_SQL), folder.files.get(file)
     if schema is not None and frozen is not None and schema != frozen:
-        yield SchemaNotFrozen(file=file, version=settings.version)
+        yield SchemaNotFrozen(file=file, version=settings.version, digest=digest(schema))
 
 
 def _assemble(folder: Folder, settings: Settings, texts: Mapping[str, str], modules: Mapping[str, Migration | None]) -> Release:

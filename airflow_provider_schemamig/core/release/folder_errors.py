@@ -73,7 +73,10 @@ class VersionBelowMinimum(FileRefusal):
     def next_action(self) -> str:
         if self.file == RELEASE_TOML:
             return "Raise version, or lower min_version."
-        return f"If min_version was raised, delete the file (and its line in {LOCK_FILE}); otherwise lower min_version again."
+        return (
+            f"If min_version was raised, delete it (git rm {self.file}) and run {SNAPSHOT_COMMAND}, which takes its line out of "
+            f"{LOCK_FILE}; otherwise lower min_version again."
+        )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -140,6 +143,7 @@ class MissingModule(FileRefusal):
 class SchemaNotFrozen(FileRefusal):
     code = "schema_not_frozen"
     version: Version
+    digest: str
 
     @property
     def message(self) -> str:
@@ -147,7 +151,11 @@ class SchemaNotFrozen(FileRefusal):
 
     @property
     def next_action(self) -> str:
-        return f"Run {SNAPSHOT_COMMAND} if {self.version} is not deployed anywhere yet; otherwise raise version in {RELEASE_TOML} first."
+        return (
+            f"If {SCHEMA_SQL} was changed by mistake, restore it (git checkout -- {SCHEMA_SQL}). If {self.version} is deployed anywhere, "
+            f"begin the next version: `schemamig new`. If it never was, run {SNAPSHOT_COMMAND}: it freezes {SCHEMA_SQL} again, and the "
+            f'line in {LOCK_FILE} becomes "{self.file}" = "{self.digest}"'
+        )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -199,11 +207,14 @@ class _Edited(FileRefusal):
     version: Version
     locked: str
     digest: str
+    #: Only the version that is still being written may be claimed by another branch, too.
+    is_head: bool = False
 
     @property
     def next_action(self) -> str:
+        rebase = f"If another branch released {self.version}, too, run `schemamig rebase --onto {self.version}`. " if self.is_head else ""
         return (
-            f"If it was changed by mistake, restore it (git checkout -- {self.file}) and put the change into a new version. "
+            f"If it was changed by mistake, restore it (git checkout -- {self.file}) and put the change into a new version. {rebase}"
             f'If {self.version} was never deployed anywhere, replace its line in {LOCK_FILE} by: "{self.file}" = "{self.digest}"'
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder import Release
-from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Step
+from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Replacement, Rewrite, Step
 from airflow_provider_schemamig.core.schema.model import Declaration
 
 
@@ -28,6 +28,11 @@ class Lineage:
     source: Declaration | None
     end: Declaration | None
     events: list[Event] = field(default_factory=list)
+
+    @property
+    def is_made_anew(self) -> bool:
+        """Whether its rows at the end are not those of the source, shown in another shape."""
+        return any(isinstance(event.step, Replacement | Rewrite) for event in self.events)
 
 
 @dataclass(slots=True)

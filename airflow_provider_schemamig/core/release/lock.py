@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import reprlib
 import tomllib
 from collections.abc import Mapping
 
 from airflow_provider_schemamig.core.names import InvalidName, Version
+from airflow_provider_schemamig.core.release.conflicts import DuplicateVersion, duplicate_line
 from airflow_provider_schemamig.core.release.folder_errors import (
     EditedModule,
     EditedSnapshot,
@@ -62,15 +64,16 @@ def parse_lock(text: str, refusals: list[Refusal]) -> Mapping[str, str] | None:
     """File -> digest, of the lines that are right, or None if it is not TOML. What is wrong is appended to ``refusals``."""
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        refusals.append(InvalidLock(reason=str(error)))
+    except (ValueError, RecursionError) as error:  # not TOML; a number of more digits than Python reads; nested beyond the stack
+        twice = duplicate_line(text)
+        refusals.append(InvalidLock(reason=str(error).rstrip(".")) if twice is None else DuplicateVersion(name=twice[0], line=twice[1]))
         return None
     entries: dict[str, str] = {}
     for file, value in values.items():
         if version_of(file) is None:
-            refusals.append(InvalidLock(reason=f"{file!r} is neither snapshots/<version>.sql nor migrations/v<version>.py"))
+            refusals.append(InvalidLock(reason=f"{reprlib.repr(file)} is neither snapshots/<version>.sql nor migrations/v<version>.py"))
         elif not isinstance(value, str) or _DIGEST.fullmatch(value) is None:
-            refusals.append(InvalidLock(reason=f"{file!r} has no digest of the form sha256:<64 hex digits>"))
+            refusals.append(InvalidLock(reason=f"{reprlib.repr(file)} has no digest of the form sha256:<64 hex digits>"))
         else:
             entries[file] = value
     return entries
@@ -106,6 +109,6 @@ def verify_lock(entries: Mapping[str, str], digests: Mapping[str, str], minimum:
             refusals.append(NotLocked(file=file, digest=found))
         elif locked != found:
             kind = EditedSnapshot if is_snapshot(file) else EditedModule
-            refusals.append(kind(file=file, version=version, locked=locked, digest=found))
+            refusals.append(kind(file=file, version=version, locked=locked, digest=found, is_head=version == head))
     refusals.extend(LockedFileMissing(file=file) for file in entries if file not in digests)
     return refusals

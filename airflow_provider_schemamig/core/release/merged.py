@@ -58,7 +58,12 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class RewriteStep:
-    """A copy of the table through ``up``, declared by release ``version``; ``down`` leads back. Placeholders as in ``Replace``."""
+    """A copy of the table through ``up``, and back through ``down``: all rewrites and evolutions on the way as one.
+
+    ``up`` is written for the release before ``version``, the first that rewrites, and its placeholders are the source release's names;
+    its own one is ``old.name``. ``fills.rewrite_inputs`` gives the projections. ``down`` sees the target release's tables as they are;
+    its own placeholder is ``collection``. Both are row-local (``rowlocal``), read their own collection once, and are without semicolon.
+    """
 
     kind: ClassVar[str] = "rewrite"
     collection: CollectionName
@@ -67,6 +72,16 @@ class RewriteStep:
     up: str
     down: str | None
     version: Version
+    #: "any" if a row may become none or several.
+    cardinality: str = "same"
+    #: The other collections that ``up`` joins, by their names at the source.
+    lookups: tuple[CollectionName, ...] = ()
+    #: The old name, where it differs.
+    renamed_from: CollectionName | None = None
+    #: Why there is no ``down``; None if there is one.
+    no_way_back: str | None = None
+    #: Columns, as named where they were dropped on the way, that ``down`` can give as NULL only.
+    lost_on_way_back: tuple[ColumnPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

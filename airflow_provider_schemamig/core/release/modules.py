@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+import io
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +24,12 @@ FACTORIES: Mapping[str, Callable[..., Step]] = MappingProxyType(
     {"evolution": evolution, "removal": removal, "replacement": replacement, "rewrite": rewrite}
 )
 _SHAPE = f"a docstring, `from {PACKAGE} import {', '.join(FACTORIES)}`, and one `STEPS = [...]` of calls with literal arguments"
+
+
+#: What `schemamig new` leaves for its reader to decide: a comment that begins so, and a docstring that says Why so.
+TODO = "TODO schemamig:"
+WHY_PLACEHOLDER = "Why: TODO"
+_TODO_COMMENT = re.compile(rf"#\s*{re.escape(TODO)}\s*(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,22 @@ class NotLiteral(FileRefusal):
         return "Write strings, lists, dictionaries, True, False or None out; constants are copied in, never computed or imported."
 
 
+@dataclass(eq=False, kw_only=True)
+class UnfinishedMigration(FileRefusal):
+    """Something that only the author can decide, left open by ``schemamig new``."""
+
+    code = "unfinished_migration"
+    question: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.where}: a question of `schemamig new` is not decided yet: {self.question.rstrip('.')}."
+
+    @property
+    def next_action(self) -> str:
+        return "Decide it, correct the step if need be, and delete the comment (or replace the placeholder)."
+
+
 def read_module(text: str, file: str, refusals: list[Refusal]) -> Migration | None:
     """The migration that ``text`` declares, or None with every reason appended to ``refusals``."""
     before = len(refusals)
@@ -132,9 +157,29 @@ def read_module(text: str, file: str, refusals: list[Refusal]) -> Migration | No
         reader.statement(node)
     if not reader.assigned and len(refusals) == before:
         refusals.append(StepsMissing(file=file))
+    refusals.extend(_unfinished(text, file, docstring or ""))
     if len(refusals) > before or docstring is None:
         return None
     return Migration(file, docstring, tuple(step for step, _ in reader.steps), tuple(line for _, line in reader.steps))
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """The comments of a module that parses, each with its line (from 1)."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def _unfinished(text: str, file: str, docstring: str) -> Iterator[UnfinishedMigration]:
+    line = next((number for number, line in enumerate(docstring.splitlines(), start=1) if line.strip().startswith(WHY_PLACEHOLDER)), None)
+    if line is not None:
+        yield UnfinishedMigration(file=file, line=line, question="why is this migration made? The docstring still holds the placeholder")
+    if TODO not in text:  # telling comments from strings takes ten times as long as reading the module
+        return
+    for line, comment in comments(text):
+        found = _TODO_COMMENT.match(comment)
+        if found is not None:
+            yield UnfinishedMigration(file=file, line=line, question=found[1] or "?")
 
 
 def _parse(text: str, file: str, refusals: list[Refusal]) -> ast.Module | None:

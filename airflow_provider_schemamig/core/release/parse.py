@@ -61,6 +61,12 @@ def parse_schema(sql_text: str, file: str) -> tuple[Declaration, ...]:
     return tuple(_with_references(declaration, resolved) for declaration in declarations.values())
 
 
+def places(sql_text: str) -> Mapping[CollectionName, Statement]:
+    """The statement of each collection, of a text that ``parse_schema`` reads."""
+    found = ((_read(statement.text).declaration, statement) for statement in statements(sql_text))
+    return {declaration.name: statement for declaration, statement in found if declaration is not None}
+
+
 def _statements(sql_text: str, file: str, refusals: list[SqlRefusal]) -> tuple[Statement, ...]:
     try:
         return statements(sql_text)

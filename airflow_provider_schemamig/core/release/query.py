@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.names import CollectionName, Version, quote
 from airflow_provider_schemamig.exceptions import Refusal
 
 if TYPE_CHECKING:
@@ -89,6 +89,37 @@ def bind(query: str, views: Mapping[CollectionName, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: views[CollectionName(match[1])], query)
 
 
+def body(query: str) -> str:
+    """The query without its semicolon and what stands after it, so that it can stand in parentheses."""
+    import sqlglot
+
+    tokens = sqlglot.tokenize(masked(query), dialect="spark")
+    end = next((token.start for token in tokens if token.token_type == sqlglot.TokenType.SEMICOLON), len(query))
+    return query[:end].strip()
+
+
+def bind_tables(query: str, sources: Mapping[CollectionName, str]) -> str:
+    """The query reading each ``{name}`` of ``sources`` from that query, as a derived table of the same name; other placeholders stay.
+
+    ``query`` has passed ``check_query``.
+    """
+    tree = parse_query(query)
+    if isinstance(tree, tuple):
+        raise ValueError(f"not a query: {tree[2]}")
+    unnamed = {start: not table.alias for table, _, start in placeholder_tables(tree, query)}
+
+    def derived(match: re.Match[str]) -> str:
+        name = CollectionName(match[1])
+        if name not in sources:
+            return match[0]
+        if match.start() not in unnamed:
+            return quote(name)  # {name}.column
+        alias = f" AS {quote(name)}" if unnamed[match.start()] else ""
+        return f"(\n{sources[name]}\n){alias}"
+
+    return _PLACEHOLDER.sub(derived, query)
+
+
 def check_query(
     query: str, *, known: Collection[CollectionName], version: Version, collection: CollectionName, file: str, line: int, argument: str
 ) -> Iterator[QueryRefusal]:
@@ -96,7 +127,7 @@ def check_query(
     for name in placeholders(query):
         if name not in known:
             yield UnknownPlaceholder(collection=collection, file=file, line=line, argument=argument, name=name, version=version)
-    parsed = _parse(query)
+    parsed = parse_query(query)
     if isinstance(parsed, tuple):
         query_line, column, reason = parsed
         yield QuerySyntax(
@@ -107,15 +138,19 @@ def check_query(
         yield TableNotPlaceholder(collection=collection, file=file, line=line, argument=argument, table=table)
 
 
-def _parse(query: str) -> exp.Query | tuple[int, int, str]:
+def masked(query: str) -> str:
+    """The query with ``{name}`` as an identifier in backticks of the same length, so that lines and columns stay those of the query."""
+    return _PLACEHOLDER.sub(lambda match: f"`{match[1]}`", query)
+
+
+def parse_query(query: str) -> exp.Query | tuple[int, int, str]:
     """The query's tree, or line, column and reason why it has none."""
     import sqlglot
     from sqlglot import exp
 
-    # `{name}` becomes an identifier in backticks of the same length, so that lines and columns stay those of the query.
-    text = _PLACEHOLDER.sub(lambda match: f"`{match[1]}`", query)
     try:
-        statements = [s for s in sqlglot.parse(text, dialect="spark") if s is not None]
+        parsed = sqlglot.parse(masked(query), dialect="spark")
+        statements = [s for s in parsed if s is not None and not isinstance(s, exp.Semicolon)]  # which is a comment after the last one
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}
         description = str(first.get("description") or error).rstrip(".")
@@ -131,6 +166,24 @@ def _parse(query: str) -> exp.Query | tuple[int, int, str]:
     return statements[0]
 
 
+def placeholder_tables(tree: exp.Query, query: str) -> Iterator[tuple[exp.Table, CollectionName, int]]:
+    """Where a query reads collections: the table, the collection's name and the offset of its placeholder."""
+    from sqlglot import exp
+
+    for table in tree.find_all(exp.Table):
+        start = placeholder_at(table.this, query)
+        if start is not None:
+            yield table, CollectionName(table.name), start
+
+
+def placeholder_at(node: object, query: str) -> int | None:
+    """The offset of the placeholder that an identifier was written as; None if it was written as anything else."""
+    from sqlglot import exp
+
+    start = node.meta.get("start") if isinstance(node, exp.Identifier) else None
+    return start if isinstance(start, int) and query[start : start + 1] == "{" else None
+
+
 def _foreign_tables(tree: exp.Query, query: str) -> Iterator[str]:
     from sqlglot import exp
 
@@ -139,7 +192,5 @@ def _foreign_tables(tree: exp.Query, query: str) -> Iterator[str]:
         name = table.this
         if not isinstance(name, exp.Identifier):
             continue  # a function in FROM, such as range(10) or explode(...)
-        start = name.meta.get("start")
-        is_placeholder = isinstance(start, int) and query[start : start + 1] == "{"
-        if not is_placeholder and (table.args.get("db") is not None or name.name.lower() not in local):
+        if placeholder_at(name, query) is None and (table.args.get("db") is not None or name.name.lower() not in local):
             yield ".".join(part.name for part in table.parts)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.composition import CannotMerge, compose_events
-from airflow_provider_schemamig.core.release.fills import fill_inputs, with_source_names
+from airflow_provider_schemamig.core.release.fills import fill_inputs, shown, with_source_names
 from airflow_provider_schemamig.core.release.folder import Release
-from airflow_provider_schemamig.core.release.lineage import Event, Lineage, Trace, trace_to
-from airflow_provider_schemamig.core.release.merged import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
-from airflow_provider_schemamig.core.release.projection import NotProjectable, project
-from airflow_provider_schemamig.core.release.query import placeholders
+from airflow_provider_schemamig.core.release.folding import derived, fold_rewrite
+from airflow_provider_schemamig.core.release.lineage import Event, Lineage, Trace
+from airflow_provider_schemamig.core.release.merged import Create, Evolve, MergedStep, Remove, Replace
+from airflow_provider_schemamig.core.release.projection import NotProjectable
 from airflow_provider_schemamig.core.release.steps import Replacement, Rewrite
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.schema.diff import diff
@@ -66,7 +66,7 @@ class _Resolver:
         if last is not None:
             return self._replaced(name, old, new, lineage.events[last:])
         if any(isinstance(event.step, Rewrite) for event in lineage.events):
-            return self._rewritten(name, old, new, lineage.events)
+            return (fold_rewrite(self.release, self.source, self.trace.version, lineage),)
         return self._evolved(name, old, new, lineage.events)
 
     def _younger(self, name: CollectionName, lineage: Lineage, new: Declaration) -> MergedStep:
@@ -119,41 +119,13 @@ class _Resolver:
         fill_inputs(self.release, self.source, replaced)
         return replaced
 
-    def _rewritten(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[Event]) -> tuple[MergedStep, ...]:
-        working = [event for event in events if isinstance(event.step, Rewrite) or _changes(event)]
-        if len(working) > 1 or old.name != name:
-            raise CannotMerge("a rewrite and other steps of the same collection are in between")
-        [event] = working
-        step = event.step
-        if not isinstance(step, Rewrite):
-            raise ValueError(f"{name} has no rewrite")
-        up = with_source_names(self.release, self.source, event.version, step.up)
-        self._down_sees_the_target(event.version, step)
-        rewritten = RewriteStep(name, old, new, up, step.down, event.version)
-        fill_inputs(self.release, self.source, rewritten)
-        return (rewritten,)
-
-    def _down_sees_the_target(self, version: Version, step: Rewrite) -> None:
-        """``down`` runs on the target release, and was written for ``version``: what it reads must be the same in both."""
-        later = trace_to(self.release, version, self.trace.version)
-        for read in placeholders(step.down or ""):
-            lineage = later.alive.get(read)
-            if lineage is None or lineage.source is None or lineage.source.name != read or any(map(_changes, lineage.events)):
-                raise CannotMerge(f"the way back of its rewrite reads {read}, which changes after {version}")
-
 
 def _projected(fill: str, shape: Declaration, new: Declaration, after: Sequence[Event]) -> str:
     """A fill written for ``shape`` as one that gives ``new``."""
     if any(isinstance(event.step, Rewrite) for event in after):
         raise CannotMerge("it is filled by a query and rewritten later")
-    composed = compose_events(shape, new, after)
     try:
-        columns = project(shape, new, composed.renames)
+        columns = shown(shape, new, after)
     except NotProjectable as refusal:
         raise CannotMerge(f"it is filled by a query, and later {refusal.path} changes: {refusal.reason}") from refusal
-    return f"SELECT {columns} FROM (\n{fill.rstrip().removesuffix(';')}\n) AS filled"
-
-
-def _changes(event: Event) -> bool:
-    """Whether anything but comments and order changed."""
-    return event.old.name != event.new.name or diff(event.old, event.new, {}).outcome != Cost.NONE
+    return fill if columns is None else derived(columns, fill)

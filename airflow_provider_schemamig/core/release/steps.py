@@ -51,12 +51,19 @@ class Evolution:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Copy the table through ``up`` (a query over the release before); ``down`` is the way back (a query over this release)."""
+    """Copy the table through ``up`` (a query over the release before); ``down`` is the way back (a query over this release).
+
+    Both are row-local: ``rowlocal`` says what that means. ``lookups`` are the other collections they may join; those are read at one
+    version and what is written to them later does not come in.
+    """
 
     kind: ClassVar[str] = "rewrite"
     collection: CollectionName
     up: str
     down: str | None = None
+    #: "same": each row becomes one row, which is checked before promotion; "any": a row may become none or several.
+    cardinality: str = "same"
+    lookups: tuple[CollectionName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,8 @@ class Removal:
     kind: ClassVar[str] = "removal"
     collection: CollectionName
 
+
+CARDINALITIES = ("same", "any")
 
 Step = Evolution | Rewrite | Replacement | Removal
 
@@ -99,10 +108,23 @@ def evolution(
     return Evolution(name, pairs, drops, before)
 
 
-def rewrite(collection: str, *, up: str, down: str | None = None) -> Rewrite:
-    """Copy a collection into a new shape. ``up`` and ``down`` are Spark SQL queries with ``{name}`` placeholders. Raises InvalidStep."""
+def rewrite(collection: str, *, up: str, down: str | None = None, cardinality: str = "same", lookups: Sequence[str] = ()) -> Rewrite:
+    """Copy a collection into a new shape. ``up`` and ``down`` are row-local Spark SQL queries with ``{name}`` placeholders.
+
+    ``cardinality="any"`` says that a row may become none or several; ``lookups`` names the other collections that the queries join.
+    Raises InvalidStep, InvalidName.
+    """
     name = _collection(collection)
-    return Rewrite(name, _query(up, "up", name), None if down is None else _query(down, "down", name))
+    if cardinality not in CARDINALITIES:
+        raise InvalidStep(reason=f'cardinality is "same" or "any", not {cardinality!r}', collection=name)
+    if not _is_strings(lookups):
+        raise InvalidStep(reason=f"lookups is a list of collections, not {lookups!r}", collection=name)
+    others = tuple(sorted(_collection(other) for other in lookups))
+    if name in others:
+        raise InvalidStep(reason="lookups names the collection itself, which is read anyway", collection=name)
+    if len(set(others)) < len(others):
+        raise InvalidStep(reason="lookups names a collection twice", collection=name)
+    return Rewrite(name, _query(up, "up", name), None if down is None else _query(down, "down", name), cardinality, others)
 
 
 def replacement(collection: str, *, fill: str | None = None, snapshot: bool = False) -> Replacement:

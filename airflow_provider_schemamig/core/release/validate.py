@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.release.modules import Migration
 from airflow_provider_schemamig.core.release.query import check_query
+from airflow_provider_schemamig.core.release.rowlocal import RewriteQuery, check_lookups, check_rewrite_query
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Replacement, Rewrite, Step
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.diff import Diff, diff
@@ -110,6 +111,7 @@ class _Pair:
             case Rewrite():
                 queries = {"up": (step.up, self.old, self.before), "down": (step.down, self.new, self.version)}
                 yield from self._queries(step, queries, line)
+                yield from self._row_local(step, line)
                 yield from self._explains(step, line)
 
     def _unknown(self, step: Step, source: CollectionName, line: int) -> Refusal:
@@ -140,6 +142,21 @@ class _Pair:
                     line=line,
                     argument=argument,
                 )
+
+    def _row_local(self, step: Rewrite, line: int) -> Iterator[Refusal]:
+        """What a rewrite's queries may not be, besides what no query may be."""
+        name, file, new = step.collection, self.migration.file, self.new.get(step.collection)
+        if new is None:
+            return
+        sides = [("up", step.up, self.old, new), ("down", step.down, self.new, self.old[name])]
+        for argument, text, known, gives in sides:
+            if text is not None:
+                query = RewriteQuery(
+                    text=text, own=name, lookups=step.lookups, known=known, gives=gives, file=file, line=line, argument=argument
+                )
+                yield from check_rewrite_query(query)
+        queries = [step.up, *filter(None, [step.down])]
+        yield from check_lookups(step.lookups, queries, collection=name, file=file, line=line)
 
     def _evolution(self, step: Evolution, source: CollectionName, line: int) -> Iterator[Refusal]:
         old, new = self.old[source], self.new.get(step.collection)

@@ -40,6 +40,9 @@ SAFE = frozenset(
     }
 )
 
+#: Settings that need a table feature, which schemamig's committer adds in the same commit (``deltalog.properties``).
+WITH_FEATURE = frozenset({"delta.enableChangeDataFeed", "delta.enableDeletionVectors"})
+
 _OWN = {
     "delta.appendOnly": "schemamig sets it while a table is sealed",
     "delta.setTransactionRetentionDuration": "it would let schemamig's fence, a transaction identifier, expire",
@@ -52,7 +55,7 @@ _OWN_PREFIXES = {
     "delta.feature.": "schemamig adds a table feature together with the change that needs it",
     "delta.min": "schemamig keeps the protocol version that the declared schema needs",
 }
-_LOWER = {key.lower(): key for key in SAFE}
+_LOWER = {key.lower(): key for key in SAFE | WITH_FEATURE}
 
 
 def refusal_reason(key: str) -> str | None:
@@ -62,7 +65,7 @@ def refusal_reason(key: str) -> str | None:
         return "a key has no control characters, quotes, backticks or backslashes"
     if lower.startswith(RESERVED_PREFIX):
         return f"names beginning with {RESERVED_PREFIX} are its own"
-    if not lower.startswith("delta.") or key in SAFE:
+    if not lower.startswith("delta.") or key in SAFE | WITH_FEATURE:
         return None
     if lower in _LOWER:
         return f"Delta spells it {_LOWER[lower]}"

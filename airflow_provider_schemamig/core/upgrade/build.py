@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan import Plan
-from airflow_provider_schemamig.core.upgrade.stages import Build
+from airflow_provider_schemamig.core.upgrade.stages import Build, Copy
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 
 #: Read-only mode has no epoch; its shards belong to one generation alone.
@@ -50,9 +50,14 @@ def replacement_key(collection: CollectionName, deployment: Deployment) -> tuple
     return collection, deployment.target, deployment.generation
 
 
+def built(plan: Plan) -> tuple[Build | Copy, ...]:
+    """The stages that make a shard before promotion."""
+    return (*plan.of_kind(Build), *plan.of_kind(Copy))
+
+
 def build_shards(env: Environment, ledger: LedgerWriter, deployment: Deployment, plan: Plan, listen: Listener) -> State:
-    """Record and make the (empty) replacement shards of all ``Build`` stages; one append, then one version-0 commit a table."""
-    builds = plan.of_kind(Build)
+    """Record and make the (empty) shards of all ``Build`` and ``Copy`` stages; one append, then one version-0 commit a table."""
+    builds = built(plan)
     if not builds:
         return ledger.state()
 
@@ -69,7 +74,7 @@ def build_shards(env: Environment, ledger: LedgerWriter, deployment: Deployment,
         started = time.monotonic()
         shard = state.replacements[replacement_key(build.collection, deployment)].shard
         make_table(env, state, shard, build.declaration, Tag(deployment.generation, NO_EPOCH, "build"))
-        listen(Event("build", build.collection, number, len(builds), time.monotonic() - started))
+        listen(Event(build.kind, build.collection, number, len(builds), time.monotonic() - started))
     return state
 
 
@@ -80,11 +85,11 @@ def make_table(env: Environment, state: State, shard: ShardId, declaration: Decl
 
 
 def unfilled(state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
-    """Replaced collections whose fill has not ended well for this generation: never run, or its newest was refused."""
+    """Collections whose fill or copy has not ended well for this generation: never run, not ready, or its newest was refused."""
     found = []
-    for build in plan.of_kind(Build):
+    for build in built(plan):
         row = state.replacements.get(replacement_key(build.collection, deployment))
-        if build.fill is not None and (row is None or row.filled_rows is None):
+        if (isinstance(build, Copy) or build.fill is not None) and (row is None or row.filled_rows is None):
             found.append(build.collection)
     return tuple(found)
 
@@ -112,7 +117,7 @@ def check_built(env: Environment, state: State, deployment: Deployment, plan: Pl
     missing = unfilled(state, deployment, plan)
     if missing:
         raise NotBuilt(collection=missing[0])
-    for build in plan.of_kind(Build):
+    for build in built(plan):
         row = state.replacements.get(replacement_key(build.collection, deployment))
         if row is None or head_or_none(table_store(env, state, row.shard)) is None:
             raise NotBuilt(collection=build.collection)

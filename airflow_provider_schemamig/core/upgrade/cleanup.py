@@ -6,11 +6,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, Pin, Replacement, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.shards.some_files import FOLDER
+from airflow_provider_schemamig.core.upgrade.pins import release_pin
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
+from airflow_provider_schemamig.core.upgrade.stages import Copy
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
@@ -19,7 +23,10 @@ _UNFINISHED = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 
 def clean_up(work: Work) -> None:
     """Later generations are never touched."""
-    remove_shards(work, stale_shards(work.state, work.generation), "cleanup")
+    stale = stale_shards(work.state, work.generation)
+    for generation in sorted({*(shard.generation for shard in (*stale, *_copied(work))), *_ended_since(work)}):
+        remove_scratch(work.env, generation)
+    remove_shards(work, stale, "cleanup")
 
     def forget(state: State) -> list[Update]:
         held = {hold.generation for hold in open_holds(state)}  # a rollback needs to know what they built
@@ -33,6 +40,34 @@ def clean_up(work: Work) -> None:
         return updates
 
     work.append(forget)
+    for pinned in list(work.state.pins.values()):
+        if _is_left_behind(work.state, pinned, work.generation):
+            release_pin(work.env, work.ledger, pinned)
+
+
+def _is_left_behind(state: State, pinned: Pin, generation: Generation) -> bool:
+    """A generation's pin whose generation is over; a person's stays until the person takes it back, or the table is gone."""
+    if pinned.shard not in state.shards:
+        return True
+    return pinned.holder.isdecimal() and int(pinned.holder) <= generation
+
+
+def remove_scratch(env: Environment, generation: Generation) -> None:
+    """What killed statements of a generation left of their scratch tables."""
+    env.store().delete_tree(f"{FOLDER}/{generation}")
+
+
+def _ended_since(work: Work) -> list[Generation]:
+    """Generations since the last release before this one, whose clean-up took care of those before: of some nothing else may be left."""
+    earlier = [known for known in work.state.deployments.values() if known.generation < work.generation]
+    last = max((known.generation for known in earlier if known.state is DeploymentState.COMMITTED), default=0)
+    return [known.generation for known in earlier if known.generation >= last]
+
+
+def _copied(work: Work) -> list[Shard]:
+    """The shards that this generation copied: a killed copy leaves scratch tables."""
+    rows = [row for row in work.state.replacements.values() if row.generation == work.generation]
+    return [work.state.shards[row.shard] for row in rows if row.shard in work.state.shards and work.plan.of_kind(Copy)]
 
 
 def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
@@ -53,10 +88,16 @@ def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
 
 
 def stale_shards(state: State, generation: Generation) -> tuple[Shard, ...]:
-    """Shards that an earlier generation was building when it ended, and that no object points at."""
+    """Shards that an earlier generation was building when it ended, or brought and took back, and that no object points at."""
     used = {item.shard for item in state.objects.values()}
     return tuple(
         shard
         for _, shard in sorted(state.shards.items())
-        if shard.state is ShardState.BUILDING and shard.generation < generation and shard.shard not in used and not shard.adopted
+        if shard.generation < generation and shard.shard not in used and not shard.adopted and _is_stale(state, shard)
     )
+
+
+def _is_stale(state: State, shard: Shard) -> bool:
+    if shard.state is ShardState.RETIRED and shard.retired_by == shard.generation:  # its own rollback took it back
+        return state.deployments[shard.generation].state is DeploymentState.ROLLED_BACK
+    return shard.state is ShardState.BUILDING

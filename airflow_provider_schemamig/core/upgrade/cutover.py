@@ -7,12 +7,13 @@ come is lifted by this task on its way out, by its own rerun, or by the next lea
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import (
     DeploymentState,
     EnvironmentRelease,
@@ -28,18 +29,21 @@ from airflow_provider_schemamig.core.ledger.rows import (
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
-from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace
+from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade import stages as s
+from airflow_provider_schemamig.core.upgrade.ahead import caught_up
 from airflow_provider_schemamig.core.upgrade.build import check_built, new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
-from airflow_provider_schemamig.core.upgrade.seals import announce_seals, check_held, lift, seal_all
+from airflow_provider_schemamig.core.upgrade.rewrites import Followed, catch_up, check_current, check_untouched, complete_copies, follow_all
+from airflow_provider_schemamig.core.upgrade.seals import announce_seals, check_held, check_time, held_seals, lift, seal_all
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -55,20 +59,30 @@ class Landed:
     step: Evolve
     physical: Declaration
     since: int
+    #: What the fields of ``physical`` are called in the data files, where that is another name.
+    stored_names: Mapping[ColumnPath, str]
 
 
-def cut_over(work: Work) -> None:
-    """Seal, rename, commit. Done already (by a twin, or before the answer was lost): nothing happens."""
+def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
+    """Follow, seal, catch up, rename, commit. Done already (by a twin, or before the answer was lost): nothing happens."""
     if work.deployment.state is DeploymentState.COMMITTED:
         return
     with work.until(work.is_committed):
-        check_built(work.env, work.state, work.deployment, work.plan)  # a fill that ran again may have been refused
         landed = _check_expanded(work)
+        if work.plan.of_kind(s.Copy):
+            lift(work, held_seals(work))  # of a run that died: its writers are not to wait for our digests
+            complete_copies(work, jobs)
+        check_built(work.env, work.state, work.deployment, work.plan)  # a fill that ran again may have been refused
+        followed = follow_all(work, jobs)
         seals = announce_seals(work, _to_seal(work))
+        sealed = time.monotonic()
         try:
             seal_all(work, seals, lambda collection: _successor(work, collection))
+            caught_up = catch_up(work, followed, jobs)
             moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work))
-            _commit(work, [_since(item, moved) for item in landed], seals)
+            check_untouched(work, caught_up)
+            _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up)
+            work.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
         except BaseException:
             # Do not leave writers locked out for the next run's sake: it seals again. Killed here, settle does the same.
             lift(work, seals)
@@ -76,9 +90,12 @@ def cut_over(work: Work) -> None:
     work.deployment = work.state.deployments[work.generation]
 
 
-def _since(item: Landed, moved: Mapping[CollectionName, int]) -> Landed:
-    """With the version of the cut-over's commit, if no earlier one began the schema."""
-    return item if item.since >= 0 else replace(item, since=moved.get(item.step.old.name, 0))
+def _as_moved(work: Work, item: Landed, moved: Mapping[CollectionName, int]) -> Landed:
+    """With what the cut-over's commit made of it: the version, if no earlier commit began the schema, and the names."""
+    source = item.step.old.name
+    since = item.since if item.since >= 0 else moved.get(source, 0)
+    names = stored_names(_head(work, source).schema) if source in moved else item.stored_names
+    return replace(item, since=since, stored_names=names)
 
 
 def _check_expanded(work: Work) -> list[Landed]:
@@ -103,7 +120,7 @@ def _check_expanded(work: Work) -> list[Landed]:
             raise DriftFound(collection=source, differences=("its columns are neither those before nor those after the cut-over",))
         intent = work.state.intents.get((head_shard(work, source), IntentKind.EXPAND, work.generation))
         since = intent.done_version if intent is not None and intent.done_version is not None else (-1 if found.cutover else head.version)
-        landed.append(Landed(step, final, since))
+        landed.append(Landed(step, final, since, stored_names(head.schema)))
     return landed
 
 
@@ -147,7 +164,7 @@ def _to_seal(work: Work) -> dict[CollectionName, ShardId]:
 
 def _successor(work: Work, collection: CollectionName) -> ShardId:
     for step in work.plan.target.steps:
-        if isinstance(step, Replace) and step.old.name == collection:
+        if isinstance(step, Replace | RewriteStep) and step.old.name == collection:
             return work.state.replacements[replacement_key(step.collection, work.deployment)].shard
     return NOWHERE
 
@@ -155,27 +172,32 @@ def _successor(work: Work, collection: CollectionName) -> ShardId:
 # --- the one append ------------------------------------------------------------------------------------------------------------------
 
 
-def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent]) -> None:
+def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[Followed]) -> None:
     started = time.monotonic()
+
+    sealed = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)).version for intent in seals}
 
     def decide(state: State) -> list[Update]:
         check_held(state, seals)
+        check_time(seals)
+        check_current(work, state, followed)
         deployment = state.deployments[work.generation]
         updates: list[Update] = []
         for item in landed:
-            updates += _evolved(state, item)
+            updates += _evolved(work, state, item)
         for step in work.plan.target.steps:
             match step:
                 case Create():
                     updates += _created(work, state, step)
-                case Replace():
-                    updates += _replaced(work, state, step)
+                case Replace() | RewriteStep():
+                    updates += _replaced(work, state, step, sealed)
                 case Remove():
-                    updates += _removed(work, state, step.old.name)
+                    updates += _removed(work, state, step.old.name, sealed)
                 case _:
                     pass
-        updates += _restated(state, work.plan.of_kind(s.Commit)[0].restated)
+        updates += _restated(work, state, work.plan.of_kind(s.Commit)[0].restated)
         updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+        updates += caught_up(state)
         target = work.plan.target
         updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint)))
         updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
@@ -186,54 +208,62 @@ def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent]) -> No
     work.report("commit", None, None, started)
 
 
-def _evolved(state: State, item: Landed) -> list[Update]:
+def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
     step = item.step
     source = step.old.name
     known = state.objects[source]
     schema_id = state.next_schema_id(step.collection)
     physical = replace(item.physical, name=step.collection)
-    entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since)
+    declared = {path for path, _ in walk(step.new.fields)}
+    names = tuple(sorted((path, name) for path, name in item.stored_names.items() if path in declared))
+    release = work.plan.target.version
+    entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names)
     updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
     if source != step.collection:
         updates += [Drop(Object, source), Put(replace(state.shards[known.shard], collection=step.collection))]
     return updates
 
 
-def _new_object(state: State, declaration: Declaration, shard: Shard) -> list[Update]:
+def _new_object(work: Work, state: State, declaration: Declaration, shard: Shard) -> list[Update]:
     collection = declaration.name
     schema_id = state.next_schema_id(collection)
     return [
         Put(replace(shard, state=ShardState.LIVE)),
-        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0)),
+        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0, work.plan.target.version)),
         Put(Object(collection, shard.shard, schema_id, fingerprint(declaration))),
     ]
 
 
 def _created(work: Work, state: State, step: Create) -> list[Update]:
-    return _new_object(state, step.new, new_shard(state, step.collection, work.deployment))
+    return _new_object(work, state, step.new, new_shard(state, step.collection, work.deployment))
 
 
-def _replaced(work: Work, state: State, step: Replace) -> list[Update]:
+def _replaced(work: Work, state: State, step: Replace | RewriteStep, sealed: Mapping[ShardId, int]) -> list[Update]:
     row = state.replacements[replacement_key(step.collection, work.deployment)]
-    updates = _new_object(state, step.new, state.shards[row.shard])
-    updates.append(Put(_retired(work, state, step.old.name, row.shard)))
+    updates = _new_object(work, state, step.new, state.shards[row.shard])
+    updates.append(Put(_retired(work, state, step.old.name, row.shard, sealed)))
     return updates if step.old.name == step.collection else [Drop(Object, step.old.name), *updates]
 
 
-def _removed(work: Work, state: State, collection: CollectionName) -> list[Update]:
-    return [Drop(Object, collection), Put(_retired(work, state, collection, NOWHERE))]
+def _removed(work: Work, state: State, collection: CollectionName, sealed: Mapping[ShardId, int]) -> list[Update]:
+    return [Drop(Object, collection), Put(_retired(work, state, collection, NOWHERE, sealed))]
 
 
-def _retired(work: Work, state: State, collection: CollectionName, successor: ShardId) -> Shard:
+def _retired(work: Work, state: State, collection: CollectionName, successor: ShardId, sealed: Mapping[ShardId, int]) -> Shard:
     old = state.shards[state.objects[collection].shard]
-    return replace(old, state=ShardState.RETIRED, retired_by=work.generation, sealed_for=successor)
+    version = sealed.get(old.shard)
+    return replace(old, state=ShardState.RETIRED, retired_by=work.generation, sealed_for=successor, sealed_version=version)
 
 
-def _restated(state: State, declarations: Sequence[Declaration]) -> list[Update]:
+def _restated(work: Work, state: State, declarations: Sequence[Declaration]) -> list[Update]:
+    """A schema id of its own: readers of the release before get its columns in its order (DESIGN section 7)."""
     updates: list[Update] = []
     for declaration in declarations:
-        entry = state.entry(declaration.name)
-        updates.append(Put(replace(entry, declared=declaration)))
+        entry, known = state.entry(declaration.name), state.objects[declaration.name]
+        schema_id = state.next_schema_id(declaration.name)
+        release = work.plan.target.version
+        updates.append(Put(replace(entry, schema_id=schema_id, declared=declaration, release=release)))
+        updates.append(Put(replace(known, schema_id=schema_id)))
     return updates
 
 

@@ -45,6 +45,53 @@ class DriftFound(Refusal):
 
 
 @dataclass(eq=False)
+class SourceTouched(Conflict):
+    """A sealed table got a commit of somebody else before the release was committed: only RESTORE can do that."""
+
+    code = "source_touched"
+    shard: str
+
+    @property
+    def message(self) -> str:
+        return f"the sealed shard {self.shard} was changed by somebody else (RESTORE?) before the commit; nothing was committed."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again: the seal was lifted, what the shard holds now is followed, and it is sealed anew."
+
+
+@dataclass(eq=False)
+class SealExpired(Conflict):
+    """Writers were locked out for as long as is allowed, and the commit was not ready."""
+
+    code = "seal_expired"
+    seconds: float
+
+    @property
+    def message(self) -> str:
+        return f"the release could not be committed within {self.seconds:.0f} s after its seals; they are lifted, nothing was committed."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again: what was tailed stays, so there is less to catch up with; a time with fewer writers helps."
+
+
+@dataclass(eq=False)
+class SparkNotGiven(Refusal):
+    """The deployment works on rows, and the caller gave no Spark to do it."""
+
+    code = "spark_not_given"
+
+    @property
+    def message(self) -> str:
+        return "this deployment copies or fills rows, and no Spark was given to do it."
+
+    @property
+    def next_action(self) -> str:
+        return "Pass jobs=lambda: runner_for(url) (core.spark); the command line takes --spark, the operators spark_conn_id."
+
+
+@dataclass(eq=False)
 class ShardMissing(Refusal):
     code = "shard_missing"
     uri: str
@@ -181,6 +228,68 @@ class DeploymentOpen(Conflict):
     @property
     def next_action(self) -> str:
         return "Let it finish, or roll it back, then try again."
+
+
+@dataclass(eq=False)
+class HoldOpen(Conflict):
+    """A release can still be rolled back, and what its way back can undo hangs on what came to the tables since."""
+
+    code = "hold_open"
+    generation: int
+    until: pendulum.DateTime
+
+    @property
+    def message(self) -> str:
+        until = self.until.isoformat()
+        return f"generation {self.generation} can be rolled back until {until}; until then nothing else may change its tables."
+
+    @property
+    def next_action(self) -> str:
+        return "Wait for the hold and its contract; a new release (--end-hold) can end it at once."
+
+
+@dataclass(eq=False)
+class NeverAgreed(Conflict):
+    """Others changed the schema again and again between looking at it and changing it."""
+
+    code = "never_agreed"
+
+    @property
+    def message(self) -> str:
+        return "the schema was changed by others each time it was looked at."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again when fewer leaders are at work."
+
+
+@dataclass(eq=False)
+class UnknownCollection(Refusal):
+    code = "unknown_collection"
+
+    @property
+    def message(self) -> str:
+        return "the environment has no such collection."
+
+    @property
+    def next_action(self) -> str:
+        return "`schemamig status` lists the collections; a new one comes with a release."
+
+
+@dataclass(eq=False)
+class AheadNotInRelease(Refusal):
+    """The collection was changed outside of a release, and the release would take the change away unseen."""
+
+    code = "ahead_not_in_release"
+    changes: Sequence[str]
+
+    @property
+    def message(self) -> str:
+        return f"its schema was changed outside of a release, and this release does not contain: {'; '.join(self.changes)}."
+
+    @property
+    def next_action(self) -> str:
+        return "Make the same change in schema.sql, with an evolution step for the collection; the table has it already."
 
 
 @dataclass(eq=False)

@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.properties import WITH_FEATURE
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.plan import Plan
@@ -81,6 +82,23 @@ class _Explainer:
         summary = f"build a replacement shard, {how}"
         return Explanation("build", stage.collection, summary, c.Cost.REWRITE if stage.fill else c.Cost.INSTANT)
 
+    def visit_copy(self, stage: s.Copy) -> Explanation:
+        source = stage.source if not stage.lookups else f"{stage.source} with {', '.join(found.collection for found in stage.lookups)}"
+        lines = ["copied at one version and followed until the cut-over; the live table gets no commit before it"]
+        lines += [f"{found.collection} is read at one version and not followed" for found in stage.lookups]
+        rollback = [f"what is written after the commit is lost by a rollback (--allow-lossy): {stage.no_way_back or 'there is no down'}"]
+        if stage.down is not None:
+            rollback = ["what is written after the commit goes back through `down`; writers wait for it as they do at the cut-over"]
+        rollback += [f"column {path} of rows written after the commit is NULL after a rollback" for path in stage.lost_on_way_back]
+        return Explanation(
+            "copy",
+            stage.collection,
+            f"copy {source} on Spark into a new shard",
+            c.Cost.REWRITE,
+            tuple(lines),
+            rollback=tuple(rollback),
+        )
+
     def visit_create(self, stage: s.Create) -> Explanation:
         leaves = "its shard stays, sealed, with whatever rows it got"
         summary = f"create the collection ({len(stage.declaration.fields)} columns)"
@@ -99,10 +117,19 @@ class _Explainer:
 
     def visit_seal(self, stage: s.Seal) -> Explanation:
         replaced = any(build.collection == stage.collection for build in self._plan.of_kind(s.Build))
+        if any(copy.source == stage.collection for copy in self._plan.of_kind(s.Copy)):
+            return self._seal_of_rewrite(stage)
         what = "replaced" if replaced else "removed"
         breaks = (f"every writer of the old shard is refused from the cut-over on, its readers see frozen rows: the collection is {what}",)
         loses = ("rows written to the replacement after the commit are lost by a rollback (--allow-lossy)",) if replaced else ()
         return Explanation("seal", stage.collection, f"seal the shard, it is {what}", c.Cost.INSTANT, breaks=breaks, rollback=loses)
+
+    def _seal_of_rewrite(self, stage: s.Seal) -> Explanation:
+        breaks = (
+            "every writer of the old shard is refused from the cut-over on, its readers see frozen rows: foreign ones have to move",
+            "writers are blocked from the seal to the commit: 3 to 5 s, and what the files take that the last commits touched",
+        )
+        return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
 
     def visit_retire(self, stage: s.Retire) -> Explanation:
         gone = ("the old shard's rows are deleted once contract has run (an adopted table's files never)",)
@@ -143,4 +170,7 @@ class _Explainer:
             found.append("type widening is switched on: delta-rs cannot read the table any more; the wider type stays")
         if "allowColumnDefaults" not in has and any(isinstance(change, c.SetDefault) for change in changes):
             found.append("column defaults are switched on: delta-rs cannot write the table any more")
+        for change in changes:
+            if isinstance(change, c.SetProperty) and change.key in WITH_FEATURE and change.new == "true":
+                found.append(f"{change.key} brings a table feature, which stays: older readers or writers may be refused from then on")
         return found

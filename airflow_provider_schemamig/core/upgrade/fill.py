@@ -16,17 +16,54 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.query import bind
+from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.build import record_fill, replacement_key
-from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt
+from airflow_provider_schemamig.core.upgrade.copies import Copying, copy_rows
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
 from airflow_provider_schemamig.core.upgrade.plan import Plan
-from airflow_provider_schemamig.core.upgrade.stages import Build
+from airflow_provider_schemamig.core.upgrade.stages import Build, Copy
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import StageResult
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: Makes the runner when the first stage needs Spark; schema-only work never calls it.
 Jobs = Callable[[], JobRunner]
+
+
+def without_spark() -> JobRunner:
+    """For callers who know of schema-only work alone. Raises SparkNotGiven."""
+    raise SparkNotGiven
+
+
+def build_all(
+    env: Environment,
+    ledger: LedgerWriter,
+    deployment: Deployment,
+    plan: Plan,
+    collections: Sequence[CollectionName],
+    epoch: Epoch,
+    jobs: Jobs,
+    listen: Listener,
+) -> tuple[StageResult, ...]:
+    """Fill replacements and copy rewrites of ``collections``; one result each."""
+    copies = {stage.collection: stage for stage in plan.of_kind(Copy)}
+    fills = [name for name in collections if name not in copies]
+    results = list(fill_all(env, ledger, deployment, plan, fills, epoch, jobs, listen))
+    for name in collections:
+        if name in copies:
+            results.append(_copy(Copying(env, ledger, deployment, copies[name], jobs(), listen)))
+    return tuple(results)
+
+
+def _copy(copying: Copying) -> StageResult:
+    stage, jobs = copying.stage, copying.jobs
+
+    def check(state: State) -> None:
+        row = state.replacements[replacement_key(stage.collection, copying.deployment)]
+        raise_refusals(_key_violations(copying.env, state, row, stage.declaration, jobs))
+
+    return copy_rows(copying, check)
 
 
 def fill_all(
@@ -50,7 +87,7 @@ def fill_all(
         if row is None:
             raise NotBuilt(collection=collection)
         done = _fill(env, state, row, builds[collection], epoch, jobs())
-        violations = _key_violations(env, state, row, builds[collection], jobs())
+        violations = _key_violations(env, state, row, builds[collection].declaration, jobs())
         # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
         record_fill(ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
         raise_refusals(violations)
@@ -85,14 +122,13 @@ def _fill(env: Environment, state: State, row: Replacement, build: Build, epoch:
     return jobs.run("fill", request)
 
 
-def _key_violations(env: Environment, state: State, row: Replacement, build: Build, jobs: JobRunner) -> Sequence[DataViolation]:
+def _key_violations(env: Environment, state: State, row: Replacement, declaration: Declaration, jobs: JobRunner) -> Sequence[DataViolation]:
     """Delta enforces NOT NULL and CHECK when the rows are written; keys have to be looked for."""
-    declaration = build.declaration
     keys = [key for key in (declaration.primary_key, *declaration.uniques) if key is not None]
     if not keys:
         return ()
     uri = table_store(env, state, row.shard).location.uri
-    checks = [{"collection": build.collection, "uri": uri, "kind": "duplicate_key", "columns": list(key.columns)} for key in keys]
+    checks = [{"collection": declaration.name, "uri": uri, "kind": "duplicate_key", "columns": list(key.columns)} for key in keys]
     found = jobs.run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
     return [violation_of(item) for item in found["violations"]]
 

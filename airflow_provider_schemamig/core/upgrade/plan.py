@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
 from airflow_provider_schemamig.core.ledger.nodes import Node
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.chain import Create as CreateStep
@@ -30,6 +30,7 @@ from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.upgrade import stages as s
+from airflow_provider_schemamig.core.upgrade.ahead import declared_now, not_in_release
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse, NotYet, ShardMissing
 from airflow_provider_schemamig.core.upgrade.tables import drift_of
 from airflow_provider_schemamig.core.upgrade.target import Target
@@ -53,7 +54,7 @@ class Plan:
         physical = physical_after_holds(state, step.old.name)
         known = self._phases.get(step.collection)
         if known is None or known[0] != physical:
-            known = self._phases[step.collection] = (physical, phases(physical, step.old, step.new, step.renames))
+            known = self._phases[step.collection] = (physical, phases(physical, declared_now(state, step), step.new, step.renames))
         return known[1]
 
     @cached_property
@@ -146,6 +147,7 @@ class _Planner:
         stages: list[s.Stage] = self._settle()
         if self._target.source != self._target.version:
             stages += [s.EndHold(hold.generation) for hold in open_holds(self._view.state)]
+            self._refusals += not_in_release(self._view.state, self._target.steps) if self._view.state is not None else ()
             for step in self._target.steps:
                 stages += self._stages_of(step)
         if stages or self._target.source != self._target.version:
@@ -163,7 +165,9 @@ class _Planner:
         at_target = self._target.source == self._target.version
         if at_target and leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
             self._refusals.append(DeploymentOpen(generation=leader.generation))
-        return [s.Settle(tuple(sorted({intent.collection for intent in state.intents.values()})))]
+        # A compaction at work, or killed, is no reason to deploy anything: it changes no schema, and its next run goes on.
+        open_ones = {intent.collection for intent in state.intents.values() if not at_target or intent.kind is not IntentKind.COMPACT}
+        return [s.Settle(tuple(sorted(open_ones)))] if open_ones else []
 
     def _look_for_drift(self) -> None:
         state = self._view.state
@@ -189,11 +193,37 @@ class _Planner:
             case Remove(old=old):
                 self._check_writable(old.name)
                 return [s.Seal(old.name), s.Retire(old.name)]
-            case RewriteStep(collection=collection):
-                self._refusals.append(NotYet(collection=collection, op="rewrite", path=collection, cost="rewrite"))
-                return []
+            case RewriteStep():
+                return self._rewrite(step)
             case Evolve():
                 return self._evolve(step)
+
+    def _rewrite(self, step: RewriteStep) -> list[s.Stage]:
+        if not self._is_there(step.collection, step.old.name):
+            return []
+        self._check_writable(step.old.name)
+        copy = s.Copy(
+            collection=step.collection,
+            source=step.old.name,
+            declaration=step.new,
+            up=step.up,
+            down=step.down,
+            projection=self._target.projection_of(step.collection),
+            lookups=self._target.inputs_of(step.collection),
+            any_cardinality=step.cardinality == "any",
+            no_way_back=step.no_way_back,
+            lost_on_way_back=step.lost_on_way_back,
+        )
+        return [copy, s.Seal(step.old.name), s.Retire(step.old.name)]
+
+    def _is_there(self, collection: CollectionName, source: CollectionName) -> bool:
+        """Whether the collection's rows can be worked on: a new environment has none, a missing table is a refusal."""
+        state = self._view.state
+        if state is not None and self._view.heads.get(source) is not None:
+            return True
+        if state is not None and self._target.source is not None:
+            self._refusals.append(ShardMissing(collection=collection, uri=state.shard_of(source).uri))
+        return False
 
     def _check_writable(self, collection: CollectionName) -> None:
         """The seal is a commit, too."""
@@ -208,9 +238,7 @@ class _Planner:
     def _evolve(self, step: Evolve) -> list[s.Stage]:
         collection, source_name = step.collection, step.old.name
         head = self._view.heads.get(source_name)
-        if head is None or self._view.state is None:
-            if self._target.source is not None and self._view.state is not None:
-                self._refusals.append(ShardMissing(collection=collection, uri=self._view.state.shard_of(source_name).uri))
+        if not self._is_there(collection, source_name) or head is None or self._view.state is None:
             return []
         try:
             check_writable(head.protocol, head.location.uri)
@@ -244,7 +272,7 @@ class _Planner:
 
 def evolution_phases(state: State, step: Evolve) -> Phases:
     """The changes of an evolution by phase, from what the table has now (after any open hold ended) to what the release declares."""
-    return phases(physical_after_holds(state, step.old.name), step.old, step.new, step.renames)
+    return phases(physical_after_holds(state, step.old.name), declared_now(state, step), step.new, step.renames)
 
 
 def physical_after_holds(state: State, collection: CollectionName) -> Declaration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.release.casts import casts_over_source
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import change_json
@@ -16,7 +18,7 @@ from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.explain import explain
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, evolution_phases, hold_json
-from airflow_provider_schemamig.core.upgrade.stages import Build, Stage
+from airflow_provider_schemamig.core.upgrade.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import StageResult
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -127,19 +129,24 @@ def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs) -> Pl
 
 
 def fill_sizes(env: Environment, view: View, plan: Plan) -> list[tuple[str, str, str]]:
-    """(filled collection, input, the input's table URI) for every input of every fill."""
+    """(filled or copied collection, input, the input's table URI) for every input of every fill and copy."""
     if view.state is None:
         return []
+    found = [(build.collection, source.collection) for build in plan.of_kind(Build) for source in build.inputs]
+    for stage in plan.of_kind(Copy):
+        found += [(stage.collection, name) for name in (stage.source, *(lookup.collection for lookup in stage.lookups))]
     return [
-        (build.collection, source.collection, table_store(env, view.state, view.state.objects[source.collection].shard).location.uri)
-        for build in plan.of_kind(Build)
-        for source in build.inputs
+        (collection, source, table_store(env, view.state, view.state.objects[source].shard).location.uri) for collection, source in found
     ]
 
 
 def data_checks(env: Environment, view: View, plan: Plan) -> list[dict[str, Any]]:
     """The questions a plan has about the rows of its evolved collections."""
     checks: list[dict[str, Any]] = []
+    for stage in plan.of_kind(Copy):
+        if view.state is not None and view.heads.get(stage.source) is not None:
+            uri = table_store(env, view.state, view.state.objects[stage.source].shard).location.uri
+            checks += [{"collection": stage.source, "uri": uri, "projection": stage.projection, **found} for found in _casts(stage)]
     for step in plan.target.steps:
         if not isinstance(step, Evolve) or view.state is None or view.heads.get(step.old.name) is None:
             continue
@@ -150,6 +157,14 @@ def data_checks(env: Environment, view: View, plan: Plan) -> list[dict[str, Any]
             if question is not None:
                 checks.append({"collection": source, "uri": uri, **question})
     return checks
+
+
+def _casts(stage: Copy) -> Iterator[dict[str, Any]]:
+    """Values that the casts in ``up`` would fail on: Spark names the first one only, and after hours of copying."""
+    for cast in casts_over_source(stage.up, stage.source):
+        reached = "" if cast.where is None else f"({cast.where}) IS NOT TRUE OR "
+        fine = f"{reached}({cast.operand}) IS NULL OR TRY_CAST({cast.operand} AS {cast.type}) IS NOT NULL"
+        yield {"kind": "check", "expression": fine, "rule": f"up: CAST({cast.operand} AS {cast.type})"}
 
 
 def _question(change: c.Change) -> dict[str, Any] | None:

@@ -6,12 +6,12 @@ Rolling back raises the epoch, so whatever the generation still has running is f
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import files_since
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.environment import Environment
@@ -32,10 +32,11 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Listener
-from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace
+from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.renames import net_renames
+from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.cutover import NOWHERE
@@ -45,11 +46,12 @@ from airflow_provider_schemamig.core.upgrade.moves import Move, move_all, stand
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, committed_at, undo_rows, warm_up
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, pending_holds, plan_of
 
 
-def roll_back(env: Environment, listen: Listener, *, allow_lossy: bool) -> Outcome:
+def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool) -> Outcome:
     """To the release before. Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given."""
     ledger = LedgerWriter(env)
     deployment = _newest(ledger.state())
@@ -63,7 +65,7 @@ def roll_back(env: Environment, listen: Listener, *, allow_lossy: bool) -> Outco
     work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
     settle(work, lambda collection: None)
     if deployment.state is DeploymentState.COMMITTED:
-        _undo_commit(work, allow_lossy)
+        _undo_commit(work, jobs, allow_lossy)
     else:
         remove_shards(work, own_shards(work), "cleanup")
         work.append(lambda state: _closed(state, work))
@@ -114,17 +116,18 @@ def _closed(state: State, work: Work) -> list[Update]:
 
 
 def lossy(env: Environment, state: State, deployment: Deployment) -> tuple[str, ...]:
-    """What a rollback of a committed deployment would lose: rows that came into a replacement after its fill."""
+    """What a rollback of a committed deployment would lose: rows that came into a new shard since, and have no way back."""
     losses = []
     for step in plan_of(env, deployment).target.steps:
-        if not isinstance(step, Replace):
+        if not isinstance(step, Replace | RewriteStep) or (isinstance(step, RewriteStep) and step.down is not None):
             continue
         row = state.replacements.get(replacement_key(step.collection, deployment))
         if row is None:
             continue
         store = table_store(env, state, row.shard)
-        head = head_or_none(store)
-        if head is not None and files_since(store, _filled_version(row.fill_number)):
+        rewritten = isinstance(step, RewriteStep)
+        since = committed_at(env, state, deployment, row.shard) if rewritten else _filled_version(row.fill_number)
+        if head_or_none(store) is not None and files_since(store, since):
             losses.append(f"{step.collection}: rows written into {row.shard} since {deployment.target} stay behind in it")
     return tuple(losses)
 
@@ -150,19 +153,35 @@ class _Swap:
         return dict(self.base)[shard]
 
 
-def _undo_commit(work: Work, allow_lossy: bool) -> None:
+def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
     swaps = _announce_swaps(work, _swaps(work))
+    undos = _undos(work, swaps)
+    warm_up(work, undos, jobs)
+    closed = time.monotonic()
     for swap in swaps:
         _close_new(work, swap)
     losses = () if allow_lossy else lossy(work.env, work.state, work.deployment)
     if losses:  # rows came in between the first look and the seals
         _open_again(work, swaps)
         raise LossyRollback(losses=losses)
+    try:
+        for swap in swaps:
+            if any(undo.old == swap.back for undo in undos):
+                _open_old(work, swap)
+        undone = undo_rows(work, undos, jobs)
+        check_undone(work, undone)
+    except BaseException:
+        # Nobody is to wait for the next try: the release stands as it was. What went back already is known to the old shard's log.
+        _open_again(work, swaps)
+        raise
     moves = [move for step in work.plan.target.steps if isinstance(step, Evolve) and (move := _revert_move(work, step)) is not None]
     versions = move_all(work, IntentKind.REVERT, moves)
     for swap in swaps:
         _open_old(work, swap)
-    work.append(lambda state: _flip(work, state, moves, versions, swaps))
+    check_undone(work, undone)
+    sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := _head_of(work, swap.now)) is not None}
+    work.append(lambda state: _flip(work, state, moves, versions, swaps, sealed))
+    work.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
     work.report("rollback", None, None, time.monotonic())
 
 
@@ -204,7 +223,7 @@ def _swaps(work: Work) -> list[_Swap]:
         match step:
             case Create():
                 found.append(_Swap(step.collection, new_shard(state, step.collection, work.deployment).shard, None))
-            case Replace():
+            case Replace() | RewriteStep():
                 now = state.replacements[replacement_key(step.collection, work.deployment)].shard
                 found.append(_Swap(step.collection, now, retired.get(step.old.name), step.old.name))
             case Remove():
@@ -212,6 +231,15 @@ def _swaps(work: Work) -> list[_Swap]:
             case _:
                 pass
     return found
+
+
+def _undos(work: Work, swaps: Sequence[_Swap]) -> list[Undo]:
+    found = {swap.collection: swap for swap in swaps}
+    undos = []
+    for step in work.plan.target.steps:
+        if isinstance(step, RewriteStep) and (swap := found[step.collection]).now is not None and swap.back is not None:
+            undos.append(Undo(step, swap.now, swap.back))
+    return undos
 
 
 def _announce_swaps(work: Work, swaps: Sequence[_Swap]) -> list[_Swap]:
@@ -239,11 +267,7 @@ def _close_new(work: Work, swap: _Swap) -> None:
     started = time.monotonic()
     if swap.now is None or swap.now not in dict(swap.base):
         return
-    store = table_store(work.env, work.state, swap.now)
-    head = read_head(store)
-    if head.sealed_for is None:
-        sealed = seal(store, head, swap.back or NOWHERE, work.fence(swap.now), work.tag("seal"), since=swap.since(swap.now))
-        stand(swap.collection, [sealed])
+    _seal(work, swap, swap.now, swap.back or NOWHERE)
     if swap.back is None:
         work.report("seal", swap.collection, None, started)
 
@@ -257,6 +281,13 @@ def _open_old(work: Work, swap: _Swap) -> None:
     work.report("unseal", swap.collection, None, started)
 
 
+def _seal(work: Work, swap: _Swap, shard: ShardId, moved_to: ShardId) -> None:
+    store = table_store(work.env, work.state, shard)
+    head = read_head(store)
+    if head.sealed_for is None:
+        stand(swap.collection, [seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=swap.since(shard))])
+
+
 def _unseal(work: Work, swap: _Swap, shard: ShardId) -> None:
     store = table_store(work.env, work.state, shard)
     head = read_head(store)
@@ -265,8 +296,10 @@ def _unseal(work: Work, swap: _Swap, shard: ShardId) -> None:
 
 
 def _open_again(work: Work, swaps: Sequence[_Swap]) -> None:
-    """Back to the committed release: what the rollback had sealed is open again, and its hold with it."""
+    """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open."""
     for swap in swaps:
+        if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
+            _seal(work, swap, swap.back, swap.now)
         if swap.now is not None and swap.now in dict(swap.base):
             _unseal(work, swap, swap.now)
 
@@ -278,18 +311,29 @@ def _open_again(work: Work, swaps: Sequence[_Swap]) -> None:
     work.append(forget)
 
 
-def _flip(work: Work, state: State, moves: Sequence[Move], versions: dict[CollectionName, int], swaps: Sequence[_Swap]) -> list[Update]:
+def _head_of(work: Work, shard: ShardId) -> Head | None:
+    return head_or_none(table_store(work.env, work.state, shard)) if shard in work.state.shards else None
+
+
+def _flip(
+    work: Work,
+    state: State,
+    moves: Sequence[Move],
+    versions: dict[CollectionName, int],
+    swaps: Sequence[_Swap],
+    sealed: Mapping[ShardId, int],
+) -> list[Update]:
     """ONE append: objects, fingerprints and the version back to the source release."""
     updates: list[Update] = []
     after = {move.collection: move.after for move in moves}
-    goal = {name: item.fingerprint for name, item in state.objects.items()}
+    goal = {name: state.released(item) for name, item in state.objects.items()}
     evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]
     for step in evolved:  # all names first: collections may have changed theirs with each other
         goal.pop(step.collection)
     for step in evolved:
-        updates += _unevolved(state, step, after, versions, goal)
+        updates += _unevolved(work, state, step, after, versions, goal)
     for swap in swaps:
-        updates += _swapped(work, state, swap, goal)
+        updates += _swapped(work, state, swap, goal, sealed)
     source, name = work.deployment.source, work.plan.target.name
     assert source is not None  # _newest refused otherwise
     hold: Hold = state.holds[work.generation]
@@ -300,6 +344,7 @@ def _flip(work: Work, state: State, moves: Sequence[Move], versions: dict[Collec
 
 
 def _unevolved(
+    work: Work,
     state: State,
     step: Evolve,
     after: dict[CollectionName, Declaration],
@@ -310,21 +355,29 @@ def _unevolved(
     known = state.objects[step.collection]
     physical = after.get(step.collection, state.entry(step.collection).physical)
     since = versions.get(step.collection, state.entry(step.collection).since_table_version)
-    declared = _source_entry(state, step).declared
+    old = _source_entry(state, step)
     schema_id = state.next_schema_id(source)
-    entry = SchemaEntry(source, schema_id, known.shard, declared, replace(physical, name=source), since)
-    updates: list[Update] = [Put(entry), Put(Object(source, known.shard, schema_id, fingerprint(declared)))]
-    goal[source] = fingerprint(declared)
+    names = old.stored_names  # what a field is called in the files never changes
+    entry = SchemaEntry(source, schema_id, known.shard, old.declared, replace(physical, name=source), since, work.deployment.source, names)
+    item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
+    goal[source] = state.released(item)
+    updates: list[Update] = [Put(entry), Put(replace(item, schema_id=schema_id))]
+    ahead = state.ahead.get((source, old.schema_id))
+    updates += [Put(replace(ahead, schema_id=schema_id))] if ahead is not None else []
     if source != step.collection:
         updates += [Drop(Object, step.collection), Put(replace(state.shards[known.shard], collection=source))]
     return updates
 
 
-def _swapped(work: Work, state: State, swap: _Swap, goal: dict[CollectionName, Fingerprint]) -> list[Update]:
+def _swapped(work: Work, state: State, swap: _Swap, goal: dict[CollectionName, Fingerprint], sealed: Mapping[ShardId, int]) -> list[Update]:
     updates: list[Update] = []
     if swap.now is not None and swap.now in state.shards:
         retired: Shard = replace(
-            state.shards[swap.now], state=ShardState.RETIRED, retired_by=work.generation, sealed_for=swap.back or NOWHERE
+            state.shards[swap.now],
+            state=ShardState.RETIRED,
+            retired_by=work.generation,
+            sealed_for=swap.back or NOWHERE,
+            sealed_version=sealed.get(swap.now),
         )
         updates.append(Put(retired))
     if swap.back is None or swap.old_name is None or swap.old_name != swap.collection:
@@ -334,6 +387,7 @@ def _swapped(work: Work, state: State, swap: _Swap, goal: dict[CollectionName, F
         return updates
     entries = [e for e in state.schemas.values() if e.collection == swap.old_name and e.shard == swap.back]
     entry = max(entries, key=lambda e: e.schema_id)
-    goal[swap.old_name] = fingerprint(entry.declared)
-    back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, sealed_for=None)
-    return [*updates, Put(back), Put(Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared)))]
+    item = Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared))
+    goal[swap.old_name] = state.released(item)
+    back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, sealed_for=None, sealed_version=None)
+    return [*updates, Put(back), Put(item)]

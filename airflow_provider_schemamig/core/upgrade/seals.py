@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.moves import stand
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -51,14 +52,15 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId]) -> tupl
     """One append with the intents of all seals. Those a twin announced and still holds are held together."""
     if not shards:
         return ()
-    deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
     held: dict[ShardId, Intent] = {}
 
     def announce(state: State) -> list[Update]:
+        deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
         updates: list[Update] = []
         for name, shard in shards.items():
             known = state.intents.get((shard, IntentKind.SEAL, work.generation))
-            if known is not None and known.epoch == work.epoch and known.deadline is not None:
+            # One past its deadline belongs to a twin that died: nobody commits under it any more, so it is announced anew.
+            if known is not None and known.epoch == work.epoch and known.deadline is not None and known.deadline > pendulum.now("UTC"):
                 held[shard] = known
                 continue
             # Read in here: a seal that counts is newer than whatever was given up in this very state.
@@ -69,6 +71,15 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId]) -> tupl
 
     work.append(announce)
     return tuple(held.values())
+
+
+def held_seals(work: Work) -> tuple[Intent, ...]:
+    """The seals that this generation has announced and not given up."""
+    return tuple(
+        intent
+        for intent in work.state.intents.values()
+        if intent.kind is IntentKind.SEAL and intent.generation == work.generation and intent.epoch == work.epoch and intent.deadline
+    )
 
 
 def seal_all(work: Work, seals: Sequence[Intent], successor: Callable[[CollectionName], ShardId]) -> None:
@@ -101,6 +112,13 @@ def check_held(state: State, seals: Sequence[Intent]) -> None:
     for intent in seals:
         if state.intents.get((intent.shard, intent.kind, intent.generation)) != intent:
             raise SealLifted(collection=intent.collection, shard=intent.shard)
+
+
+def check_time(seals: Sequence[Intent]) -> None:
+    """Raises SealExpired if writers were locked out beyond the deadline that the intents announced."""
+    now = pendulum.now("UTC")
+    if any(intent.deadline is not None and intent.deadline < now for intent in seals):
+        raise SealExpired(seconds=SEAL_SECONDS)
 
 
 def lift(work: Work, seals: Sequence[Intent]) -> None:

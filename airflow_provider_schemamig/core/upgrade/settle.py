@@ -14,7 +14,6 @@ from dataclasses import replace
 from airflow_provider_schemamig.core.deltalog.commit import commit_changes
 from airflow_provider_schemamig.core.deltalog.fence import put_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.deltalog.log import files_since
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
@@ -22,6 +21,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.shards.chain import foreign_commits
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.inverse import after_way_back, way_back
@@ -33,7 +33,16 @@ from airflow_provider_schemamig.core.upgrade.work import Work
 Wanted = Callable[[CollectionName], Declaration | None]
 
 #: The order in which one deployment makes its moves; undoing goes backwards.
-_ORDER = (IntentKind.CREATE, IntentKind.EXPAND, IntentKind.CUTOVER, IntentKind.SEAL, IntentKind.CONTRACT, IntentKind.REVERT)
+_ORDER = (
+    IntentKind.CREATE,
+    IntentKind.EVOLVE,
+    IntentKind.COMPACT,
+    IntentKind.EXPAND,
+    IntentKind.CUTOVER,
+    IntentKind.SEAL,
+    IntentKind.CONTRACT,
+    IntentKind.REVERT,
+)
 
 
 def settle(work: Work, wanted: Wanted) -> None:
@@ -99,7 +108,7 @@ def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: 
         committed = unseal(store, head, fence, tag, since=fenced)
     else:
         committed = seal(store, head, recorded, fence, tag, since=fenced)
-        if files_since(store, max(min(intent.base_version for intent in intents), 0)):
+        if any(foreign_commits(store, max(min(intent.base_version for intent in intents), 0))):
             work.notes.append(f"{collection}: rows came into the retired shard {shard} during a rollback that was not finished")
     stand(collection, [committed])
     return committed.head

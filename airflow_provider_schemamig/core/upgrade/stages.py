@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 from airflow_provider_schemamig.core.jsonable import union
-from airflow_provider_schemamig.core.names import CollectionName, Generation, Version
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, Version
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.model import Declaration
 
@@ -53,6 +53,29 @@ class Build:
     fill: str | None = None
     inputs: tuple[FillInput, ...] = ()
     snapshot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Before promotion: make the shard of a rewrite, copy into it through ``up``, and follow the old one until the cut-over.
+
+    ``up`` sees ``{source}`` as ``projection`` shows it; ``down`` (None: there is no way back for rows, ``no_way_back`` says why) sees
+    ``{collection}`` as declared, and gives the columns of the old one. ``lookups`` are read at one version and not followed.
+    """
+
+    kind: ClassVar[str] = "copy"
+    changes: ClassVar[tuple[Change, ...]] = ()
+    collection: CollectionName
+    source: CollectionName
+    declaration: Declaration
+    up: str
+    down: str | None
+    projection: str
+    lookups: tuple[FillInput, ...] = ()
+    any_cardinality: bool = False
+    no_way_back: str | None = None
+    #: Old columns that ``down`` can give as NULL only.
+    lost_on_way_back: tuple[ColumnPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +146,11 @@ class Retire:
     collection: CollectionName
 
 
-Stage = Settle | EndHold | Build | Create | Expand | Seal | CutOver | Commit | Contract | Retire
+Stage = Settle | EndHold | Build | Copy | Create | Expand | Seal | CutOver | Commit | Contract | Retire
 union(*get_args(Stage))
 
 #: Kinds a plan lists, in the order they run.
-PLAN_KINDS = ("settle", "end_hold", "build", "create", "expand", "seal", "cutover", "commit", "contract", "retire")
-#: Kinds that only a run reports: refilling, clean-up, and the steps of a rollback.
-RUN_KINDS = ("fill", "cleanup", "revert", "unseal", "rollback")
+PLAN_KINDS = ("settle", "end_hold", "build", "copy", "create", "expand", "seal", "cutover", "commit", "contract", "retire")
+#: Kinds that only a run reports: refilling, following and checking a copy, clean-up, and the steps of a rollback.
+RUN_KINDS = ("fill", "tail", "digest", "cleanup", "revert", "unseal", "undo", "rollback", "compact")
 STAGE_KINDS = PLAN_KINDS + RUN_KINDS

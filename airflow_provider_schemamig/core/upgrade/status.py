@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pendulum
 
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.nodes import Node, live_nodes
+from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.upgrade.tables import drift_of, read_heads
+from airflow_provider_schemamig.core.shards.chain import foreign_commits
+from airflow_provider_schemamig.core.shards.pace import EVERYWHERE
+from airflow_provider_schemamig.core.shards.report import remaining_seconds
+from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.upgrade.tables import drift_of, head_or_none, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.work import pending_holds
 
 
 @dataclass(frozen=True)
 class Status:
-    """The environment's document; ``drifted`` names the collections whose tables are not what the ledger says."""
+    """The environment's document; ``drifted`` names the collections whose tables, live or retired, are not what the ledger says."""
 
     document: dict[str, Any]
     drifted: tuple[str, ...]
@@ -36,16 +43,23 @@ def status(env: Environment) -> Status:
     collections = {}
     for name in sorted(state.objects):
         collections[name] = _collection(env, state, name, heads.get(name))
+    retired = list(_retired(env, state))
     document = {
         "version": str(state.release.version) if state.release is not None else None,
         "leader": _leader(state),
         "deployments": [_deployment(state, generation) for generation in sorted(state.deployments)],
         "collections": collections,
+        "retired": retired,
+        "progress": [_progress(row) for _, row in sorted(state.progress.items()) if _is_open(state, row)],
+        "controls": [control_json(control) for _, control in sorted(state.controls.items())],
+        "pins": [_pin(state, pinned) for _, pinned in sorted(state.pins.items())],
         "holds": list(pending_holds(state)),
         "elements": [],
         "nodes": [_node(node) for node in live_nodes(env, pendulum.now("UTC"))],
     }
-    return Status(document, tuple(name for name, item in collections.items() if item["drift"]))
+    drifted = [name for name, item in collections.items() if item["drift"]]
+    touched = [CollectionName(item["collection"]) for item in retired if not item["sealed"] or item["foreign_commits"]]
+    return Status(document, tuple(dict.fromkeys([*drifted, *touched])))
 
 
 def _leader(state: State) -> dict[str, Any] | None:
@@ -85,6 +99,96 @@ def _collection(env: Environment, state: State, name: CollectionName, head: Any)
         "sealed": head is not None and head.sealed_for is not None,
         "drift": list(drift_of(state, name, head) if head is not None else missing),
     }
+
+
+# --- retired shards ------------------------------------------------------------------------------------------------------------------
+
+
+def _retired(env: Environment, state: State) -> Iterator[dict[str, Any]]:
+    """Shards that stand sealed until contract. RESTORE alone gets through a seal, and takes it away: rows nobody else will see.
+
+    One that a leader is working on (a rollback opens it again) is left out, and so is one whose files are gone.
+    """
+    for shard in sorted(state.shards.values(), key=lambda shard: (shard.collection, shard.shard)):
+        if shard.state is not ShardState.RETIRED or state.intents_of(shard.shard):
+            continue
+        store = table_store(env, state, shard.shard)
+        head = head_or_none(store)
+        if head is not None:
+            yield {
+                "shard": shard.shard,
+                "collection": shard.collection,
+                "uri": store.location.uri,
+                "sealed": head.sealed_for is not None,
+                "foreign_commits": _foreign_commits(store, shard, head.version),
+            }
+
+
+def _foreign_commits(store: ReadStore, shard: Shard, newest: int) -> int:
+    """Commits since the seal that moved rows and are not ours."""
+    if shard.sealed_version is None or newest <= shard.sealed_version:
+        return 0
+    try:
+        return sum(1 for _ in foreign_commits(store, shard.sealed_version))
+    except LogTruncated:  # only a table that goes on being written to has its log cleaned up
+        return newest - shard.sealed_version
+
+
+# --- work on rows --------------------------------------------------------------------------------------------------------------------
+
+
+def _is_open(state: State, row: Progress) -> bool:
+    deployment = state.deployments.get(row.generation)
+    return deployment is not None and deployment.state in (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
+
+
+def _progress(row: Progress) -> dict[str, Any]:
+    seconds = (row.updated_at - row.started_at).total_seconds()
+    rows = row.rows - row.rows_before
+    left = remaining_seconds(row.done - row.done_before, row.total - row.done, seconds)
+    return {
+        "collection": row.collection,
+        "generation": row.generation,
+        "stage": row.stage,
+        "unit": row.unit,
+        "done": row.done,
+        "total": row.total,
+        "rows": row.rows,
+        "rows_per_second": round(rows / seconds) if rows > 0 and seconds > 0 else None,
+        "eta_seconds": round(left) if left is not None else None,
+        "updated_at": row.updated_at.isoformat(),
+    }
+
+
+def control_json(control: Control) -> dict[str, Any]:
+    """What was said to work on rows; ``collection`` is null where it was said to all, ``window`` is hours UTC (``22-6``)."""
+    return {
+        "collection": None if control.scope == EVERYWHERE else control.scope,
+        "paused": control.paused,
+        "rows_per_second": control.rows_per_second,
+        "max_files": control.max_files,
+        "window": f"{control.window[0]}-{control.window[1]}" if control.window is not None else None,
+    }
+
+
+def pin_json(pinned: Pin, collection: str | None) -> dict[str, Any]:
+    """Whose copy needs how many hours of a shard's history; ``collection`` is null once the shard is gone."""
+    return {
+        "collection": collection,
+        "shard": pinned.shard,
+        "holder": pinned.holder,
+        "hours": pinned.hours,
+        "pinned_by": pinned.pinned_by,
+        "pinned_at": pinned.pinned_at.isoformat(),
+    }
+
+
+def _pin(state: State, pinned: Pin) -> dict[str, Any]:
+    shard = state.shards.get(pinned.shard)
+    return pin_json(pinned, shard.collection if shard is not None else None)
+
+
+# --- live tables ---------------------------------------------------------------------------------------------------------------------
 
 
 def columns(declaration: Declaration) -> list[dict[str, Any]]:

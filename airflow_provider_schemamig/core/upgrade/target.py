@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
-from airflow_provider_schemamig.core.release.chain import Chain, MergedStep, Replace, merge
-from airflow_provider_schemamig.core.release.fills import fill_inputs
+from airflow_provider_schemamig.core.release.chain import Chain, MergedStep, Replace, RewriteStep, merge
+from airflow_provider_schemamig.core.release.fills import fill_inputs, rewrite_inputs
 from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
@@ -29,9 +29,14 @@ class Target:
     #: Declarations that differ from the ledger's only in comments or order.
     restated: tuple[Declaration, ...] = ()
     fill_inputs: tuple[tuple[CollectionName, tuple[FillInput, ...]], ...] = ()
+    #: Rewritten collections, with the SELECT list that shows the old table to ``up``.
+    projections: tuple[tuple[CollectionName, str], ...] = ()
 
     def inputs_of(self, collection: CollectionName) -> tuple[FillInput, ...]:
         return dict(self.fill_inputs).get(collection, ())
+
+    def projection_of(self, collection: CollectionName) -> str:
+        return dict(self.projections)[collection]
 
 
 def target_of(release: Release, state: State | None) -> Target:
@@ -46,6 +51,7 @@ def target_of(release: Release, state: State | None) -> Target:
             raise ReleaseChanged(version=str(source))
         return Target(release.name, source, release.version, goal, ())
     chain = merge(release, source)
+    inputs, projections = _inputs(release, chain)
     return Target(
         name=release.name,
         source=source,
@@ -53,7 +59,8 @@ def target_of(release: Release, state: State | None) -> Target:
         fingerprint=goal,
         steps=chain.steps,
         restated=_restated(chain, declared, state),
-        fill_inputs=_fill_inputs(release, chain),
+        fill_inputs=inputs,
+        projections=projections,
     )
 
 
@@ -68,10 +75,19 @@ def _restated(chain: Chain, declared: Mapping[CollectionName, Declaration], stat
     )
 
 
-def _fill_inputs(release: Release, chain: Chain) -> tuple[tuple[CollectionName, tuple[FillInput, ...]], ...]:
-    found = []
+Inputs = tuple[tuple[CollectionName, tuple[FillInput, ...]], ...]
+
+
+def _inputs(release: Release, chain: Chain) -> tuple[Inputs, tuple[tuple[CollectionName, str], ...]]:
+    """What fills and rewrites read beside their own table, and how the rewrites see theirs."""
+    found, projections = [], []
     for step in chain.steps:
         if isinstance(step, Replace) and step.fill is not None:
             inputs = fill_inputs(release, chain.source, step)
-            found.append((step.collection, tuple(FillInput(name, projection) for name, projection in inputs)))
-    return tuple(found)
+        elif isinstance(step, RewriteStep):
+            own, inputs = rewrite_inputs(release, chain.source, step)
+            projections.append((step.collection, own))
+        else:
+            continue
+        found.append((step.collection, tuple(FillInput(name, projection) for name, projection in inputs)))
+    return tuple(found), tuple(projections)

@@ -23,22 +23,28 @@ from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState, Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
-from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.shards.debt import Debt
 from airflow_provider_schemamig.core.upgrade import promote as promotion
 from airflow_provider_schemamig.core.upgrade.build import build_shards, stale_fills, unfilled
+from airflow_provider_schemamig.core.upgrade.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.claim import Claim, claim
 from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
+from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, debts, is_due
 from airflow_provider_schemamig.core.upgrade.contract import check_unused, contract_hold
 from airflow_provider_schemamig.core.upgrade.cutover import cut_over
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, RollbackOpen
+from airflow_provider_schemamig.core.upgrade.errors import RollbackOpen
 from airflow_provider_schemamig.core.upgrade.expand import expand as expand_all
-from airflow_provider_schemamig.core.upgrade.fill import Jobs, fill_all
+from airflow_provider_schemamig.core.upgrade.fill import Jobs, build_all, fill_all, without_spark
+from airflow_provider_schemamig.core.upgrade.following import follow_while_claimed
+from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_plan, open_holds
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, write_report
 from airflow_provider_schemamig.core.upgrade.rollback import roll_back
+from airflow_provider_schemamig.core.upgrade.stages import Copy
 from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
@@ -93,20 +99,56 @@ def preflight(
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
     state = build_shards(env, ledger, deployment, planned.plan, listen)
     todo = unfilled(state, deployment, planned.plan)
-    filled = fill_all(env, ledger, deployment, planned.plan, todo, _NO_EPOCH, jobs, listen) if fill else ()
+    filled = build_all(env, ledger, deployment, planned.plan, todo, _NO_EPOCH, jobs, listen) if fill else ()
     uri = write_report(env, deployment, report)
     return Preflight(deployment.generation, report, uri, () if fill else todo, filled)
 
 
 def fill(env: Environment, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
-    """Fill the named collections' replacement shards of a claimed generation (one mapped task a chunk)."""
+    """Fill or copy the named collections' new shards of a claimed generation (one mapped task a chunk)."""
     ledger = LedgerWriter(env)
     state = ledger.state()
     deployment = deployment_of(state, generation)
     found = plan_of(env, deployment)
     todo = [name for name in unfilled(state, deployment, found) if name in set(collections)]
-    results = fill_all(env, ledger, deployment, found, todo, _NO_EPOCH, jobs, listen)
+    results = build_all(env, ledger, deployment, found, todo, _NO_EPOCH, jobs, listen)
     return Outcome(deployment.source, deployment.target, generation, None, results)
+
+
+def tail(
+    env: Environment,
+    generation: Generation,
+    collections: Sequence[str] | None = None,
+    *,
+    jobs: Jobs,
+    once: bool = False,
+    listen: Listener = silent,
+) -> Outcome:
+    """Follow the sources of a claimed generation's copies until it is promoted (the cut-over goes on then), or ``once``."""
+    ledger = LedgerWriter(env)
+    deployment = deployment_of(ledger.state(), generation)
+    found = plan_of(env, deployment)
+    results = follow_while_claimed(env, ledger, deployment, found, collections, jobs, listen, once=once)
+    return Outcome(deployment.source, deployment.target, generation, None, results)
+
+
+def followed(env: Environment, generation: Generation, collections: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``collections`` whose sources ``tail`` still has to follow: the rewritten ones, none once it is promoted or given up."""
+    deployment = deployment_of(LedgerReader(env).state(), generation)
+    if deployment.state is not DeploymentState.CLAIMED:
+        return ()
+    return tuple(stage.collection for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections)
+
+
+def cancel(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
+    """Give a claimed generation up: what it built goes. A promoted one goes back to the release before, a committed one is refused."""
+    state = LedgerReader(env).state()
+    if deployment_of(state, generation).state is DeploymentState.PROMOTED:
+        return rollback(env, listen=listen)
+    started = pendulum.now("UTC")
+    outcome = cancel_claim(env, generation, listen)
+    _remember(env, "cancel", getpass.getuser(), generation, started, "done", "")
+    return outcome
 
 
 def approve(env: Environment, generation: Generation, digest: str, by: str | None = None) -> Approval:
@@ -168,16 +210,16 @@ def change(
     return _led(env, generation, "change", listen, refill)
 
 
-def cutover(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
-    """Seal, rename, and commit the release in one ledger append."""
-    return _led(env, generation, "cutover", listen, cut_over)
+def cutover(env: Environment, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
+    """Follow and check what is rewritten, seal, catch up, rename, and commit the release in one ledger append."""
+    return _led(env, generation, "cutover", listen, lambda work: cut_over(work, jobs))
 
 
 def cleanup(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
     """Remove what earlier generations built and nothing references. Failing is harmless."""
 
     def clean(work: Work) -> None:
-        _no_open_deployment(work.state)
+        no_open_deployment(work.state)
         clean_up(work)
         work.notes.extend(maintain(work.ledger, work.leadership))
 
@@ -188,7 +230,7 @@ def contract(env: Environment, generation: Generation | None = None, *, at_once:
     """End the holds that are due (with ``at_once`` also those that are not; ``generation``: only its), unless live nodes need them."""
     ledger = LedgerWriter(env)
     state = ledger.state()
-    _no_open_deployment(state)
+    no_open_deployment(state)
     if state.leader is None or not _due(state, generation, at_once):
         version = state.release.version if state.release is not None else None
         return Outcome(version, version, None, None, (), pending_holds(state))
@@ -211,10 +253,35 @@ def _due(state: State, generation: Generation | None, at_once: bool) -> list[Hol
     return [hold for hold in open_holds(state) if (at_once or hold.until <= now) and generation in (None, hold.generation)]
 
 
-def rollback(env: Environment, *, allow_lossy: bool = False, listen: Listener = silent) -> Outcome:
+def compact(
+    env: Environment, collections: Sequence[str] = (), *, limits: Limits = DEFAULT_LIMITS, jobs: Jobs, listen: Listener = silent
+) -> Compaction:
+    """Rewrite the files that were written under older schemas, of the named collections or of all; nobody sees a difference."""
+    state = LedgerReader(env).state()
+    no_open_deployment(state)
+    names = [CollectionName(name) for name in collections]
+    owed = schema_debt(env, names)
+    if state.leader is None or not is_due(state, owed):
+        version = state.release.version if state.release is not None else None
+        return Compaction(Outcome(version, version, None, None, (), pending_holds(state)), tuple(map(Compacted, owed)))
+    no_open_hold(state)
+    found: list[Compacted] = []
+    states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
+    outcome = _led(
+        env, state.leader.generation, "compact", listen, lambda work: found.extend(compact_all(work, names, limits, jobs)), states=states
+    )
+    return Compaction(outcome, tuple(found))
+
+
+def schema_debt(env: Environment, collections: Sequence[str] = ()) -> tuple[Debt, ...]:
+    """Which files of the named collections, or of all, were written under which schema. Reads only."""
+    return debts(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])
+
+
+def rollback(env: Environment, *, jobs: Jobs = without_spark, allow_lossy: bool = False, listen: Listener = silent) -> Outcome:
     """To the release before: of a promoted deployment by its inverses, of a committed one while its hold is open."""
     started = pendulum.now("UTC")
-    outcome = roll_back(env, listen, allow_lossy=allow_lossy)
+    outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy)
     _remember(env, "rollback", getpass.getuser(), outcome.generation, started, "done", f"to {outcome.target}")
     return outcome
 
@@ -238,7 +305,7 @@ def upgrade(
     generation = checked.generation
     outcomes = [promote(env, generation, listen=listen), expand(env, generation, listen=listen)]
     outcomes.append(change(env, generation, jobs=jobs, listen=listen))
-    outcomes.append(cutover(env, generation, listen=listen))
+    outcomes.append(cutover(env, generation, jobs=jobs, listen=listen))
     outcomes.append(cleanup(env, generation, listen=listen))
     if not hold:
         outcomes.append(contract(env, generation, listen=listen))
@@ -270,12 +337,6 @@ def _led(
     note = _remember(env, task, getpass.getuser(), generation, started, "done", f"{len(work.results)} stage(s)")
     outcome = work.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
-
-
-def _no_open_deployment(state: State) -> None:
-    leader = state.leader
-    if leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
-        raise DeploymentOpen(generation=leader.generation)
 
 
 def _remember(

@@ -43,7 +43,7 @@ def upgrade(run_dag: RunDag, **params: Any) -> dict[str, tuple[str, int]]:
 
 def test_empty_maps_do_not_skip_the_commit(run_dag: RunDag, verbs: FakeVerbs) -> None:
     found = upgrade(run_dag)
-    assert states(found, "fill", "change", "approval", "ledger_approval") == ["skipped"] * 4
+    assert states(found, "fill", "tail", "change", "approval", "ledger_approval") == ["skipped"] * 5
     assert states(found, "preflight", "gate", *LEADER[:3], "cutover_and_commit", "cleanup", "") == ["success"] * 8
     assert found["contract"][0] == "skipped", "the hold is not over"
 
@@ -65,6 +65,42 @@ def test_fills_are_mapped_in_chunks(run_dag: RunDag, verbs: FakeVerbs, monkeypat
     assert sorted(call["arguments"][0] for call in verbs.calls["fill"]) == [["a", "b"], ["c"]]
     assert [call["collections"] for call in verbs.calls["change"]] == [["c"]]
     assert states(found, "fill", "change", "cutover_and_commit", "") == ["success"] * 4
+
+
+def test_what_is_rewritten_is_copied_and_followed_until_it_is_promoted(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.fills, verbs.rewritten = ["stats"], ["planes"]
+    verbs.raises["tail"] = [Overtaken()]
+    found = upgrade(run_dag)
+    assert [call["arguments"][0] for call in verbs.calls["fill"]] == [["stats", "planes"]]
+    assert states(found, "fill", "tail", "cutover_and_commit", "") == ["success"] * 4
+    assert found["tail"][1] == 1, "a conflict in a round is no failed try"
+    assert {tuple(call["collections"]) for call in verbs.calls["tail"]} == {("planes",)}
+    assert all(call["once"] for call in verbs.calls["tail"])
+
+
+def test_a_rejected_approval_ends_the_tail(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.rewritten = ["planes"]
+    person = Answer("Reject")
+    person.start()
+    found = upgrade(run_dag, gate="approval")
+    assert verbs.calls["tail"], "it followed while the gate waited"
+    assert states(found, "tail", "promote", "") == ["success", "skipped", "success"]
+    assert not verbs.calls["cancel"]
+
+
+def test_a_refused_promotion_ends_the_tail(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.rewritten = ["planes"]
+    verbs.raises["promote"] = [Incompatible()]
+    found = upgrade(run_dag)
+    assert states(found, "tail", "promote", "cutover_and_commit", "") == ["success", "failed", "upstream_failed", "failed"]
+
+
+def test_a_tail_that_is_refused_blocks_nothing_and_is_told(run_dag: RunDag, verbs: FakeVerbs) -> None:
+    verbs.rewritten = ["planes"]
+    verbs.raises["tail"] = [Incompatible(collection="planes")]
+    found = upgrade(run_dag)
+    assert found["tail"] == ("failed", 1)
+    assert states(found, "cutover_and_commit", "cleanup", "") == ["success", "success", "failed"]
 
 
 def test_nothing_to_do_skips_everything(run_dag: RunDag, verbs: FakeVerbs) -> None:
@@ -155,6 +191,24 @@ def test_a_failed_cleanup_is_harmless(run_dag: RunDag, verbs: FakeVerbs) -> None
     verbs.raises["cleanup"] = [Incompatible()]
     found = upgrade(run_dag)
     assert states(found, "cutover_and_commit", "cleanup", "contract", "") == ["success", "failed", "skipped", "success"]
+
+
+def test_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_schemamig.core.ledger.rows import Control
+    from airflow_provider_schemamig.core.upgrade import controls
+
+    said: list[Any] = []
+
+    def throttle(env: object, collection: str | None, **limits: Any) -> Control:
+        said.append((env, collection, limits))
+        return Control(collection or "*")
+
+    monkeypatch.setattr(controls, "throttle", throttle)
+    assert run_dag("schemamig_control", environment="/lake", action="throttle", rows_per_second=500)["control"] == ("success", 1)
+    assert said == [("opened /lake", None, {"rows_per_second": 500, "max_files": None, "window": None})]
+    assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=7)["control"] == ("success", 1)
+    assert verbs.calls["cancel"][0]["generation"] == 7
+    assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=None)["control"] == ("failed", 1)
 
 
 def test_rollback_and_maintenance(run_dag: RunDag, verbs: FakeVerbs) -> None:

@@ -69,6 +69,15 @@ def test_progress_is_one_line_a_stage_a_second_and_always_the_last() -> None:
     assert lines[-1] == ("%s: %s", "seal", "1000 of 1000, c1000, 0.01 s")
 
 
+def test_a_note_that_counts_nothing_is_never_held_back() -> None:
+    lines: list[tuple[Any, ...]] = []
+    listen = log_progress(lambda *line: lines.append(line), clock=lambda: 0.0)
+    listen(Event("copy", "flights", 3, 10, 12.0, "3 of 10 files"))
+    listen(Event("copy", "flights", 4, 10, 13.0, "4 of 10 files"))
+    listen(Event("copy", "flights", note="paused"))
+    assert [text for _, _, text in lines] == ["3 of 10, flights, 12.00 s, 3 of 10 files", "flights, paused"]
+
+
 @pytest.mark.parametrize("size, expected", [(2, [["a", "b"], ["c"]]), (3, [["a", "b", "c"]]), (9, [["a", "b", "c"]])])
 def test_chunks(size: int, expected: list[list[str]]) -> None:
     assert chunks("abc", size) == expected

@@ -134,6 +134,14 @@ EVERY_COMMAND: dict[str, Callable[[Path, Path], list[object]]] = {
     "cleanup": lambda *_: ["--generation", 1],
     "contract": lambda *_: [],
     "rollback": lambda *_: [],
+    "tail": lambda *_: ["--generation", 1, "--once"],
+    "cancel": lambda *_: ["--generation", 1],
+    "pause": lambda *_: [],
+    "resume": lambda *_: [],
+    "throttle": lambda *_: ["--max-files", 8],
+    "pin": lambda *_: ["--collection", "flights", "--hours", 400],
+    "unpin": lambda *_: ["--collection", "flights"],
+    "compact": lambda *_: [],
     "status": lambda *_: [],
     "ledger dump": lambda *_: [],
     "ledger verify": lambda *_: [],
@@ -304,4 +312,4 @@ def test_every_command_is_tried_on_a_ledger_of_a_newer_format() -> None:
     """A new command has to say what it does with one. Those left out have no environment with a ledger."""
     commands = get_command(app).commands  # type: ignore[attr-defined]
     named = {name for name in commands if name != "ledger"} | {f"ledger {name}" for name in commands["ledger"].commands}
-    assert named - set(EVERY_COMMAND) == {"init", "check", "snapshot", "diff", "ledger restore"}
+    assert named - set(EVERY_COMMAND) == {"init", "new", "rebase", "check", "lint", "snapshot", "diff", "ledger restore"}

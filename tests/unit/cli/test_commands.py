@@ -257,6 +257,9 @@ USAGE = [
     ("hold is no time", ["upgrade", "--env", "x", "--release", "y", "--hold", "soon"]),
     ("hold is negative", ["upgrade", "--env", "x", "--release", "y", "--hold", "-1h"]),
     ("hold is for ever", ["upgrade", "--env", "x", "--release", "y", "--hold", "99999d"]),
+    ("window is no window", ["throttle", "--env", "x", "--window", "night"]),
+    ("pin needs a collection", ["pin", "--env", "x", "--hours", "5"]),
+    ("pin needs hours", ["pin", "--env", "x", "--collection", "y", "--hours", "0"]),
     ("watch is no document", ["status", "--env", "x", "--watch", "--json"]),
     ("release is not on this machine", ["check", "--release", "s3://bucket/release"]),
 ]
@@ -299,6 +302,9 @@ REFUSALS = [
     ("no release folder", ["plan", "--env", "{env}", "--release", "{tmp}/nowhere"], "unreadable_file"),
     ("unknown generation", ["promote", "--env", "{env}", "--generation", "99"], "unknown_generation"),
     ("another plan", ["approve", "--env", "{env}", "--generation", "1", "--plan", "0" * 64], "plan_changed"),
+    ("nothing to follow", ["tail", "--env", "{env}", "--generation", "99"], "unknown_generation"),
+    ("nothing to give up", ["cancel", "--env", "{env}", "--generation", "99"], "unknown_generation"),
+    ("committed is no claim", ["cancel", "--env", "{env}", "--generation", "1"], "wrong_state"),
     ("the first release has no way back", ["rollback", "--env", "{env}"], "nothing_to_roll_back"),
     ("no backup", ["ledger", "restore", "--env", "{env}", "{tmp}/nowhere"], "backup_unusable"),
 ]

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from airflow_provider_schemamig.cli.render import STAGES_SHOWN, show_diff, show_outcome
 from airflow_provider_schemamig.cli.render_plan import plan_tree
+from airflow_provider_schemamig.cli.render_rows import duration
 from airflow_provider_schemamig.cli.render_status import COLLECTIONS_SHOWN, status_view
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.upgrade.explain import Explanation
@@ -50,6 +52,30 @@ def test_a_plan_is_a_tree_of_moments() -> None:
         "└── 1.0.0 -> 1.1.0: one ledger append, all collections together  instant\n"
         "Contract  when the hold is over\n"
         "└── flights  drop hour  instant\n"
+    )
+
+
+COPY = Explanation(
+    "copy",
+    "planes",
+    "copy planes with airlines on Spark into a new shard",
+    Cost.REWRITE,
+    ("copied at one version and followed", "airlines is read at one version"),
+    rollback=("what is written after the commit goes back",),
+)
+
+
+def test_a_copy_is_a_sentence_and_explain_says_how() -> None:
+    assert trees([COPY]) == (
+        "Before promotion  no live table is touched\n└── planes  copy planes with airlines on Spark into a new shard  rewrite\n"
+    )
+    assert trees([COPY], explain=True) == (
+        "Before promotion  no live table is touched\n"
+        "└── planes  copy planes with airlines on Spark into a new shard  rewrite\n"
+        "    ├── costs     rewrite: every row is written into a new table by Spark\n"
+        "    ├── how       copied at one version and followed\n"
+        "    ├── how       airlines is read at one version\n"
+        "    └── rollback  what is written after the commit goes back\n"
     )
 
 
@@ -102,6 +128,11 @@ def test_an_outcome() -> None:
     )
 
 
+def test_read_only_work_has_no_epoch() -> None:
+    document = {**outcome([stage("tail", "planes", 4)]), "epoch": None}
+    assert text_of(lambda to: show_outcome(to, document)).startswith("1.0.0 -> 1.1.0   generation 2\n")
+
+
 def test_many_stages_are_a_number() -> None:
     count = STAGES_SHOWN + 1
     document = outcome([stage("expand", f"c{number}", 1) for number in range(count)])
@@ -149,6 +180,10 @@ def status(collections: dict[str, Any]) -> dict[str, Any]:
         "leader": {"generation": 1, "epoch": 1, "since": "2026-11-21T10:00:00+00:00"},
         "deployments": [deployment],
         "collections": collections,
+        "retired": [],
+        "progress": [],
+        "controls": [],
+        "pins": [],
         "holds": [],
         "elements": [],
         "nodes": [{"id": "loader", "release": "1.0.0"}],
@@ -179,3 +214,34 @@ def test_of_many_collections_only_those_that_need_attention_are_named() -> None:
     assert f"{COLLECTIONS_SHOWN} collections are as the ledger says." in text
     assert "planes" in text
     assert "c17" not in text
+
+
+def test_a_status_while_rows_are_copied() -> None:
+    document = status({"planes": collection()})
+    copying = {"collection": "planes", "generation": 2, "stage": "copy", "unit": "files", "done": 30, "total": 1200, "rows": 5_000_000}
+    document["progress"] = [{**copying, "rows_per_second": 81_000, "eta_seconds": 11_100, "updated_at": "2026-11-21T10:00:00+00:00"}]
+    document["controls"] = [{"collection": None, "paused": True, "rows_per_second": None, "max_files": 8, "window": None}]
+    pin = {"collection": None, "shard": "s0", "holder": "2", "hours": 400, "pinned_by": "ann", "pinned_at": "2026-11-21T09:00:00+00:00"}
+    document["pins"] = [pin]
+    touched = {"shard": "s0", "collection": "flights", "uri": "file:///lake/flights/s0", "sealed": True, "foreign_commits": 1}
+    document["retired"] = [touched, {**touched, "foreign_commits": 0}]
+    assert text_of(lambda to: to.print(status_view("file:///lake", {**document, "deployments": []}, cluster=False))) == (
+        "file:///lake  at 1.0.0   generation 1 leads since 2026-11-21 10:00 UTC, epoch 1\n"
+        "\n"
+        "collection  shard  version  schema  columns  remarks\n"
+        "planes      s1           4       1        1\n"
+        "drift  flights  old shard s0: 1 commit(s) of others since it was retired\n"
+        "\n"
+        "collection  stage            done       rows  rows/s        left  as of\n"
+        "planes      copy   30/1,200 files  5,000,000  81,000  3 h 05 min  2026-11-21 10:00 UTC\n"
+        "\n"
+        "all collections  paused, 8 files a batch\n"
+        "pin    s0  400 h for 2, by ann since 2026-11-21 09:00 UTC\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3569, "59 min"), (3599, "1 h 00 min"), (90_000, "25 h 00 min")]
+)
+def test_a_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

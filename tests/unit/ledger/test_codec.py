@@ -15,7 +15,9 @@ from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.rows import (
     FROZEN_COLLECTIONS,
     ROW_TYPES,
+    Ahead,
     Approval,
+    Control,
     EnvironmentConfig,
     EnvironmentRelease,
     Hold,
@@ -25,6 +27,8 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Leader,
     LedgerSince,
     Object,
+    Pin,
+    Progress,
     Replacement,
     SchemaEntry,
     Shard,
@@ -86,6 +90,10 @@ OTHERS: list[Any] = [
         deadline=NOW,
     ),
     Hold(Generation(3), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN, drops=((FLIGHTS, ColumnPath("a.b")),)),
+    Ahead(FLIGHTS, SchemaId(3), Epoch(4), declaration("flights", "id", "n"), declaration("flights", "id"), Fingerprint("sf1:00")),
+    Control("*", paused=True, rows_per_second=1000, max_files=3, window=(22, 6)),
+    Progress(FLIGHTS, Generation(3), "copy", "files", 3, 10, 12_000, NOW, NOW),
+    Pin(ShardId("g1-0"), "alice", 720, (("delta.logRetentionDuration", None),), "alice", NOW),
 ]
 
 

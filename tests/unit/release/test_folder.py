@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -111,6 +112,22 @@ def as_file(name: str) -> Damage:
     return edit
 
 
+def as_pipe(file: str) -> Damage:
+    def edit(folder: Path) -> None:
+        (folder / file).unlink()
+        os.mkfifo(folder / file)
+
+    return edit
+
+
+def as_link(file: str, target: str) -> Damage:
+    def edit(folder: Path) -> None:
+        (folder / file).unlink()
+        (folder / file).symlink_to(target)
+
+    return edit
+
+
 MODULE = '"""Doc."""\nSTEPS = []\n'
 
 WRONG: dict[str, tuple[Damage, set[str]]] = {
@@ -167,6 +184,26 @@ WRONG: dict[str, tuple[Damage, set[str]]] = {
     "lock missing": (remove("snapshots.lock"), {"invalid_lock"}),
     "lock garbage": (garbage("snapshots.lock"), {"unreadable_file"}),
     "lock broken": (append("snapshots.lock", "<<<<<<< ours\n"), {"invalid_lock"}),
+    "lock with two lines of one file": (append("snapshots.lock", f'"snapshots/1.0.0.sql" = "{digest(b"")}"\n'), {"duplicate_version"}),
+    "conflict in the toml": (append("release.toml", "<<<<<<< a\n=======\n>>>>>>> b\n"), {"merge_conflict"}),
+    "conflict in the lock": (append("snapshots.lock", "<<<<<<< a\n=======\n>>>>>>> b\n"), {"merge_conflict"}),
+    "conflict in the schema": (append("schema.sql", "<<<<<<< a\n=======\n>>>>>>> b\n"), {"merge_conflict"}),
+    "conflict in a snapshot": (append("snapshots/1.1.0.sql", "<<<<<<< a\n=======\n>>>>>>> b\n"), {"merge_conflict"}),
+    "conflict in the head's snapshot": (append("snapshots/1.10.0.sql", "<<<<<<< a\n=======\n>>>>>>> b\n"), {"merge_conflict"}),
+    "conflict in a module": (append("migrations/v1_1_0.py", "<<<<<<< a\r\n=======\r\n>>>>>>> b\r\n"), {"merge_conflict"}),
+    "a question is open": (
+        write("migrations/v1_10_0.py", '"""Doc.\n\nWhy: TODO say why."""\nSTEPS = []  # TODO schemamig: really?\n'),
+        {"unfinished_migration"},
+    ),
+    "a TODO of one's own": (write("migrations/v1_10_0.py", '"""Doc. TODO schemamig: x"""\nSTEPS = []  # TODO: think\n'), set()),
+    "toml too deep": (write("release.toml", "version = " + "[" * 5000), {"invalid_release_toml"}),
+    "toml with a huge number": (write("release.toml", "version = " + "9" * 5000), {"invalid_release_toml"}),
+    "toml with a huge hexadecimal": (replace("release.toml", '"1.10.0"', "0x" + "f" * 9000), {"invalid_release_toml"}),
+    "lock too deep": (write("snapshots.lock", "x = " + "[" * 5000), {"invalid_lock"}),
+    "too large": (lambda folder: (folder / "schema.sql").write_bytes(b" " * (16 * 1024 * 1024 + 1)), {"unreadable_file"}),
+    "a pipe": (as_pipe("schema.sql"), {"unreadable_file"}),
+    "a device": (as_link("schema.sql", "/dev/zero"), {"unreadable_file"}),
+    "a name that is no text": (lambda folder: open(bytes(folder / "snapshots") + b"/\xff.sql", "wb").close(), {"unexpected_file"}),
     "lock with a stranger": (append("snapshots.lock", '"schema.sql" = "sha256:00"\n'), {"invalid_lock"}),
     "lock with a short digest": (append("snapshots.lock", '"snapshots/1.2.0.sql" = "sha256:00"\n'), {"invalid_lock"}),
     "lock of an old version": (

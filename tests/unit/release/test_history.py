@@ -13,7 +13,10 @@ from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.chain import Chain, Create, Evolve, Remove, Replace, RewriteStep, merge, validate_chain
 from airflow_provider_schemamig.core.release.chain_codec import chain_from_json, chain_to_json
 from airflow_provider_schemamig.core.release.check import check, load_checked
+from airflow_provider_schemamig.core.release.draft import draft_steps
 from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.release.lint.run import review
+from airflow_provider_schemamig.core.release.steps import Evolution, Replacement
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.schema.diff import diff
@@ -106,3 +109,24 @@ def reached(declared: Mapping[CollectionName, Declaration], chain: Chain) -> dic
             case Remove() | RewriteStep():
                 pass
     return result
+
+
+def test_every_head_passes_the_lint(folders: dict[str, Path]) -> None:
+    """A careful author's release has warnings, all of them about what its steps name; nothing in it is an error."""
+    for version, folder in folders.items():
+        reviewed = review(folder)
+        assert reviewed.refusals == () and reviewed.errors == (), version
+    found = {finding.rule.code for finding in review(folders["3.0.0"]).findings}
+    assert {"SM101", "SM102", "SM103"} <= found
+
+
+def test_a_draft_between_any_two_neighbours_names_what_the_author_named(release: Release) -> None:
+    """`schemamig new` would have begun each of the 13 releases with the same drops and removals, or asked whether they are renames."""
+    for before, version in itertools.pairwise(VERSIONS):
+        drafts = draft_steps(release.declarations(before), release.declarations(version))
+        drafted = {draft.step.collection for draft in drafts}
+        for step in release.steps(version):
+            if isinstance(step, Evolution) and step.renamed_from is not None:
+                assert step.renamed_from in drafted
+            elif not isinstance(step, Replacement):
+                assert step.collection in drafted

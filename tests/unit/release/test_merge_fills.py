@@ -1,13 +1,12 @@
-"""Replacements and rewrites among other steps: which query counts, what it reads, what it gives (DESIGN section 3)."""
+"""Replacements among other steps: which query counts, what it reads, what it gives (DESIGN section 3)."""
 
 from __future__ import annotations
 
 import pytest
 
 from airflow_provider_schemamig import evolution, replacement, rewrite
-from airflow_provider_schemamig.core.release.chain import Replace, RewriteStep
+from airflow_provider_schemamig.core.release.chain import Replace
 from airflow_provider_schemamig.core.release.fills import fill_inputs
-from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.release.steps import Step
 from airflow_provider_schemamig.core.schema.model import Declaration
 from tests.unit.release.support import release_of, steps_of, stops, table, v
@@ -63,7 +62,7 @@ def test_a_fill_is_projected_through_later_evolutions() -> None:
     )
     [step] = steps_of(release)
     assert isinstance(step, Replace)
-    expected = f"SELECT CAST(`n` AS BIGINT) AS `total`, CAST(NULL AS STRING) AS `late` FROM (\n{FILL}\n) AS filled"
+    expected = f"SELECT CAST(`n` AS BIGINT) AS `total`, CAST(NULL AS STRING) AS `late` FROM (\n{FILL}\n) AS shown"
     assert (step.fill, step.new, step.fill_version) == (expected, head, v("1.1.0"))
 
 
@@ -73,7 +72,7 @@ def test_a_fill_is_projected_through_later_evolutions() -> None:
         (table("stats", "n int", "m int", "z int=5"), evolution("stats")),
         (table("stats", "n string", "m int"), evolution("stats")),
         (table("stats", "n int!", "m int"), evolution("stats")),
-        (table("stats", "n string", "m int"), rewrite("stats", up="SELECT 1 FROM {stats}")),
+        (table("stats", "n string", "m int"), rewrite("stats", up="SELECT string(n) AS n, m FROM {stats}")),
     ],
 )
 def test_a_fill_that_cannot_be_projected(later: Declaration, step: Step) -> None:
@@ -109,7 +108,7 @@ def test_fills_read_the_release_before_through_the_names_of_the_source() -> None
         ([STATS], [STATS, A], [], "younger than 1.0.0"),
         ([STATS, A], [STATS, table("a", "x int", "y string", "z int=1")], [evolution("a")], "z changes before"),
         ([STATS, A], [STATS, table("a", "x string")], [replacement("a")], "makes anew"),
-        ([STATS, A], [STATS, table("a", "x string")], [rewrite("a", up="SELECT 1")], "makes anew"),
+        ([STATS, A], [STATS, table("a", "x string")], [rewrite("a", up="SELECT string(x) AS x FROM {a}")], "makes anew"),
     ],
 )
 def test_inputs_that_cannot_be_had(first: list[Declaration], middle: list[Declaration], steps: list[Step], says: str) -> None:
@@ -118,37 +117,3 @@ def test_inputs_that_cannot_be_had(first: list[Declaration], middle: list[Declar
     refusal = stops(release)
     assert says in refusal.reason
     assert (refusal.collection, refusal.stop) == ("stats", v("1.1.0"))
-
-
-# --- rewrite ----------------------------------------------------------------------------------------------------------------------
-
-
-def rewritten(before: bool = False, after: bool = False, down: str | None = "SELECT 1 FROM {a}") -> Release:
-    first, second, third, fourth = (table("a", *fields) for fields in (["x int"], ["x int", "p int"], ["x string", "p int"], ["x string"]))
-    versions: list[tuple[str, list[Declaration], list[Step]]] = [("1.0.0", [first if before else second], [])]
-    if before:
-        versions.append(("1.1.0", [second], [evolution("a")]))
-    versions.append(("1.2.0", [third], [rewrite("a", up="SELECT string(x) AS x, p FROM {a}", down=down)]))
-    if after:
-        versions.append(("1.3.0", [fourth], [evolution("a", drop=["p"])]))
-    return release_of(*versions)
-
-
-def test_a_rewrite_alone() -> None:
-    [step] = steps_of(rewritten())
-    assert isinstance(step, RewriteStep)
-    assert (step.up, step.down, step.version) == ("SELECT string(x) AS x, p FROM {a}", "SELECT 1 FROM {a}", v("1.2.0"))
-    assert fill_inputs(rewritten(), v("1.0.0"), step) == (("a", "`x`, `p`"),)
-
-
-@pytest.mark.parametrize("before, after, stop", [(True, False, "1.1.0"), (False, True, "1.2.0"), (True, True, "1.1.0")])
-def test_a_rewrite_among_evolutions(before: bool, after: bool, stop: str) -> None:
-    assert stops(rewritten(before, after)).stop == v(stop)
-
-
-def test_a_way_back_that_reads_what_changes_later() -> None:
-    b, wider = table("b", "x int"), table("b", "x bigint")
-    old, new = table("a", "x int"), table("a", "x string")
-    step = rewrite("a", up="SELECT string(x) AS x FROM {a}", down="SELECT b.x FROM {a} a JOIN {b} b")
-    release = release_of(("1.0.0", [old, b], []), ("1.1.0", [new, b], [step]), ("1.2.0", [new, wider], [evolution("b")]))
-    assert "the way back of its rewrite reads b" in stops(release).reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_schemamig import evolution, replacement
+from airflow_provider_schemamig import evolution, replacement, rewrite
 from airflow_provider_schemamig.core.release.folder_errors import FileRefusal
 from airflow_provider_schemamig.core.release.modules import (
     ForbiddenImport,
@@ -28,7 +28,7 @@ def test_a_module_as_design_shows_it() -> None:
 Why: asked for.
 """
 from airflow_provider_schemamig import evolution
-from airflow_provider_schemamig import replacement
+from airflow_provider_schemamig import replacement, rewrite
 
 STEPS = [
     evolution("flights", rename={"a": "b"}, drop=["hour", "origin.code"]),
@@ -39,6 +39,7 @@ STEPS = [
         snapshot=True,
     ),
     evolution("x", drop=("a", "b")),
+    rewrite("y", up="SELECT 1", down="SELECT 2", cardinality="any", lookups=["x"]),
 ]
 '''
     refusals: list[Refusal] = []
@@ -46,9 +47,10 @@ STEPS = [
     assert not refusals
     assert found is not None
     assert found.docstring.startswith("Carriers report minutes.")
-    assert found.lines == (9, 10, 16)
+    assert found.lines == (9, 10, 16, 17)
     assert found.steps[0] == evolution("flights", rename={"a": "b"}, drop=["hour", "origin.code"])
     assert found.steps[1] == replacement("stats", fill="SELECT 1\n                FROM {flights}", snapshot=True)
+    assert found.steps[3] == rewrite("y", up="SELECT 1", down="SELECT 2", cardinality="any", lookups=["x"])
 
 
 def test_no_steps_is_a_statement_too() -> None:
@@ -100,6 +102,8 @@ BAD = [
     (HEAD + "STEPS = [\nevolution('A')]", InvalidStep, 4),
     (HEAD + "STEPS = [\nevolution('a', drop=[None])]", InvalidStep, 4),
     (HEAD + "STEPS = [\nrewrite('a')]", InvalidStep, 4),
+    (HEAD + "STEPS = [\nrewrite('a', up='SELECT 1', cardinality='most')]", InvalidStep, 4),
+    (HEAD + "STEPS = [\nrewrite('a', up='SELECT 1', lookups='b')]", InvalidStep, 4),
     (HEAD + "STEPS = [", ModuleSyntax, 3),
     ("<<<<<<< ours\n", ModuleSyntax, 1),
     ('"""Doc."""\0', ModuleSyntax, None),

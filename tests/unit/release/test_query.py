@@ -26,6 +26,7 @@ def test_placeholders_are_found_once_in_order_and_bound() -> None:
     [
         "SELECT 1 AS n",
         "SELECT * FROM {a};",
+        "SELECT * FROM {a}; -- done",
         "-- why\nSELECT x, count(*) AS n FROM {a} GROUP BY 1",
         "WITH q AS (SELECT * FROM {a}) SELECT q.x FROM q JOIN {b} USING (x)",
         "SELECT * FROM {a} UNION ALL SELECT * FROM {b}",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig import evolution, removal, replacement, rewrite
-from airflow_provider_schemamig.core.names import InvalidName
-from airflow_provider_schemamig.core.release.steps import Evolution, InvalidStep, Replacement, Step
+from airflow_provider_schemamig.core.names import CollectionName, InvalidName
+from airflow_provider_schemamig.core.release.steps import Evolution, InvalidStep, Replacement, Rewrite, Step
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -29,6 +29,8 @@ def test_defaults() -> None:
     found = replacement("stats")
     assert isinstance(found, Replacement)
     assert (found.fill, found.snapshot) == (None, False)
+    assert rewrite("f", up="SELECT 1") == Rewrite(CollectionName("f"), "SELECT 1", None, "same", ())
+    assert rewrite("f", up="SELECT 1", lookups=["h", "g"]) == rewrite("f", up="SELECT 1", lookups=("g", "h"))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,14 @@ def test_defaults() -> None:
         (lambda: evolution("f", renamed_from="f"), InvalidStep, "itself"),
         (lambda: removal(3), InvalidStep, "named by a string"),  # type: ignore[arg-type]
         (lambda: rewrite("f", up=" "), InvalidStep, "up is a query"),
+        (lambda: rewrite("f", up="SELECT 1", cardinality="some"), InvalidStep, 'cardinality is "same" or "any"'),
+        (lambda: rewrite("f", up="SELECT 1", cardinality=None), InvalidStep, "not None"),  # type: ignore[arg-type]
+        (lambda: rewrite("f", up="SELECT 1", cardinality=[]), InvalidStep, "not []"),  # type: ignore[arg-type]
+        (lambda: rewrite("f", up="SELECT 1", lookups="g"), InvalidStep, "list of collections"),
+        (lambda: rewrite("f", up="SELECT 1", lookups=[3]), InvalidStep, "list of collections"),  # type: ignore[list-item]
+        (lambda: rewrite("f", up="SELECT 1", lookups=["f"]), InvalidStep, "the collection itself"),
+        (lambda: rewrite("f", up="SELECT 1", lookups=["g", "g"]), InvalidStep, "twice"),
+        (lambda: rewrite("f", up="SELECT 1", lookups=["G"]), InvalidName, "G"),
         (lambda: replacement("f", fill=3), InvalidStep, "fill is a query"),  # type: ignore[arg-type]
         (lambda: replacement("f", snapshot=True), InvalidStep, "there is no fill"),
         (lambda: replacement("f", fill="SELECT 1", snapshot="yes"), InvalidStep, "True or False"),  # type: ignore[arg-type]

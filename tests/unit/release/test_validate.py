@@ -44,7 +44,11 @@ GOOD: dict[str, Case] = {
     "replacement": ([A, B], [A, table("b", "n string")], [replacement("b", fill="SELECT y AS n FROM {a}")]),
     "replacement from itself": ([B], [table("b", "n string")], [replacement("b", fill="SELECT string(n) AS n FROM {b}")]),
     "rewrite": ([B], [table("b", "n string")], [rewrite("b", up="SELECT string(n) AS n FROM {b}", down="SELECT int(n) AS n FROM {b}")]),
-    "down sees this release": ([B], [table("b", "n string"), A], [rewrite("b", up="SELECT 'x' AS n", down="SELECT x AS n FROM {a}")]),
+    "down sees this release": (
+        [B],
+        [table("b", "n string"), A],
+        [rewrite("b", up="SELECT string(n) AS n FROM {b}", down="SELECT a.x AS n FROM {b} JOIN {a} a ON a.y = {b}.n", lookups=["a"])],
+    ),
 }
 
 BAD: dict[str, tuple[Case, list[str], str]] = {
@@ -135,9 +139,31 @@ BAD: dict[str, tuple[Case, list[str], str]] = {
         "{a}",
     ),
     "down sees this release only": (
-        ([B, A], [table("b", "n string")], [removal("a"), rewrite("b", up="SELECT 'x' AS n", down="SELECT x AS n FROM {a}")]),
+        (
+            [B, A],
+            [table("b", "n string")],
+            [
+                removal("a"),
+                rewrite("b", up="SELECT string(n) AS n FROM {b}", down="SELECT int({b}.n) AS n FROM {b} JOIN {a}", lookups=["a"]),
+            ],
+        ),
         ["unknown_placeholder"],
         "release 1.1.0",
+    ),
+    "a rewrite that counts": (
+        ([B], [table("b", "n string")], [rewrite("b", up="SELECT n,\n  count(*) AS m FROM {b}", down="SELECT int(n) AS n FROM {b}")]),
+        ["not_row_local"],
+        "up, line 2, column 3 of the query: the aggregate or window function count",
+    ),
+    "a rewrite's columns": (
+        ([B], [table("b", "n string")], [rewrite("b", up="SELECT n AS m FROM {b}", down="SELECT int(n) AS n, 1 AS k FROM {b}")]),
+        ["wrong_columns", "wrong_columns"],
+        "lacks n and gives besides m",
+    ),
+    "a lookup that nothing reads": (
+        ([A, B], [A, table("b", "n string")], [rewrite("b", up="SELECT string(n) AS n FROM {b}", lookups=["a"])]),
+        ["lookup_not_read"],
+        "lookups names a",
     ),
     "a table that is no collection": (
         ([A, B], [A, table("b", "n string")], [replacement("b", fill="SELECT y AS n FROM a")]),

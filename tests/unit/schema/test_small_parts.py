@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, RenameColumn
 from airflow_provider_schemamig.core.schema.paths import PathNotFound, edit_slot, field_at, slot_at, struct_at, translate
-from airflow_provider_schemamig.core.schema.properties import SAFE, refusal_reason
+from airflow_provider_schemamig.core.schema.properties import SAFE, WITH_FEATURE, refusal_reason
 from airflow_provider_schemamig.core.schema.renames import in_order, net_renames, retired_name
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from tests.unit.schema.tables import field, table
@@ -43,8 +43,6 @@ def test_types_as_sql(declared: str, sql: str) -> None:
         ("delta.minWriterVersion", "protocol version"),
         ("delta.appendOnly", "sealed"),
         ("delta.setTransactionRetentionDuration", "fence"),
-        ("delta.enableChangeDataFeed", "feature"),
-        ("delta.enableDeletionVectors", "feature"),
         ("delta.checkpointPolicy", "feature"),
         ("delta.checkpointinterval", "Delta spells it delta.checkpointInterval"),
         ("delta.unknown", "unknown"),
@@ -55,7 +53,7 @@ def test_properties_that_are_refused(key: str, reason: str) -> None:
     assert reason in str(refusal_reason(key))
 
 
-@pytest.mark.parametrize("key", [*sorted(SAFE), "owner", "deltaish", "my.delta.key"])
+@pytest.mark.parametrize("key", [*sorted(SAFE | WITH_FEATURE), "owner", "deltaish", "my.delta.key"])
 def test_properties_that_are_free(key: str) -> None:
     assert refusal_reason(key) is None
 

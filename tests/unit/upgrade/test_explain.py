@@ -52,6 +52,7 @@ STAGES: list[s.Stage] = [
     s.Settle((A,)),
     s.EndHold(Generation(2)),
     s.Build(A, TABLE),
+    s.Copy(A, A, TABLE, "SELECT n FROM {a}", None, "`n`", no_way_back="the step has no down"),
     s.Create(A, TABLE),
     s.Expand(A, tuple(CHANGES)),
     s.Seal(A),

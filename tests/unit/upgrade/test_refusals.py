@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, DriftFound, HoldInUse, NotYet
+from airflow_provider_schemamig.core.upgrade.fill import without_spark
 from airflow_provider_schemamig.exceptions import Refused
 from tests.support import foreign
 from tests.support.bytes import unwritten
@@ -53,13 +54,13 @@ def test_an_online_change_is_planned_and_refused(tmp_path: Path, before: str, af
     assert (found[0].op, found[0].path) == (op, path)
 
 
-def test_a_rewrite_is_planned_and_refused(tmp_path: Path) -> None:
+def test_a_rewrite_without_spark(tmp_path: Path) -> None:
     steps = 'rewrite("a", up="SELECT CAST(id AS STRING) AS id FROM {a}", down="SELECT CAST(id AS BIGINT) AS id FROM {a}")'
     lake = two_releases(tmp_path, A, "CREATE TABLE a (id STRING);", steps)
-    with unwritten(lake.env), refused("not_yet", "a") as found:
-        verbs.preflight(lake.env, lake.second, jobs=no_spark)
-    assert isinstance(found[0], NotYet)
-    assert (found[0].op, found[0].cost) == ("rewrite", "rewrite")
+    planned = verbs.plan(lake.env, lake.second)
+    assert [stage.kind for stage in planned.plan.stages] == ["copy", "seal", "commit", "retire"]
+    with unwritten(lake.env), refused("spark_not_given"):
+        verbs.preflight(lake.env, lake.second, jobs=without_spark)
 
 
 # --- drift ---------------------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.contract import contract_hold, end_holds
 from airflow_provider_schemamig.core.upgrade.cutover import cut_over
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand, expand_move
+from airflow_provider_schemamig.core.upgrade.fill import without_spark
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.tables import table_store
@@ -163,7 +164,7 @@ LEADER_WORK: dict[str, Callable[[Work], None]] = {
     "expand": expand,
     "settle": lambda work: settle(work, lambda collection: None),
     "end holds": end_holds,
-    "cutover": cut_over,
+    "cutover": lambda work: cut_over(work, without_spark),
     "cleanup": clean_up,
     "contract": lambda work: contract_hold(work, open_holds(work.ledger.state())[0]),
 }

@@ -1,0 +1,97 @@
+"""The commands that begin and renumber a version of a release folder: ``new`` and ``rebase``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import JsonOption, ReleaseOption, local_path
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from airflow_provider_schemamig.core.release.authoring import Begun, Rebased
+    from airflow_provider_schemamig.core.release.draft import Ask, RenameQuestion
+
+app = typer.Typer()
+PANEL = "Write a release"
+_PARTS = ("major", "minor", "patch")
+
+
+@app.command(rich_help_panel=PANEL)
+@answered
+def new(
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="What changes, in one line.")],
+    release: ReleaseOption,
+    part: Annotated[str, typer.Option("--part", metavar="PART", help="What grows: major, minor or patch.")] = "minor",
+    version: Annotated[str | None, typer.Option("--version", metavar="X.Y.Z", help="The version itself.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Begin the next version: draft the steps from the last snapshot to schema.sql."""
+    from airflow_provider_schemamig.core.names import Version
+    from airflow_provider_schemamig.core.release import authoring
+
+    if part not in _PARTS:
+        raise typer.BadParameter(f"{part!r} is not one of {', '.join(_PARTS)}.", param_hint="'--part'")
+    wanted = None if version is None else Version.parse(version)
+    ask = None if as_json or not sys.stdin.isatty() else _ask()
+    begun = authoring.new(local_path(release), title, version=wanted, part=authoring.Part(part), ask=ask)
+    document = {
+        "version": str(begun.version),
+        "files": list(begun.files),
+        "steps": [{"kind": draft.step.kind, "collection": draft.step.collection} for draft in begun.drafts],
+        "questions": [question for draft in begun.drafts for question in draft.questions],
+    }
+    return Answer(document, lambda to: _show_begun(to, begun))
+
+
+@app.command(rich_help_panel=PANEL)
+@answered
+def rebase(
+    release: ReleaseOption,
+    onto: Annotated[
+        str | None,
+        typer.Option("--onto", metavar="X.Y.Z", help="The version it comes after; else the newest other one.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Renumber the version being written, because another branch released it or a later one."""
+    from airflow_provider_schemamig.core.names import Version
+    from airflow_provider_schemamig.core.release import authoring
+
+    done = authoring.rebase(local_path(release), None if onto is None else Version.parse(onto))
+    document = {"from": str(done.before), "version": str(done.version), "files": list(done.files), "deleted": list(done.deleted)}
+    return Answer(document, lambda to: _show_rebased(to, done))
+
+
+def _ask() -> Ask:
+    """Asks on the terminal, on stderr; Ctrl-C ends the command before anything is written."""
+
+    def ask(question: RenameQuestion) -> bool:
+        try:
+            return typer.confirm(question.text, default=False, err=True)
+        except typer.Abort:
+            raise KeyboardInterrupt from None
+
+    return ask
+
+
+def _show_begun(to: Console, begun: Begun) -> None:
+    to.print(f"{begun.version} is begun", style="bold")
+    for file in begun.files:
+        to.print(f"  {file}")
+    count = sum(len(draft.questions) for draft in begun.drafts)
+    open_ones = f", decide the {count} question(s) in it" if count else ""
+    to.print(f"next: say why in {begun.files[-1]}{open_ones}, then `schemamig snapshot` and `schemamig check`.")
+
+
+def _show_rebased(to: Console, done: Rebased) -> None:
+    to.print(f"{done.before} is {done.version} now", style="bold")
+    for file in done.files:
+        to.print(f"  {file}")
+    for file in done.deleted:
+        to.print(f"  {file} (deleted)")
+    to.print("next: merge the other branch if that is not done yet, then `schemamig snapshot` and `schemamig check`.")

@@ -1,0 +1,65 @@
+"""Work on rows for people: how far it is, what was said to it, whose history is kept, and who got through a seal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from airflow_provider_schemamig.cli.render import table_of, when
+
+Document = Mapping[str, Any]
+
+
+def progress_table(progress: Sequence[Document]) -> Table:
+    """One line a collection and stage of an open generation."""
+    table = table_of("collection", "stage", "done>", "rows>", "rows/s>", "left>", "as of")
+    for item in progress:
+        table.add_row(
+            Text(item["collection"], style="cyan"),
+            item["stage"],
+            f"{item['done']:,}/{item['total']:,} {item['unit']}",
+            f"{item['rows']:,}",
+            "" if item["rows_per_second"] is None else f"{item['rows_per_second']:,}",
+            "" if item["eta_seconds"] is None else duration(item["eta_seconds"]),
+            when(item["updated_at"]),
+        )
+    return table
+
+
+def duration(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``3 h 05 min``."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def control_text(control: Document) -> Text:
+    """What work on rows has to keep to, in one line."""
+    limits = [
+        f"{control['rows_per_second']:,} rows/s" if control["rows_per_second"] else "",
+        f"{control['max_files']:,} files a batch" if control["max_files"] else "",
+        f"only in the hours {control['window']} UTC" if control["window"] else "",
+    ]
+    said = ", ".join(limit for limit in limits if limit) or "no limits"
+    name = control["collection"] or "all collections"
+    return Text.assemble((name, "cyan"), "  ", ("paused", "yellow") if control["paused"] else ("runs", "green"), f", {said}")
+
+
+def pin_text(pin: Document) -> Text:
+    since = f"by {pin['pinned_by']} since {when(pin['pinned_at'])}"
+    return Text.assemble(
+        ("pin    ", "yellow"), (pin["collection"] or pin["shard"], "cyan"), f"  {pin['hours']} h for {pin['holder']}, {since}"
+    )
+
+
+def touched_texts(retired: Sequence[Document]) -> Iterator[Text]:
+    """Old shards that are not as they were left: RESTORE alone gets through a seal."""
+    for item in retired:
+        what = [] if item["sealed"] else ["its seal is gone"]
+        what += [f"{item['foreign_commits']:,} commit(s) of others since it was retired"] if item["foreign_commits"] else []
+        if what:
+            yield Text.assemble(("drift  ", "bold red"), (item["collection"], "cyan"), f"  old shard {item['shard']}: {', '.join(what)}")

@@ -1,0 +1,181 @@
+"""Why a handle stops: fences, and requests that no release of the collection can meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.exceptions import Conflict, Refusal
+
+
+@dataclass(eq=False, kw_only=True)
+class _HandleRefusal(Refusal):
+    """``release``: the handle's. ``current``: the environment's."""
+
+    release: Version
+    current: Version
+
+
+@dataclass(eq=False, kw_only=True)
+class _Fenced(_HandleRefusal):
+    """``column``: dotted, as the handle's release calls it; None if it is the whole collection."""
+
+    column: str | None
+    reason: str
+
+    @property
+    def what(self) -> str:
+        return f"column {self.column}" if self.column is not None else "the collection"
+
+    @property
+    def is_ahead(self) -> bool:
+        return self.release > self.current
+
+
+@dataclass(eq=False, kw_only=True)
+class ReaderFenced(_Fenced):
+    """The table can no longer be shown as the reader's release declares it, or not yet; nothing was read (seed 003, "Reader schemas")."""
+
+    code = "reader_fenced"
+
+    @property
+    def message(self) -> str:
+        return f"a reader of release {self.release} is fenced, with the environment at {self.current}: {self.what} {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        moved = f"Wait until the environment is at {self.release}" if self.is_ahead else f"Move this reader to release {self.current}"
+        return f"{moved}." if self.column is None else f"{moved}, or leave {self.column.partition('.')[0]} out of its columns."
+
+
+@dataclass(eq=False, kw_only=True)
+class WriterFenced(_Fenced):
+    """Rows in the shape of the writer's release cannot go into the table as it is now; nothing was written."""
+
+    code = "writer_fenced"
+
+    @property
+    def message(self) -> str:
+        return f"a writer of release {self.release} is fenced, with the environment at {self.current}: {self.what} {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        moved = f"Wait until the environment is at {self.release}" if self.is_ahead else f"Move this writer to release {self.current}"
+        return f"{moved}, or write rows that fit."
+
+
+@dataclass(eq=False, kw_only=True)
+class UnknownRelease(Refusal):
+    """The ledger does not know what the release declares."""
+
+    code = "unknown_release"
+    release: Version
+    current: Version
+
+    @property
+    def message(self) -> str:
+        return f"this environment is at release {self.current} and was never at {self.release}, nor is {self.release} in preparation."
+
+    @property
+    def next_action(self) -> str:
+        return f"Name a release that was deployed here, or run `schemamig preflight` for {self.release} first."
+
+
+@dataclass(eq=False, kw_only=True)
+class NotInRelease(Refusal):
+    """The release has no such collection."""
+
+    code = "not_in_release"
+    release: Version
+
+    @property
+    def message(self) -> str:
+        return f"release {self.release} has no collection of this name."
+
+    @property
+    def next_action(self) -> str:
+        return "`schemamig status` lists the collections of the environment's release."
+
+
+@dataclass(eq=False, kw_only=True)
+class UnknownColumn(Refusal):
+    """``column`` was asked for by name, and the release does not declare it."""
+
+    code = "unknown_column"
+    release: Version
+    column: str
+
+    @property
+    def message(self) -> str:
+        return f"release {self.release} declares no column {self.column!r}."
+
+    @property
+    def next_action(self) -> str:
+        return "Columns go by the names of the handle's own release, top level only."
+
+
+@dataclass(eq=False, kw_only=True)
+class NeedsSpark(Refusal):
+    """delta-rs would read or write this table wrongly, or not at all. ``because``: what it has that delta-rs cannot deal with."""
+
+    code = "needs_spark"
+    doing: str
+    because: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.doing} without Spark is refused: {self.because}."
+
+    @property
+    def next_action(self) -> str:
+        return "Use Spark: `.df()` of a reader, or a writer that was opened with `spark=`."
+
+
+@dataclass(eq=False, kw_only=True)
+class NotForArrow(Refusal):
+    """Merging and the like are statements; only Spark runs them."""
+
+    code = "not_for_arrow"
+    doing: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.doing} is a statement over the whole table, which takes Spark, and this writer was opened without."
+
+    @property
+    def next_action(self) -> str:
+        return "Open the writer with `spark=`."
+
+
+@dataclass(eq=False, kw_only=True)
+class ShardMoving(Conflict):
+    """The collection is being cut over: its table is sealed, and the new one is not in place yet."""
+
+    code = "shard_moving"
+    seconds: float
+
+    @property
+    def message(self) -> str:
+        return f"its table is sealed for a cut-over, which did not end within {self.seconds:.0f} s; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again; `schemamig status` says who is cutting over, and a seal that is left behind is lifted by the next leader."
+
+
+@dataclass(eq=False, kw_only=True)
+class WroteOtherColumns(Refusal):
+    """Names went from one column to another in the moment between looking and writing; the rows of one commit are in the wrong ones."""
+
+    code = "wrote_other_columns"
+    column: str
+    version: int
+    uri: str
+
+    @property
+    def message(self) -> str:
+        return f"version {self.version} of {self.uri} was written while {self.column} became the name of another column."
+
+    @property
+    def next_action(self) -> str:
+        return "Take the rows of that version out (DELETE, or RESTORE if nothing came after it), then write them again."

@@ -1,0 +1,117 @@
+"""One look at a collection: what the handle's release declares, where the rows are, and the table's head at that moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.names import stored_names
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.errors import ShardMoving
+from airflow_provider_schemamig.core.handles.evidence import LogEvidence
+from airflow_provider_schemamig.core.handles.fit import Unfit
+from airflow_provider_schemamig.core.handles.releases import Declared, declared_by, live_shard
+from airflow_provider_schemamig.core.handles.rewritten import seen_from
+from airflow_provider_schemamig.core.handles.shape import Shape
+from airflow_provider_schemamig.core.ledger.rows import Shard
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.release.merged import RewriteStep
+from airflow_provider_schemamig.core.storage import ReadStore
+
+_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A table at one version."""
+
+    shard: Shard
+    store: ReadStore
+    head: Head
+    #: Its columns, as the table names them and as the handle's release may know them.
+    live: Shape
+    state: State
+
+    @property
+    def uri(self) -> str:
+        return self.head.location.uri
+
+    def evidence(self) -> LogEvidence:
+        return LogEvidence(
+            self.store, self.head, Shape(self.live.declaration, stored_names(self.head.schema)), self.state, self.shard.shard
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``place`` None: there is no such table (any more, or yet)."""
+
+    declared: Declared
+    place: Place | None
+    state: State
+
+    @property
+    def is_preview(self) -> bool:
+        """True if the release is in preparation, and will have rewritten the collection."""
+        return self.declared.planned is not None and isinstance(self.declared.planned.step, RewriteStep)
+
+    @property
+    def gone(self) -> str:
+        """What has become of a column that the release has and the table has not."""
+        return "was made anew when the collection was rewritten or replaced" if self._is_elsewhere else "was dropped"
+
+    def table(self) -> Place:
+        """The table, if it is one that the release may use at all. Raises Unfit, about no column."""
+        if self.declared.awaits_table:
+            raise Unfit("", "gets its table at the cut-over")
+        if self.place is None:
+            raise Unfit("", "was removed")
+        if self._is_elsewhere and self.declared.is_ahead:
+            raise Unfit("", "has its rows in another table until then")
+        return self.place
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """True if the rows are in another table than the one the release was declared for."""
+        return self.place is not None and self.declared.shard != self.place.shard.shard
+
+
+def look(env: Environment, ledger: LedgerReader, collection: CollectionName, release: Version | None) -> Look:
+    """Ledger and table as they were together. Raises what ``declared_by`` raises, TableMissing, LedgerMissing, ShardMoving.
+
+    A table that is sealed or gone may have been replaced since the ledger was read: then that is read again.
+    """
+    state = ledger.state()
+    for _ in range(_ROUNDS):
+        declared = declared_by(env, state, collection, release)
+        shard = live_shard(state, collection, declared.shard)
+        if shard is None:
+            return Look(declared, None, state)
+        store = env.table_store(shard.uri)
+        head = _head_or_none(store)
+        if head is None or head.sealed_for is not None:
+            again = ledger.state()
+            now = live_shard(again, collection, declared.shard)
+            if now is None or now.shard != shard.shard:
+                state = again
+                continue
+        if head is None:
+            raise TableMissing(collection=collection, uri=store.location.uri)
+        return Look(declared, _place(env, state, declared, shard, store, head), state)
+    raise ShardMoving(collection=collection, seconds=0)
+
+
+def _head_or_none(store: ReadStore) -> Head | None:
+    try:
+        return read_head(store)
+    except TableMissing:
+        return None
+
+
+def _place(env: Environment, state: State, declared: Declared, shard: Shard, store: ReadStore, head: Head) -> Place:
+    live = Shape(head.declaration(shard.collection), stored_names(head.schema))
+    if declared.shard is not None and declared.shard != shard.shard and not declared.is_ahead:
+        live = seen_from(env, state, live, shard.shard, declared.shard)
+    return Place(shard, store, head, live, state)

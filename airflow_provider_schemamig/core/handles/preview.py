@@ -1,0 +1,70 @@
+"""A rewrite that is being prepared, seen before it is promoted: ``up`` over the live table, at no cost but the read (issue 4, item 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.fit import fit_reader
+from airflow_provider_schemamig.core.handles.pinned import Place
+from airflow_provider_schemamig.core.handles.releases import Planned, shape_of
+from airflow_provider_schemamig.core.handles.select import select, version_sql
+from airflow_provider_schemamig.core.handles.shape import Shape
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.merged import RewriteStep
+from airflow_provider_schemamig.core.release.query import bind
+from airflow_provider_schemamig.core.schema.sql import quote, type_sql
+from airflow_provider_schemamig.exceptions import Refusal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(eq=False, kw_only=True)
+class OtherMeaning(Refusal):
+    """``up`` would mean something else on the reader's session than where the rewrite runs."""
+
+    code = "other_meaning"
+    setting: str
+    found: str
+    wanted: str
+
+    @property
+    def message(self) -> str:
+        return f"the session has {self.setting} = {self.found}, and the rewrite will run with {self.wanted}: its rows could be other ones."
+
+    @property
+    def next_action(self) -> str:
+        return f"SET {self.setting} = {self.wanted} on the session, or leave out `spark=`."
+
+
+def preview(env: Environment, state: State, planned: Planned, place: Place, wanted: Shape, spark: SparkSession) -> str:
+    """The query that gives the columns of ``wanted`` (of the release to come) at the version of ``place``. Raises Unfit, OtherMeaning.
+
+    Lookups are read at their newest version; the rewrite itself reads them as they are when its copy begins.
+    """
+    step = planned.step
+    assert isinstance(step, RewriteStep)
+    _check_meaning(spark, step.collection)
+    own = fit_reader(place.live, shape_of(state.entry(step.old.name)), place.evidence(), ahead=False)
+    rows = {step.old.name: (planned.projection or "*", select(own, version_sql(place.uri, place.head.version)))}
+    for name, projection in planned.lookups:
+        shard = state.shard_of(name)
+        head = read_head(env.table_store(shard.uri))
+        rows[name] = (projection, f"SELECT * FROM {version_sql(head.location.uri, head.version)}")
+    views = {name: quote(f"schemamig_{name}") for name in rows}
+    inputs = ", ".join(f"{views[name]} AS (SELECT {projection} FROM ({query}))" for name, (projection, query) in rows.items())
+    columns = ", ".join(f"CAST({quote(f.name)} AS {type_sql(f.type)}) AS {quote(f.name)}" for f in wanted.fields)
+    return f"WITH {inputs} SELECT {columns} FROM (\n{bind(step.up, views)}\n)"
+
+
+def _check_meaning(spark: SparkSession, collection: CollectionName) -> None:
+    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS
+
+    for setting, wanted in MEANING_SETTINGS.items():
+        found = spark.conf.get(setting, None) or ""
+        if found.lower() != wanted.lower():
+            raise OtherMeaning(collection=collection, setting=setting, found=found, wanted=wanted)

@@ -1,0 +1,57 @@
+"""Which field of a release is which field of a table: by what it is called in the data files, at any depth (seed 003; B5).
+
+That name is a field's identity: a rename leaves it, a field that is dropped and added again gets another, and turning column mapping on
+keeps it. So matching needs neither the steps in between nor any record of them. Pure values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.release.columns import Level, Origins, inner_levels
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.paths import Fields
+
+Names = Mapping[ColumnPath, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The columns of a table, or those that a release declares.
+
+    ``stored``: dotted path -> name in the data files, where that is not the field's own. ``new``: fields that no table is known to have
+    yet, so that nothing but their names is known of them.
+    """
+
+    declaration: Declaration
+    stored: Names = field(default_factory=dict)
+    new: frozenset[ColumnPath] = frozenset()
+
+    @property
+    def fields(self) -> Fields:
+        return self.declaration.fields
+
+    def name_in_files(self, path: ColumnPath) -> str:
+        return self.stored.get(path) or path.rpartition(".")[2]
+
+
+def match_fields(live: Shape, wanted: Shape) -> Origins:
+    """Path in ``wanted`` -> path in ``live``, for the fields that are the same one. A new field goes by its name, if nobody else does."""
+    origins: dict[ColumnPath, ColumnPath] = {}
+    todo = [Level("", live.fields, "", wanted.fields)]
+    while todo:
+        level = todo.pop()
+        origins |= _match_level(level, live, wanted)
+        for before, after, old_path, new_path in level.pairs(origins):
+            todo.extend(inner_levels(before.type, after.type, old_path, new_path))
+    return origins
+
+
+def _match_level(level: Level, live: Shape, wanted: Shape) -> dict[ColumnPath, ColumnPath]:
+    paths = [ColumnPath(f"{level.new_prefix}{f.name}") for f in level.new]
+    by_stored = {live.name_in_files(path): path for path in (ColumnPath(f"{level.old_prefix}{f.name}") for f in level.old)}
+    found = {path: by_stored[name] for path in paths if path not in wanted.new and (name := wanted.name_in_files(path)) in by_stored}
+    free = {path.rpartition(".")[2]: path for path in by_stored.values() if path not in found.values()}
+    return found | {path: free[name] for path in paths if path in wanted.new and (name := path.rpartition(".")[2]) in free}

@@ -1,0 +1,250 @@
+"""A writer built for one release: its rows go into the table as it is, or it is fenced (DESIGN section 7; seed 003, "delaying the check").
+
+What a writer finds out is true for one version only, so everything is looked at again for every try: another commit of metadata aborts the
+statement (Delta's own check), a seal refuses it, and the next try plans on what is there then. Keys that the table's registry holds will
+be enforced between ``_planned`` and the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.core.deltalog.fence import read_fence
+from airflow_provider_schemamig.core.deltalog.head import TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.deltalog.names import physical_path
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.errors import NotForArrow, ShardMoving, UnknownColumn, WriterFenced, WroteOtherColumns
+from airflow_provider_schemamig.core.handles.fit import Unfit
+from airflow_provider_schemamig.core.handles.fit_write import WriteFit, fit_writer
+from airflow_provider_schemamig.core.handles.handle import Handle
+from airflow_provider_schemamig.core.handles.pinned import Look, Place
+from airflow_provider_schemamig.core.handles.releases import Declared
+from airflow_provider_schemamig.core.handles.statement import Mode, Stamp, Txn, append_arrow, run_statement
+from airflow_provider_schemamig.core.ledger.nodes import NodeKind
+from airflow_provider_schemamig.core.ledger.rows import ShardState
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version
+from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.paths import Fields
+from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite, ConstraintViolated, QueryRefused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+#: A cut-over seals for seconds, and its seal has a deadline of a minute.
+SEAL_PATIENCE_SECONDS = 90.0
+#: How delta-rs begins to say that a row breaks a CHECK or a NOT NULL.
+_INVALID = "Invalid data found"
+#: How often another writer may be first.
+_TRIES = 8
+_LONGEST_PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """``version``: of the table, with the rows in it; None if ``skipped``: its transaction number was in the log already."""
+
+    shard: str
+    version: int | None
+    skipped: bool
+
+
+class Writer(Handle):
+    """Writes rows in the shape that ``release`` declares into ``collection``.
+
+    Rows come as a Spark DataFrame (classic or Connect; its own session runs the statement) or as an Arrow table, which Spark appends if the
+    writer was opened with a session, and delta-rs, without a JVM, if not. Columns go by the release's names, in any order; one that may be
+    NULL or has a default may be left out. ``txn``: (application id, number), see ``Txn``.
+    """
+
+    def __init__(
+        self, env: Environment, collection: str, release: Version | None, spark: SparkSession | None, node: str | None = None
+    ) -> None:
+        super().__init__(env, collection, release, spark, node, kind=NodeKind.WRITER)
+
+    def append(self, rows: DataFrame | pa.Table, *, txn: tuple[str, int] | None = None) -> Written:
+        """Add rows. Raises WriterFenced, NeedsSpark, ConstraintViolated, BadValue, and conflicts that outlast all tries."""
+        return self._write(rows, Mode.APPEND, (), txn)
+
+    def merge(self, rows: DataFrame | pa.Table, on: Sequence[str], *, txn: tuple[str, int] | None = None) -> Written:
+        """Update the rows that are equal in the columns ``on`` (NULL equals NULL) in the columns that are given; add the others."""
+        return self._write(rows, Mode.MERGE, on, txn)
+
+    def overwrite(self, rows: DataFrame | pa.Table, *, txn: tuple[str, int] | None = None) -> Written:
+        """Replace all rows."""
+        return self._write(rows, Mode.OVERWRITE, (), txn)
+
+    # -- one write --------------------------------------------------------------------------------------------------------------------
+
+    def _write(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str], txn: tuple[str, int] | None) -> Written:
+        import pyarrow as pa
+
+        if isinstance(rows, pa.Table) and self._spark is not None:
+            rows = self._spark.createDataFrame(rows)
+        if isinstance(rows, pa.Table) and mode is not Mode.APPEND:
+            raise NotForArrow(collection=self.collection, doing=mode.value)
+        given = _fields(rows)
+        number = None if txn is None else _checked(txn)
+        for left in range(_TRIES - 1, -1, -1):
+            seen = self._unsealed()
+            place, fit = self._planned(seen, given)
+            keys = [self._key(seen.declared, fit, column) for column in on]
+            if number is not None and self._is_done(seen, place, number):
+                return Written(place.shard.shard, None, True)
+            stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node)
+            try:
+                self._commit(rows, place, fit, mode, keys, stamp, number)
+            except (ConcurrentWrite, ConstraintViolated, QueryRefused) as error:
+                version = _landed(place, fit, stamp, self.collection)  # an answer may be lost, and the error be another's
+                if version is None and left and self._may_try_again(error, place):
+                    time.sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS / (left + 1)))
+                    continue
+                if version is None:
+                    raise
+            else:
+                version = _landed(place, fit, stamp, self.collection)
+            return Written(place.shard.shard, version, number is not None and version is None)
+        raise AssertionError("the last try returned or raised")
+
+    def _commit(
+        self, rows: DataFrame | pa.Table, place: Place, fit: WriteFit, mode: Mode, keys: Sequence[str], stamp: Stamp, txn: Txn | None
+    ) -> None:
+        import pyarrow as pa
+
+        if isinstance(rows, pa.Table):
+            with _delta_rs_errors(self._env, self.collection):
+                append_arrow(rows, place, fit, self.collection, self._env.delta_options, stamp, txn)
+        else:
+            with _spark_errors(self.collection):
+                run_statement(rows, place, fit, mode, keys, stamp, txn)
+
+    def _unsealed(self) -> Look:
+        """The collection once no cut-over holds it. Raises ShardMoving if one does for too long."""
+        until = time.monotonic() + SEAL_PATIENCE_SECONDS
+        pause = 0.05
+        while True:
+            seen = self._look()
+            if seen.place is None or seen.place.head.sealed_for is None:
+                return seen
+            if time.monotonic() > until:
+                raise ShardMoving(collection=self.collection, seconds=SEAL_PATIENCE_SECONDS)
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    def _planned(self, seen: Look, given: Fields) -> tuple[Place, WriteFit]:
+        """How the rows go into the table as it is now. Raises WriterFenced."""
+        declared = seen.declared
+        try:
+            place = seen.table()
+            return place, fit_writer(given, declared.shape, place.live, ahead=declared.is_ahead, gone=seen.gone)
+        except Unfit as unfit:
+            raise WriterFenced(
+                collection=self.collection,
+                column=unfit.path or None,
+                release=declared.release,
+                current=declared.current,
+                reason=unfit.reason,
+            ) from None
+
+    def _key(self, declared: Declared, fit: WriteFit, column: str) -> str:
+        found = fit.column_of(column)
+        if found is None:
+            raise UnknownColumn(collection=self.collection, release=declared.release, column=column)
+        return found
+
+    def _is_done(self, seen: Look, place: Place, txn: Txn) -> bool:
+        """True if the number is in the log of a table that was sealed for this one: its rows came over, its transactions did not."""
+        earlier = [
+            shard
+            for shard in seen.state.shards.values()
+            if shard.state is ShardState.RETIRED and shard.collection in (self.collection, place.shard.collection)
+        ]
+        for shard in earlier:
+            try:
+                found = read_fence(self._env.table_store(shard.uri), txn.app_id)
+            except TableMissing:  # contracted
+                continue
+            if found is not None and found >= txn.number:
+                return True
+        return False
+
+    def _may_try_again(self, error: Exception, place: Place) -> bool:
+        """A conflict always; a refused row or statement only if the table is not what the try was planned on any more."""
+        if isinstance(error, ConcurrentWrite):
+            return True
+        now = self._look().place
+        return (
+            now is None or now.shard != place.shard or (now.head.metadata, now.head.protocol) != (place.head.metadata, place.head.protocol)
+        )
+
+
+def _checked(txn: tuple[str, int]) -> Txn:
+    app_id, number = txn
+    if not app_id or app_id.startswith(f"{RESERVED_PREFIX}:"):
+        raise InvalidName(kind="transaction application", name=app_id, rule=f"not empty, and not beginning with {RESERVED_PREFIX}:")
+    return Txn(app_id, number)
+
+
+def _fields(rows: DataFrame | pa.Table) -> Fields:
+    """The columns of the rows, but those of type NULL: they say no more than a column that is not there. Raises UnknownDeltaType."""
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table):
+        from deltalake import Schema
+
+        typed = rows.select([field.name for field in rows.schema if not pa.types.is_null(field.type)])
+        return fields_from_delta(Schema.from_arrow(typed.schema).to_json())
+    document = json.loads(rows.schema.json())
+    document["fields"] = [field for field in document["fields"] if field["type"] != "void"]
+    return fields_from_delta(json.dumps(document))
+
+
+def _landed(place: Place, fit: WriteFit, stamp: Stamp, collection: CollectionName) -> int | None:
+    """The version of the commit with this stamp; None if there is none: Delta skipped it. Raises WroteOtherColumns."""
+    renamed = False
+    for commit in commits(place.store, place.head.version):
+        if commit.info.get("userMetadata") == stamp.text:
+            if renamed:
+                _check_columns(place, fit, commit.version, collection)
+            return commit.version
+        renamed |= commit.metadata is not None
+    return None
+
+
+def _check_columns(place: Place, fit: WriteFit, version: int, collection: CollectionName) -> None:
+    """A statement finds columns by name, and a change of metadata just before Spark planned it does not abort it."""
+    before, after = place.head.schema, read_head(place.store, version).schema
+    for column in fit.columns:
+        if physical_path(before, column) != physical_path(after, column):
+            raise WroteOtherColumns(collection=collection, column=column, version=version, uri=place.uri)
+
+
+@contextmanager
+def _spark_errors(collection: CollectionName) -> Iterator[None]:
+    from airflow_provider_schemamig.core.spark.translate import translated
+
+    with translated("write", collection):
+        yield
+
+
+@contextmanager
+def _delta_rs_errors(env: Environment, collection: CollectionName) -> Iterator[None]:
+    """What delta-rs raises, as what Spark's would be."""
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    try:
+        yield
+    except CommitFailedError as error:
+        raise ConcurrentWrite(collection=collection, condition="delta-rs", detail=env.first_line(error)) from error
+    except DeltaError as error:
+        if _INVALID not in str(error):
+            raise
+        raise ConstraintViolated(collection=collection, condition="delta-rs", detail=env.first_line(error)) from error

@@ -1,0 +1,58 @@
+"""Progress of work on rows: to whoever listens at once, to the ledger at most every 30 s (DESIGN section 4)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.rows import Progress
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.exceptions import Conflict
+
+_WRITE_SECONDS = 30.0
+
+
+@dataclass
+class Reporter:
+    """Of one collection's stage (``copy``, ``tail``); ``unit`` names what ``done`` and ``total`` count."""
+
+    ledger: LedgerWriter
+    listen: Listener
+    collection: CollectionName
+    generation: Generation
+    stage: str
+    unit: str
+    _began: float = field(default_factory=time.monotonic)
+    _began_at: pendulum.DateTime = field(default_factory=lambda: pendulum.now("UTC"))
+    _written: float = 0.0
+    _first: tuple[int, int] | None = None
+
+    def __call__(self, done: int, total: int, rows: int) -> None:
+        seconds = time.monotonic() - self._began
+        self._first = self._first or (done, rows)
+        done_before, rows_before = self._first
+        left = remaining_seconds(done - done_before, total - done, seconds)
+        note = f"{done:,} of {total:,} {self.unit}, {rows:,} rows"
+        note += f" at {(rows - rows_before) / seconds:,.0f} a second" if rows > rows_before else ""
+        note += f", {left:.0f} s left" if left is not None else ""
+        self.listen(Event(self.stage, self.collection, done, total, seconds, note))
+        if time.monotonic() - self._written < _WRITE_SECONDS and done < total:
+            return
+        self._written = time.monotonic()
+        now = pendulum.now("UTC")
+        row = Progress(
+            self.collection, self.generation, self.stage, self.unit, done, total, rows, self._began_at, now, done_before, rows_before
+        )
+        try:
+            self.ledger.transact(lambda state: [Put(row)])
+        except Conflict as conflict:  # the work goes on; the next report tells more than this one would have
+            self.listen(Event(self.stage, self.collection, done, total, seconds, conflict.message))
+
+
+def remaining_seconds(done: int, left: int, seconds: float) -> float | None:
+    """At the rate so far; None before anything was done."""
+    return left * seconds / done if done > 0 and left > 0 else None

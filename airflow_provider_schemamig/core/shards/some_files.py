@@ -1,0 +1,41 @@
+"""Some files of a table as a table of their own, for as long as a Spark statement reads it (research/rewrite.md section 2)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+
+from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.scratch import scratch_table
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import Generation
+
+FOLDER = f"{Environment.SYSTEM_FOLDER}/scratch"
+
+
+@contextlib.contextmanager
+def scratch(env: Environment, generation: Generation, name: str, head: Head, files: Sequence[RawAction]) -> Iterator[str]:
+    """The URI of a table that holds exactly ``files``, with the schema of ``head``; version 0. It is gone afterwards, the files are not.
+
+    Each process has one of its own: a twin that is ready first must not take it from under the other's statement. What a killed process
+    leaves lies below its generation, whose clean-up takes it away.
+    """
+    store, key = env.store(), f"{FOLDER}/{generation}/{name}-{uuid.uuid4().hex[:8]}"
+    location = scratch_table(store, key, head, files)
+    try:
+        yield location.uri
+    finally:
+        store.delete_tree(key)
+
+
+def rows_in_file(file: RawAction) -> int | None:
+    """From its statistics, without the rows that a deletion vector hides; None if they do not tell."""
+    try:
+        rows = json.loads(file.get("stats") or "{}").get("numRecords")
+    except ValueError:
+        return None
+    vector = file.get("deletionVector") or {}
+    return int(rows) - int(vector.get("cardinality", 0)) if isinstance(rows, int) else None

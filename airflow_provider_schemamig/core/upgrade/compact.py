@@ -1,0 +1,189 @@
+"""Paying off schema debt: files of older schemas are written anew, in bounded batches, table by table (seed 003; docs/compaction.md).
+
+Acts under the current leader's epoch. One intent a table says so in the ledger, so that a later leader fences the table before it goes on;
+a batch that is in flight then is never committed. Killed at any point nothing is lost: what was committed is done, the rest is found anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
+from airflow_provider_schemamig.core.deltalog.fence import check_fence
+from airflow_provider_schemamig.core.deltalog.files import batches
+from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.shards.compaction import Rewritten, check_compactable, rewrite_files
+from airflow_provider_schemamig.core.shards.compaction_errors import CannotCompact, FilesMoved
+from airflow_provider_schemamig.core.shards.debt import Debt, schema_debt
+from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, Pace
+from airflow_provider_schemamig.core.storage import Store, confirm
+from airflow_provider_schemamig.core.upgrade.errors import CommitLost, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.work import Outcome, Work
+
+#: Writers that are faster than us each time: give up after so many, the next run goes on.
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one batch, which is one Spark statement and one commit."""
+
+    max_files: int = BATCH_FILES
+    max_bytes: int = BATCH_BYTES
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """A collection: what it owed before (``debt``), and what was rewritten; ``why_not`` if its files cannot be."""
+
+    debt: Debt
+    batches: tuple[Rewritten, ...] = ()
+    why_not: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "collection": self.debt.collection,
+            "schema_id": self.debt.schema_id,
+            "debt": [{"schema_id": s.schema_id, "files": s.files, "bytes": s.bytes, "rows": s.rows} for s in self.debt.shares],
+            "old_files": len(self.debt.old),
+            "rewritten": sum(batch.files for batch in self.batches),
+            "rows": sum(batch.rows for batch in self.batches),
+            "batches": len(self.batches),
+            "why_not": self.why_not,
+        }
+
+
+@dataclass(frozen=True)
+class Compaction:
+    outcome: Outcome
+    collections: tuple[Compacted, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.outcome.to_json(), "collections": [item.to_json() for item in self.collections]}
+
+
+def debts(env: Environment, state: State, collections: Sequence[CollectionName] = ()) -> tuple[Debt, ...]:
+    """The schema debt of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
+    unknown = [name for name in collections if name not in state.objects]
+    if unknown:
+        raise UnknownCollection(collection=unknown[0])
+    found = (_look(env, state, name) for name in collections or sorted(state.objects))
+    return tuple(look.debt for look in found if look is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A table at one version, and what it owes."""
+
+    store: Store
+    head: Head
+    debt: Debt
+
+
+def _look(env: Environment, state: State, collection: CollectionName) -> _Look | None:
+    entry = state.entry(collection)
+    store = table_store(env, state, entry.shard)
+    head = head_or_none(store)
+    if head is None:
+        return None
+    known = [item for item in state.schemas.values() if item.shard == entry.shard]
+    return _Look(store, head, schema_debt(store, head.version, entry, known))
+
+
+def is_due(state: State, owed: Sequence[Debt]) -> bool:
+    """False if there is nothing to rewrite, and nothing to tidy up after a run that was killed."""
+    return any(debt.old for debt in owed) or any(intent.kind is IntentKind.COMPACT for intent in state.intents.values())
+
+
+def compact_all(work: Work, collections: Sequence[CollectionName], limits: Limits, jobs: Jobs) -> tuple[Compacted, ...]:
+    """Rewrite what is old. A table that cannot be rewritten is reported and left; conflicts are planned again a few times.
+
+    Raises Fenced once another leader has taken over, MetadataMoved or FilesMoved if writers are faster each time.
+    """
+    return tuple(_compact(work, debt, limits, jobs) for debt in debts(work.env, work.state, collections))
+
+
+def _compact(work: Work, debt: Debt, limits: Limits, jobs: Jobs) -> Compacted:
+    shard = work.state.objects[debt.collection].shard
+    if (
+        not debt.old and (shard, IntentKind.COMPACT, work.generation) not in work.state.intents
+    ):  # one is there if a run was killed at its end
+        return Compacted(debt)
+    intent = _announce(work, Intent(debt.collection, shard, work.generation, work.epoch, IntentKind.COMPACT, debt.version, None, None))
+    done: list[Rewritten] = []
+    why_not: str | None = None
+    try:
+        while (batch := _tried(work, intent, limits, jobs)) is not None:
+            done.append(batch)
+    except CannotCompact as refusal:
+        work.notes.append(f"{debt.collection}: {refusal.message}")
+        why_not = refusal.reason
+    work.append(
+        lambda state: [Drop(Intent, intent.key)] if state.intents.get((shard, IntentKind.COMPACT, work.generation)) == intent else []
+    )
+    return Compacted(debt, tuple(done), why_not)
+
+
+def _tried(work: Work, intent: Intent, limits: Limits, jobs: Jobs) -> Rewritten | None:
+    """The next batch, planned again where writers were faster; None: nothing is old any more."""
+    tries = 0
+    while True:
+        try:
+            return _batch(work, intent, limits, jobs)
+        except (MetadataMoved, FilesMoved) as conflict:
+            tries += 1
+            if tries == _TRIES:
+                conflict.collection = intent.collection
+                raise
+
+
+def _announce(work: Work, wanted: Intent) -> Intent:
+    """One that is there already, of this epoch, keeps its base: the fence is looked for from there."""
+    intent = wanted
+
+    def decide(state: State) -> list[Update]:
+        nonlocal intent
+        known = state.intents.get((wanted.shard, wanted.kind, wanted.generation))
+        intent = known if known is not None and known.epoch == wanted.epoch else wanted
+        return [Put(intent)]
+
+    work.append(decide)
+    return intent
+
+
+def _batch(work: Work, intent: Intent, limits: Limits, jobs: Jobs) -> Rewritten | None:
+    """The first batch of what is old now: the files, and the schema they are written with, are those of one version."""
+    pace = Pace(lambda: _newest(work), work.listen)
+    control = pace.begin("compact", intent.collection)
+    look = _look(work.env, work.state, intent.collection) if intent.collection in work.state.objects else None
+    if look is None or not look.debt.old:
+        return None
+    store, fence, started = look.store, work.fence(intent.shard), time.monotonic()
+    check_compactable(look.head, intent.collection)
+    check_fence(store, fence, intent.base_version, look.head.version)
+    files = batches(look.debt.old, min(limits.max_files, control.max_files or limits.max_files), limits.max_bytes)[0]
+    done, appended = rewrite_files(work.env, store, intent.collection, look.head, files, fence, work.tag("compact"), jobs())
+    if confirm([appended.receipt]):
+        raise CommitLost(collection=intent.collection, uri=store.location.uri, version=done.version)
+    work.report("compact", intent.collection, done.version, started, len(files), len(look.debt.old))
+    pace.end(control, done.rows, time.monotonic() - started)
+    return done
+
+
+def _newest(work: Work) -> State:
+    """Raises Fenced."""
+    work.look_again()
+    return work.state

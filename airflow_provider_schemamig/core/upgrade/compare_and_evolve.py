@@ -1,0 +1,235 @@
+"""Changing one collection's schema outside of a release: seed 003's ``compare_and_evolve_schema``, for leaders.
+
+Three answers, tested in this order (research/materialize_persist_stash.md B3, G1): the schema is already ``new`` (the answer to a first
+try may have been lost), it is not the expected one, ``new`` cannot be reached. Only then one metadata commit and one ledger append.
+
+What may be reached is seed 003's list, as far as Delta makes it by metadata alone: a column added that may be NULL, NOT NULL dropped, a
+column dropped, all that also inside structs and arrays; and what Delta adds to the list: widening, defaults, properties, dropped CHECKs,
+and changes inside maps. Differences to the seed: order and comments are no part of a schema here (Delta finds columns by name, so they
+ride along), and a dropped name may come back, because column mapping gives the new column an identity of its own. A column that is
+called otherwise is a drop and an add, as there: renames, and all that reads rows, need a release.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.core.deltalog.edit import edit
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.rows import Ahead, DeploymentState, Intent, IntentKind, Object, SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, SchemaId
+from airflow_provider_schemamig.core.progress import Listener, silent
+from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.changes import Change, Cost
+from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.phases import phases
+from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, UnknownCollection, WrongState
+from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.work import Work, lead
+from airflow_provider_schemamig.exceptions import Refusal
+
+_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """The collection has the wanted schema."""
+
+    schema_id: SchemaId
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One change that cannot be made. ``change``: an op of docs/cli.md, or the code of what refused it. ``path``: empty for the table."""
+
+    path: str
+    change: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incompatible:
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedMismatch:
+    """The schema is another one than expected; id and declaration are there so that the caller can decide anew."""
+
+    schema_id: SchemaId
+    declaration: Declaration
+
+
+Evolution = Ok | Incompatible | ExpectedMismatch
+
+
+def compare_and_evolve_schema(
+    env: Environment, collection: CollectionName, expected: SchemaId, new: Declaration, *, listen: Listener = silent
+) -> Evolution:
+    """Make ``new`` the schema of ``collection``, if it has the schema ``expected`` now. Nothing is written but for the last answer, Ok.
+
+    Acts under the current leader's epoch. The change is *ahead* of the release: the next one has to contain it. May be repeated, raced
+    and killed at any point; whoever comes next finishes what was begun.
+
+    Raises DeploymentOpen, HoldOpen (a way back would not know of the change), UnknownCollection, ShardMissing, Fenced, DriftFound.
+    """
+    for _ in range(_ROUNDS):
+        state = LedgerReader(env).state()
+        answer = _answer(env, state, collection, expected, new)
+        if answer is not None:
+            return answer
+        work = _work(env, state, listen)
+        claim = _claim(work, collection, expected, new)
+        if claim is not None:
+            _finish(work, claim)
+            _remember(work, claim)
+    raise NeverAgreed(collection=collection)
+
+
+# --- the answers ---------------------------------------------------------------------------------------------------------------------
+
+
+def _answer(env: Environment, state: State, collection: CollectionName, expected: SchemaId, new: Declaration) -> Evolution | None:
+    """None: the schema can be changed."""
+    if collection not in state.objects:
+        raise UnknownCollection(collection=collection)
+    entry = state.entry(collection)
+    if fingerprint(entry.declared) == fingerprint(new):
+        return Ok(entry.schema_id)
+    if entry.schema_id != expected:
+        return ExpectedMismatch(entry.schema_id, entry.declared)
+    reasons = _reasons(env, state, entry, new)
+    return Incompatible(reasons) if reasons else None
+
+
+def _reasons(env: Environment, state: State, entry: SchemaEntry, new: Declaration) -> tuple[Reason, ...]:
+    """What stands against it; the committer's own edits are tried in memory, so that what it would refuse is known before."""
+    if new.name != entry.collection:
+        return (Reason("", "name", f"it declares the collection {new.name}"),)
+    try:
+        changes = _changes(entry, new)
+        found = tuple(_reason(change) for change in changes if change.cost.rank > Cost.INSTANT.rank)
+        store = table_store(env, state, entry.shard)
+        head = head_or_none(store)
+        if head is None:
+            raise ShardMissing(collection=entry.collection, uri=store.location.uri)
+        if not found and is_in_place(entry.physical, head):  # else somebody is about to make it, or there is drift: `move_all` tells
+            edit(head.protocol, head.metadata, changes, clustering=head.clustering)
+    except ShardMissing:
+        raise
+    except Refusal as refusal:
+        return (Reason(str(getattr(refusal, "path", "")), refusal.code, refusal.message),)
+    return found
+
+
+def _reason(change: Change) -> Reason:
+    needs = "rows have to be looked at" if change.cost is Cost.ONLINE else "the table has to be rewritten"
+    return Reason(str(getattr(change, "path", "")), change.op, f"{describe(change)}: {needs}, which needs a release")
+
+
+def _changes(entry: SchemaEntry, new: Declaration) -> tuple[Change, ...]:
+    """Everything at once: outside of a release there is neither a cut-over nor a hold to wait for."""
+    found = phases(entry.physical, entry.declared, new)
+    return (*found.expand, *found.online, *found.cutover, *found.contract)
+
+
+# --- the change ----------------------------------------------------------------------------------------------------------------------
+
+
+def _work(env: Environment, state: State, listen: Listener) -> Work:
+    no_open_deployment(state)
+    if state.leader is None:
+        raise WrongState(
+            generation=0, state="missing", task="compare_and_evolve_schema", first="Deploy a release first: `schemamig upgrade`."
+        )
+    work = lead(
+        env,
+        state.leader.generation,
+        listen,
+        task="compare_and_evolve_schema",
+        states=(DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK),
+    )
+    no_open_hold(work.state)
+    return work
+
+
+def _claim(work: Work, collection: CollectionName, expected: SchemaId, new: Declaration) -> Ahead | None:
+    """Write down what is to be done, or take up what somebody of this epoch did not finish; None: look again.
+
+    This append decides between racing callers: from here on everybody makes the same change.
+    """
+    claim: Ahead | None = None
+
+    def decide(state: State) -> Sequence[Update]:
+        nonlocal claim
+        claim = None
+        if state.objects[collection].schema_id != expected:
+            return ()
+        schema_id = state.next_schema_id(collection)
+        known = state.ahead.get((collection, schema_id))
+        if known is not None and known.epoch == work.epoch:
+            claim = known
+            return ()
+        before = state.ahead_of(collection)
+        declared = state.entry(collection).declared
+        claim = Ahead(
+            collection=collection,
+            schema_id=schema_id,
+            epoch=work.epoch,
+            declared=new,
+            released=before.released if before is not None else declared,
+            released_fingerprint=state.released(state.objects[collection]),
+        )
+        return (Put(claim),)
+
+    work.append(decide)
+    return claim
+
+
+def _finish(work: Work, claim: Ahead) -> None:
+    with work.until(lambda state: state.objects[claim.collection].schema_id >= claim.schema_id):
+        entry = work.state.entry(claim.collection)
+        changes = _changes(entry, claim.declared)
+        moves = [Move(claim.collection, entry.shard, entry.physical, changes)] if changes else []
+        versions = move_all(work, IntentKind.EVOLVE, moves)
+        since = versions.get(claim.collection, entry.since_table_version)
+        physical = apply(entry.physical, changes)
+        work.append(
+            lambda state: _evolved(
+                state, claim, SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since)
+            )
+        )
+
+
+def _remember(work: Work, claim: Ahead) -> None:
+    """One line of audit; the schema is changed, whether or not it can be written."""
+    entry = HistoryEntry(
+        who=getpass.getuser(),
+        what="evolve",
+        collection=claim.collection,
+        generation=work.generation,
+        started_at=pendulum.now("UTC"),
+        seconds=sum(result.seconds for result in work.results),
+        outcome="done",
+        detail=f"schema {claim.schema_id}",
+    )
+    append_history(work.env, entry)
+
+
+def _evolved(state: State, claim: Ahead, entry: SchemaEntry) -> list[Update]:
+    """The one append. What was ahead before it is superseded."""
+    before = state.ahead_of(claim.collection)
+    updates: list[Update] = [Put(entry), Put(Object(claim.collection, entry.shard, claim.schema_id, fingerprint(claim.declared)))]
+    updates += [Drop(Ahead, before.key)] if before is not None else []
+    return updates + [Drop(Intent, intent.key) for intent in state.intents_of(entry.shard) if intent.kind is IntentKind.EVOLVE]

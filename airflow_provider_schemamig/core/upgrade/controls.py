@@ -1,0 +1,82 @@
+"""Telling running work to wait, to go slowly, or to keep to some hours: rows that every batch looks at before it begins (issue: control).
+
+Nobody leads for this: it changes nothing but the pace, and whoever may write to the ledger may say so. It is remembered in the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import Control
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.shards.pace import EVERYWHERE
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.exceptions import Refusal
+
+
+@dataclass(eq=False)
+class BadThrottle(Refusal):
+    """A limit that no work could keep."""
+
+    code = "bad_throttle"
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"this limit cannot be kept: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        return "Rows a second and files a batch are 1 or more; a window is two different hours UTC, such as 22-6."
+
+
+def pause(env: Environment, collection: str | None) -> Control:
+    """Work on the rows of ``collection`` (None: of all) begins no further batch. What is in flight ends."""
+    return _put(env, collection, lambda control: replace(control, paused=True))
+
+
+def resume(env: Environment, collection: str | None) -> Control:
+    """Take a pause back; limits stay."""
+    return _put(env, collection, lambda control: replace(control, paused=False))
+
+
+def throttle(
+    env: Environment,
+    collection: str | None,
+    *,
+    rows_per_second: int | None = None,
+    max_files: int | None = None,
+    window: tuple[int, int] | None = None,
+) -> Control:
+    """Set the limits of ``collection`` (None: of all) to exactly these; without any, there are none any more."""
+    for name, limit in (("rows a second", rows_per_second), ("files a batch", max_files)):
+        if limit is not None and limit < 1:
+            raise BadThrottle(collection=collection, reason=f"{limit} {name}")
+    if window is not None and (window[0] == window[1] or not all(0 <= hour <= 24 for hour in window)):
+        raise BadThrottle(collection=collection, reason=f"the window {window[0]}-{window[1]}")
+    return _put(
+        env,
+        collection,
+        lambda control: replace(control, rows_per_second=rows_per_second, max_files=max_files, window=window),
+    )
+
+
+def _put(env: Environment, collection: str | None, change: Callable[[Control], Control]) -> Control:
+    scope = collection or EVERYWHERE
+    ledger = LedgerWriter(env)
+
+    def decide(state: State) -> Sequence[Update]:
+        if collection is not None and collection not in state.objects and not _is_built(state, collection):
+            raise UnknownCollection(collection=collection)
+        control = change(state.controls.get(scope, Control(scope)))
+        return [Put(control) if control != Control(scope) else Drop(Control, scope)]
+
+    return ledger.transact(decide).controls.get(scope, Control(scope))
+
+
+def _is_built(state: State, collection: str) -> bool:
+    return any(row.collection == CollectionName(collection) for row in state.replacements.values())

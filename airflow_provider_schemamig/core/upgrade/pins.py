@@ -1,0 +1,117 @@
+"""Keeping a table's history longer than its own settings do, while a long copy needs it (DESIGN section 5, "pin"; the 7-day wall).
+
+The one thing that touches a live table before promotion, and only when a person asks for it by name. Pins are counted: the first of a
+table writes down its settings, the last one that goes puts them back, whoever it is; a generation that dies leaves its pin to clean-up.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping, Sequence
+
+import pendulum
+
+from airflow_provider_schemamig.core.deltalog.commit import commit_edited
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.deltalog.validate import TableState
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import Pin
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
+from airflow_provider_schemamig.core.shards.retention import FILES, LOG
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.core.upgrade.moves import stand
+from airflow_provider_schemamig.core.upgrade.tables import fence_of, table_store
+
+_PINNED = (FILES, LOG)
+
+
+def pin(env: Environment, collection: str, holder: str, hours: int) -> Pin:
+    """Keep removed files and log entries of the collection's live table for at least ``hours``. Safe to repeat: the row comes first.
+
+    Raises UnknownCollection; as ``commit_edited`` does.
+    """
+    ledger = LedgerWriter(env)
+    shard = _live_shard(ledger.state(), collection)
+    by, at = getpass.getuser(), pendulum.now("UTC")
+
+    def decide(state: State) -> Sequence[Update]:
+        known = pins_of(state, shard)
+        # Read in here: while a pin is in the state, the table shows what it made of it, and no longer than that.
+        properties = known[0].properties if known else tuple(_settings(read_head(table_store(env, state, shard))).items())
+        return [Put(Pin(shard, holder, hours, properties, by, at))]
+
+    state = ledger.transact(decide)
+    _bring(env, ledger, shard)
+    return state.pins[shard, holder]
+
+
+def unpin(env: Environment, collection: str, holder: str) -> bool:
+    """Give a pin up; the table's own settings come back with the last one. False if there was none. The row goes last."""
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    found = [pinned for pinned in state.pins.values() if pinned.holder == holder and _name_of(state, pinned.shard) == collection]
+    for pinned in found:
+        release_pin(env, ledger, pinned)
+    return bool(found)
+
+
+def release_pin(env: Environment, ledger: LedgerWriter, pinned: Pin) -> None:
+    """Put the table's settings back, or to what the other pins ask for; the row goes last."""
+    _bring(env, ledger, pinned.shard, without=pinned.holder)
+    ledger.transact(lambda state: [Drop(Pin, pinned.key)])
+    _bring(env, ledger, pinned.shard)  # for one that came in between: we may have put back what it had raised
+
+
+def pins_of(state: State, shard: ShardId) -> list[Pin]:
+    return [found for found in state.pins.values() if found.shard == shard]
+
+
+def _bring(env: Environment, ledger: LedgerWriter, shard: ShardId, without: str | None = None) -> None:
+    """Bring the table's settings to what the pins that are left ask for, also those that come or go meanwhile."""
+    while True:
+        state = ledger.state()
+        _apply(env, state, shard, without)
+        if pins_of(ledger.state(), shard) == pins_of(state, shard):
+            return
+
+
+def _apply(env: Environment, state: State, shard: ShardId, without: str | None) -> None:
+    """Once; no commit if they are that already."""
+    pins = pins_of(state, shard)
+    if not pins or shard not in state.shards:
+        return
+    wanted: dict[str, str | None] = dict(pins[0].properties)
+    left = [found.hours for found in pins if found.holder != without]
+    if left:
+        wanted = {key: f"interval {max(left)} hours" for key in _PINNED}
+    store = table_store(env, state, shard)
+    head = read_head(store)
+    configuration = dict(head.metadata.get("configuration") or {})
+    after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
+    if after == configuration:
+        return
+    leader = state.leader
+    tag = Tag(leader.generation if leader else Generation(0), leader.epoch if leader else Epoch(0), "pin")
+    changed = TableState(head.protocol, {**head.metadata, "configuration": after})
+    parameters = {key: str(value) for key, value in wanted.items()}
+    committed = commit_edited(store, head, changed, fence_of(state, shard, tag.epoch), tag, parameters=parameters, since=head.version)
+    stand(CollectionName(_name_of(state, shard) or ""), [committed])
+
+
+def _settings(head: Head) -> dict[str, str | None]:
+    configuration: Mapping[str, str] = head.metadata.get("configuration") or {}
+    return {key: configuration.get(key) for key in _PINNED}
+
+
+def _live_shard(state: State, collection: str) -> ShardId:
+    if collection not in state.objects:
+        raise UnknownCollection(collection=collection)
+    return state.objects[CollectionName(collection)].shard
+
+
+def _name_of(state: State, shard: ShardId) -> str | None:
+    found = state.shards.get(shard)
+    return found.collection if found is not None else None

@@ -1,0 +1,197 @@
+"""A rewrite's cut-over: follow, check every row, seal, catch up, check what changed; the commit itself is the release's (DESIGN section 5).
+
+Writers of the source wait from the seal to the ledger's append, so what grows with rows (the full digest) comes before it, and what
+comes after it grows with what was committed since the last round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import Replacement
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.shards.checking import check_all, check_cardinality_since, check_delta
+from airflow_provider_schemamig.core.shards.errors import NeverSettles, RewriteDiffers, TwinWasFirst
+from airflow_provider_schemamig.core.shards.flow import Flow
+from airflow_provider_schemamig.core.shards.tailing import again, tail, where
+from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.upgrade.build import NO_EPOCH
+from airflow_provider_schemamig.core.upgrade.copies import LOST, STARTS, Copying, begin_anew, check_source
+from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
+from airflow_provider_schemamig.core.upgrade.fill import build_all
+from airflow_provider_schemamig.core.upgrade.flows import TAIL, copied_version, forth, row_of
+from airflow_provider_schemamig.core.upgrade.stages import Copy
+from airflow_provider_schemamig.core.upgrade.work import Work
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+#: Tail rounds before the seal; with a round shorter than the one before, what is left for the seal shrinks.
+_ROUNDS = 5
+#: A source that is no further ahead than this may be sealed: one round more would find as much again.
+_NEAR = 3
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A rewrite that is ready to be sealed: the target's version ``version`` is equal to the source's ``seen``.
+
+    Compared in full were the target's ``checked`` and the source's ``checked_source``; ``delta``: what was tailed after them, None if a
+    twin tailed some of it.
+    """
+
+    stage: Copy
+    flow: Flow
+    copied: int
+    version: int
+    seen: int
+    checked: int = 0
+    checked_source: int = 0
+    delta: RowsDigest | None = None
+
+
+def follow_all(work: Work, jobs: Callable[[], JobRunner]) -> list[Followed]:
+    """Bring every rewrite close to its source and check it in full. Raises RewriteDiffers (the copy begins anew), NeverSettles."""
+    return [_follow(work, stage, jobs) for stage in work.plan.of_kind(Copy)]
+
+
+def complete_copies(work: Work, jobs: Callable[[], JobRunner]) -> None:
+    """Make the copies that were begun anew, by an earlier run or by a twin; promotion saw to it that there was one of each."""
+    for stage in work.plan.of_kind(Copy):
+        _completed(work, stage, jobs)
+
+
+def _completed(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Replacement:
+    work.look_again()
+    row = row_of(work.state, work.deployment, stage.collection)
+    if row.filled_rows is None:
+        work.results += build_all(work.env, work.ledger, work.deployment, work.plan, [stage.collection], NO_EPOCH, jobs, work.listen)
+        work.look_again()
+        row = row_of(work.state, work.deployment, stage.collection)
+    return row
+
+
+def _follow(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Followed:
+    """A copy that cannot be followed any further is made anew at once: nothing is sealed yet, and without it there is no going on."""
+    for start in range(1, STARTS + 1):
+        row, runner = _completed(work, stage, jobs), jobs()
+        copying = Copying(work.env, work.ledger, work.deployment, stage, runner, work.listen)
+        try:
+            with _unless_given_up(work, stage, row.shard):
+                return again(lambda: _near_and_checked(work, stage, runner))  # noqa: B023 - called right here
+        except RewriteDiffers as error:
+            begin_anew(copying, row, error.message)
+            raise
+        except LOST as error:
+            if start == STARTS:
+                raise
+            begin_anew(copying, row, error.message)
+    raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def _unless_given_up(work: Work, stage: Copy, shard: ShardId) -> Iterator[None]:
+    """What fails because a twin gave the copy up and took its files away is a matter of trying again. Raises TwinWasFirst."""
+    try:
+        yield
+    except SchemamigError as error:
+        if row_of(work.ledger.state(), work.deployment, stage.collection).shard != shard:
+            raise TwinWasFirst(collection=stage.collection, step="a copy anew") from error
+        raise
+
+
+def _near_and_checked(work: Work, stage: Copy, jobs: JobRunner) -> Followed:
+    flow, copied = forth(work.state, work.deployment, stage, TAIL), copied_version(work.state, work.deployment, stage)
+    reached = where(work.env, flow, copied, 0)
+    work.notes.extend(note for note in check_source(work.env, work.state, stage, reached.at) if note not in work.notes)
+    followed = _near(work, Followed(stage, flow, copied, reached.version, reached.at), jobs)
+    started = time.monotonic()
+    checked = _newest(work, flow)
+    if where(work.env, flow, copied, 0).version > followed.version:
+        # The rows of ``checked`` may be those of a later version of the source: they would differ though nothing is wrong.
+        raise TwinWasFirst(collection=stage.collection, step="the next step of the tail")
+    check_all(work.env, flow, followed.seen, checked, jobs, same_rows=not stage.any_cardinality)
+    work.report("digest", stage.collection, checked, started)
+    return _near(work, replace(followed, checked=checked, checked_source=followed.seen, delta=NO_ROWS), jobs)
+
+
+def _newest(work: Work, flow: Flow) -> int:
+    return read_head(flow.target_store(work.env)).version
+
+
+def _near(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+    """Tail rounds until the source is hardly ahead any more."""
+    for _ in range(_ROUNDS):
+        head = read_head(followed.flow.source_store(work.env))
+        if head.version == followed.seen:
+            return followed
+        behind = head.version - followed.seen
+        followed = _tail(work, followed, head.version, jobs)
+        if behind <= _NEAR:
+            return followed
+    behind = read_head(followed.flow.source_store(work.env)).version - followed.seen
+    if behind > _NEAR * _ROUNDS:
+        raise NeverSettles(collection=followed.stage.collection, behind=behind)
+    return followed
+
+
+def _tail(work: Work, followed: Followed, upto: int, jobs: JobRunner) -> Followed:
+    started = time.monotonic()
+    flow = followed.flow
+    reached = where(work.env, flow, followed.copied, 0)
+    delta = followed.delta if reached.version <= followed.version else None  # else a twin tailed since
+    tailed = again(lambda: tail(work.env, flow, where(work.env, flow, followed.copied, 0), upto, jobs))
+    delta = None if delta is None or tailed.delta is None else delta + tailed.delta
+    work.report("tail", followed.stage.collection, tailed.position.version, started)
+    return replace(followed, delta=delta, version=tailed.position.version, seen=tailed.seen)
+
+
+def catch_up(work: Work, followed: Sequence[Followed], jobs: Callable[[], JobRunner]) -> list[Followed]:
+    """After the seal: the last rows, and the digest of what was tailed since the full one. Raises RewriteDiffers, SourceTouched."""
+    return [_catch_up(work, item, jobs()) for item in followed]
+
+
+def _catch_up(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+    with _unless_given_up(work, followed.stage, followed.flow.target):
+        return _caught_up(work, followed, jobs)
+
+
+def _caught_up(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+    flow = followed.flow
+    sealed = _sealed_version(work, followed)
+    followed = _tail(work, followed, sealed, jobs)
+    started = time.monotonic()
+    newest = _newest(work, flow)
+    if followed.delta is None:
+        check_all(work.env, flow, sealed, newest, jobs, same_rows=not followed.stage.any_cardinality)
+    elif newest > followed.checked:
+        check_delta(work.env, flow, followed.checked, newest, followed.delta, jobs)
+    if followed.delta is not None and not followed.stage.any_cardinality:
+        check_cardinality_since(work.env, flow, followed.checked_source, sealed, followed.delta.rows, jobs)
+    work.report("digest", followed.stage.collection, newest, started)
+    return followed
+
+
+def check_untouched(work: Work, followed: Sequence[Followed]) -> None:
+    """RESTORE alone gets through a seal. Raises SourceTouched if a source is not what was caught up with."""
+    for item in followed:
+        if _sealed_version(work, item) != item.seen:
+            raise SourceTouched(collection=item.stage.source, shard=item.flow.source)
+
+
+def check_current(work: Work, state: State, followed: Sequence[Followed]) -> None:
+    """Raises TwinWasFirst if a copy was given up meanwhile for another one, which nobody has looked at."""
+    for item in followed:
+        if row_of(state, work.deployment, item.stage.collection).shard != item.flow.target:
+            raise TwinWasFirst(collection=item.stage.collection, step="a copy anew")
+
+
+def _sealed_version(work: Work, followed: Followed) -> int:
+    head = read_head(followed.flow.source_store(work.env))
+    if head.sealed_for != followed.flow.target:
+        raise SourceTouched(collection=followed.stage.source, shard=followed.flow.source)
+    return head.version

@@ -1,0 +1,88 @@
+"""A rewrite's rows on a rollback: what came into the new shard since the commit goes back through ``down`` (DESIGN section 5).
+
+The old shard stood sealed and untouched, so only these rows are missing in it. They are found by its primary key, where it has one: then a
+changed row takes the place of its predecessor whatever ``up`` made of it. Without a key a row is found by all of its values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.deltalog.log import commits, files_since
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import Deployment
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.release.chain import RewriteStep
+from airflow_provider_schemamig.core.shards.chain import about_of, foreign_commits
+from airflow_provider_schemamig.core.shards.tailing import again, tail, where
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
+from airflow_provider_schemamig.core.upgrade.flows import COPY, TAIL, back
+from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A rewrite to be taken back: from the shard ``now`` to the one before it, ``old``."""
+
+    step: RewriteStep
+    now: ShardId
+    old: ShardId
+
+
+def committed_at(env: Environment, state: State, deployment: Deployment, shard: ShardId) -> int:
+    """The version of a rewritten shard at its commit: that of the last link of its copy and tail. What comes after is its users'."""
+    version = 0
+    for commit in commits(table_store(env, state, shard), 0):
+        about = about_of(commit)
+        if about is not None and about.get("generation") == deployment.generation and about.get("action") in (COPY, TAIL):
+            version = commit.version
+    return version
+
+
+def rows_since_commit(env: Environment, state: State, deployment: Deployment, shard: ShardId) -> bool:
+    """Whether the shard has files that its users wrote."""
+    return files_since(table_store(env, state, shard), committed_at(env, state, deployment, shard))
+
+
+def warm_up(work: Work, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:
+    """Have Spark started before writers wait for it, if any rows have to go back."""
+    if any(undo.step.down is not None and rows_since_commit(work.env, work.state, work.deployment, undo.now) for undo in undos):
+        jobs().run("digest", {"storage_options": dict(work.env.options), "parts": []})
+
+
+def undo_rows(work: Work, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> dict[Undo, int]:
+    """Bring what was written since the commit into the old shards, which are open again. Exactly once, whoever else does it.
+
+    Returns the version of each new shard, sealed, that its old one is up to. Without ``down`` nothing goes back: that was agreed to
+    (``--allow-lossy``), or there is nothing.
+    """
+    return {undo: _undo(work, undo, jobs) for undo in undos if undo.step.down is not None}
+
+
+def check_undone(work: Work, undone: Mapping[Undo, int]) -> None:
+    """RESTORE alone gets through a seal. Raises SourceTouched if a new shard is not what its old one is up to."""
+    for undo, version in undone.items():
+        head = read_head(table_store(work.env, work.state, undo.now))
+        if head.sealed_for is None or head.version != version:
+            raise SourceTouched(collection=undo.step.collection, shard=undo.now)
+
+
+def _undo(work: Work, undo: Undo, jobs: Callable[[], JobRunner]) -> int:
+    started = time.monotonic()
+    flow = back(work.env, work.state, work.deployment, undo.step, undo.now, undo.old)
+    upto = read_head(flow.source_store(work.env)).version
+    start = committed_at(work.env, work.state, work.deployment, undo.now)
+    if upto <= start:
+        return upto
+    after = work.state.shards[undo.old].sealed_version or 0
+    if any(foreign_commits(flow.target_store(work.env), after)):
+        work.notes.append(f"{undo.step.collection}: the old shard {undo.old} got rows of others, too, while it was retired")
+    tailed = again(lambda: tail(work.env, flow, where(work.env, flow, start, after), upto, jobs()))
+    work.report("undo", undo.step.collection, tailed.position.version, started)
+    return upto

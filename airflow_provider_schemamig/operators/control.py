@@ -1,0 +1,128 @@
+"""What a person says to work on rows that is under way, without a shell: wait, slow down, keep the history, give up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.operators.base import BadArgument, EnvironmentOperator, as_generation, as_number
+from airflow_provider_schemamig.operators.reports import outcome_summary
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: The holder of pins that name no generation.
+HOLDER = "airflow"
+
+
+class ControlOperator(EnvironmentOperator):
+    """Pause, resume or throttle work on rows, pin or unpin a table's history, or cancel a generation. Empty texts mean "not given".
+
+    Returns what the command line's command of the same name prints.
+
+    :param action: (templated) ``pause``, ``resume``, ``throttle``, ``cancel``, ``pin`` or ``unpin``.
+    :param collection: (templated) the collection; for ``pause``, ``resume`` and ``throttle`` empty: all of them.
+    :param rows_per_second: (templated) for ``throttle``. Limits that are not given are taken back.
+    :param max_files: (templated) for ``throttle``: files a batch.
+    :param window: (templated) for ``throttle``: the hours UTC in which batches begin, ``22-6``.
+    :param generation: (templated) for ``cancel``; for ``pin`` and ``unpin`` the holder (empty: ``airflow``).
+    :param hours: (templated) for ``pin``.
+    """
+
+    template_fields: Sequence[str] = (
+        *EnvironmentOperator.template_fields,
+        "action",
+        "collection",
+        "rows_per_second",
+        "max_files",
+        "window",
+        "generation",
+        "hours",
+    )
+
+    def __init__(
+        self,
+        *,
+        action: str,
+        collection: str = "",
+        rows_per_second: int | str | None = None,
+        max_files: int | str | None = None,
+        window: str = "",
+        generation: int | str | None = None,
+        hours: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.action = action
+        self.collection = collection
+        self.rows_per_second = rows_per_second
+        self.max_files = max_files
+        self.window = window
+        self.generation = generation
+        self.hours = hours
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        actions: dict[str, Callable[[], dict[str, Any]]] = {
+            "pause": self._control,
+            "resume": self._control,
+            "throttle": self._control,
+            "cancel": self._cancel,
+            "pin": self._pin,
+            "unpin": self._unpin,
+        }
+        if self.action not in actions:
+            raise BadArgument(argument="action", value=self.action, wanted=f"one of {', '.join(actions)}")
+        done = actions[self.action]()
+        self.log.info("%s: %s", self.action, done)
+        return done
+
+    def _control(self) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.upgrade import controls
+        from airflow_provider_schemamig.core.upgrade.status import control_json
+
+        env, scope = self.hook.environment, self.collection or None
+        if self.action == "pause":
+            return control_json(controls.pause(env, scope))
+        if self.action == "resume":
+            return control_json(controls.resume(env, scope))
+        rows, files = as_number("rows_per_second", self.rows_per_second), as_number("max_files", self.max_files)
+        return control_json(controls.throttle(env, scope, rows_per_second=rows, max_files=files, window=as_window(self.window)))
+
+    def _cancel(self) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.upgrade import verbs
+
+        return outcome_summary(verbs.cancel(self.hook.environment, as_generation(self.generation), listen=self.listener()).to_json())
+
+    def _pin(self) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.upgrade import pins
+        from airflow_provider_schemamig.core.upgrade.status import pin_json
+
+        hours = as_number("hours", self.hours)
+        if hours is None:
+            raise BadArgument(argument="hours", value="", wanted="the hours of history that the copy needs")
+        name = self._name()
+        return pin_json(pins.pin(self.hook.environment, name, self._holder(), hours), name)
+
+    def _unpin(self) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.upgrade import pins
+
+        name, holder = self._name(), self._holder()
+        return {"collection": name, "holder": holder, "unpinned": pins.unpin(self.hook.environment, name, holder)}
+
+    def _name(self) -> str:
+        if not self.collection:
+            raise BadArgument(argument="collection", value="", wanted="the collection whose history is kept")
+        return self.collection
+
+    def _holder(self) -> str:
+        return str(as_generation(self.generation)) if self.generation else HOLDER
+
+
+def as_window(value: str) -> tuple[int, int] | None:
+    """``22-6`` as it comes from a literal or a rendered template; '' is none."""
+    if not value:
+        return None
+    first, _, last = value.partition("-")
+    if not (first.isdecimal() and last.isdecimal()):
+        raise BadArgument(argument="window", value=value, wanted="hours UTC such as 22-6")
+    return int(first), int(last)

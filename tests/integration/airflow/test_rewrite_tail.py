@@ -1,0 +1,82 @@
+"""A rewrite through the shipped DAG: copied, followed while the gate waits, cut over. Spark's part is played, all else is real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.work import Outcome
+from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+from tests.support import row_tables as tables
+from tests.support.airflow_runs import Answer, RunDag
+from tests.support.rewritten import QUERIES, Rewritten, make_rewritten
+from tests.support.row_jobs import RowJobs
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> RowJobs:
+    jobs = RowJobs(QUERIES)
+    monkeypatch.setattr(SchemamigHook, "_make_runner", lambda hook, conn_id: jobs)
+    return jobs
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Rewritten:
+    return make_rewritten(tmp_path)
+
+
+def upgrade(run_dag: RunDag, lake: Rewritten, **params: Any) -> dict[str, tuple[str, int]]:
+    return run_dag("schemamig_upgrade", environment=lake.env.location.uri, release=str(lake.lake.second), **params)
+
+
+def write_while_it_waits(lake: Rewritten, person: Answer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A row comes in before each round of the tail; the person answers after the first. Returns the rounds."""
+    rounds: list[str] = []
+    real = verbs.tail
+
+    def tail(env: Environment, *arguments: Any, **options: Any) -> Outcome:
+        lake.insert("keyed", [{"id": 500 + len(rounds), "v": "5"}])
+        outcome = real(env, *arguments, **options)
+        rounds.extend(stage.collection or "" for stage in outcome.stages)
+        if not person.is_alive() and person.question is None:
+            person.start()
+        return outcome
+
+    monkeypatch.setattr(verbs, "tail", tail)
+    return rounds
+
+
+def test_it_is_followed_while_a_person_thinks(run_dag: RunDag, lake: Rewritten, played: RowJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = Answer("Approve")
+    rounds = write_while_it_waits(lake, person, monkeypatch)
+    found = upgrade(run_dag, lake, gate="approval")
+    assert [found[task][0] for task in ("fill", "tail", "promote", "cutover_and_commit", "")] == ["success"] * 5
+    assert "keyed" in rounds
+    lake.check("1.1.0")
+    back = run_dag("schemamig_rollback", environment=lake.env.location.uri, allow_lossy=False)
+    assert back["rollback"] == ("success", 1)
+    lake.check("1.0.0")
+
+
+def test_a_rejection_ends_it_and_leaves_the_copy(
+    run_dag: RunDag, lake: Rewritten, played: RowJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = write_while_it_waits(lake, Answer("Reject"), monkeypatch)
+    found = upgrade(run_dag, lake, gate="approval")
+    assert [found[task][0] for task in ("tail", "promote", "")] == ["success", "skipped", "success"]
+    assert rounds
+    lake.check("1.0.0")
+    status = verbs.status(lake.env).to_json()
+    generation = status["deployments"][-1]["generation"]
+    assert status["deployments"][-1]["state"] == "claimed"
+    assert (
+        run_dag("schemamig_control", environment=lake.env.location.uri, action="cancel", generation=generation)["control"][0] == "success"
+    )
+    lake.check_clean()
+    assert not list(tables.folder_of(lake.env.location.uri).glob("*/g2-*"))

@@ -1,0 +1,215 @@
+"""Following a table beside the gate, and what a person says to work on rows: what the operators make of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pendulum
+import pytest
+
+from airflow_provider_schemamig.core.ledger.rows import Control, Pin
+from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.upgrade import controls, pins
+from airflow_provider_schemamig.exceptions import Conflict, Refusal
+from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+from airflow_provider_schemamig.operators.base import BadArgument, as_number
+from airflow_provider_schemamig.operators.control import ControlOperator, as_window
+from airflow_provider_schemamig.operators.leader import CutoverOperator
+from airflow_provider_schemamig.operators.read_only import TailOperator
+from airflow_provider_schemamig.operators.rollback import RollbackOperator
+from tests.support.fake_verbs import FakeVerbs, install
+
+
+@pytest.fixture
+def verbs(monkeypatch: pytest.MonkeyPatch) -> FakeVerbs:
+    monkeypatch.setattr(SchemamigHook, "environment", "the environment")
+    monkeypatch.setattr(SchemamigHook, "_make_runner", lambda hook, conn_id: pytest.fail("nothing here asks for Spark"))
+    return install(monkeypatch, FakeVerbs(rewritten=["planes", "flights"]))
+
+
+# --- the tail ------------------------------------------------------------------------------------------------------------------------
+
+
+def tail(**arguments: Any) -> TailOperator:
+    usual = {"generation": "7", "collections": ["stats", "planes"], "ends_with": "upgrade.promote"}
+    return TailOperator(task_id="tail", environment="/lake", **{**usual, **arguments})
+
+
+def context(promote: str | None = None) -> Any:
+    """What Airflow says of the task that promotes."""
+
+    def get_task_states(*, dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str | None]]:
+        assert (dag_id, task_ids, run_ids) == ("d", ["upgrade.promote"], ["r"])
+        return {"r": {"upgrade.promote": promote}}
+
+    return {"ti": SimpleNamespace(dag_id="d", run_id="r", get_task_states=get_task_states)}
+
+
+def test_a_look_is_one_round_over_what_is_rewritten(verbs: FakeVerbs) -> None:
+    assert tail().poke(context()) is False
+    (call,) = verbs.calls["tail"]
+    assert (call["env"], call["generation"], call["collections"], call["once"]) == ("the environment", 7, ("planes",), True)
+
+
+def test_it_gives_its_worker_back_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tail().reschedule
+    assert tail().poke_interval == 30
+    monkeypatch.setenv("AIRFLOW__SCHEMAMIG__POLL_INTERVAL", "2.5")
+    assert tail().poke_interval == 2.5
+    assert tail().timeout > timedelta(days=100).total_seconds(), "the gate has the deadline"
+
+
+@pytest.mark.parametrize("state", ["success", "failed", "skipped", "upstream_failed", "removed"])
+def test_it_ends_with_the_promoting_task_however_that_ended(verbs: FakeVerbs, state: str) -> None:
+    assert tail().poke(context(promote=state)) is True
+    assert not verbs.calls["tail"]
+
+
+@pytest.mark.parametrize("state", [None, "scheduled", "queued", "running", "up_for_retry", "deferred", "awaiting_input"])
+def test_it_goes_on_while_the_promoting_task_may_still_run(verbs: FakeVerbs, state: str | None) -> None:
+    assert tail().poke(context(promote=state)) is False
+
+
+def test_it_ends_when_there_is_nothing_to_follow(verbs: FakeVerbs) -> None:
+    assert tail(collections=["stats"]).poke({}) is True, "without asking Airflow"
+    verbs.rounds = 0
+    assert tail().poke({}) is True
+    assert not verbs.calls["tail"]
+
+
+def test_without_a_promoting_task_the_ledger_alone_decides(verbs: FakeVerbs) -> None:
+    verbs.rounds = 1
+    operator = tail(ends_with=None)
+    assert [operator.poke({}), operator.poke({})] == [False, True]
+
+
+def test_a_conflict_is_for_the_next_look_and_a_refusal_is_not(verbs: FakeVerbs) -> None:
+    verbs.raises["tail"] = [Overtaken(), Altered(collection="planes")]
+    assert tail().poke(context()) is False
+    with pytest.raises(Altered):
+        tail().poke(context())
+
+
+class Overtaken(Conflict):
+    code = "overtaken"
+    message = "somebody else was first"
+    next_action = "Try again."
+
+
+class Altered(Refusal):
+    code = "altered"
+    message = "it is not what it was"
+    next_action = "Look at it."
+
+
+def test_killing_it_stops_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[str] = []
+    monkeypatch.setattr(SchemamigHook, "_make_runner", lambda hook, conn_id: SimpleNamespace(cancel=lambda: stopped.append("job")))
+    operator = tail()
+    operator.on_kill()
+    assert not stopped
+    operator.hook.job_runner()
+    operator.on_kill()
+    assert stopped == ["job"]
+
+
+# --- Spark at the cut-over and on the way back ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "make"),
+    [
+        ("cutover", lambda: CutoverOperator(task_id="t", environment="/lake", generation=7)),
+        ("rollback", lambda: RollbackOperator(task_id="t", environment="/lake", allow_lossy="True")),
+    ],
+)
+def test_spark_is_offered_and_not_started(verbs: FakeVerbs, verb: str, make: Callable[[], Any]) -> None:
+    operator = make()
+    assert operator.execute({})["notes"] == ["a note"]
+    (call,) = verbs.calls[verb]
+    assert call["jobs"] == operator.hook.job_runner
+    assert call.get("allow_lossy") is (True if verb == "rollback" else None)
+
+
+# --- control -------------------------------------------------------------------------------------------------------------------------
+
+
+def control(**arguments: Any) -> dict[str, Any]:
+    return ControlOperator(task_id="control", environment="/lake", **arguments).execute({})
+
+
+@pytest.fixture
+def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What the core was told."""
+    calls: list[tuple[Any, ...]] = []
+
+    def told(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
+        def tell(env: object, *arguments: Any, **options: Any) -> Any:
+            assert env == "the environment"
+            calls.append((name, *arguments, *options.values()))
+            return answer(*arguments)
+
+        return tell
+
+    for name in ("pause", "resume", "throttle"):
+        monkeypatch.setattr(controls, name, told(name, lambda collection: Control(collection or "*", paused=True)))
+    pinned = Pin(ShardId("s1"), "7", 400, (), "ann", pendulum.datetime(2026, 11, 21))
+    monkeypatch.setattr(pins, "pin", told("pin", lambda collection, holder, hours: pinned))
+    monkeypatch.setattr(pins, "unpin", told("unpin", lambda collection, holder: True))
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call"),
+    [
+        ({"action": "pause"}, ("pause", None)),
+        ({"action": "resume", "collection": "flights"}, ("resume", "flights")),
+        ({"action": "throttle", "rows_per_second": "", "max_files": "", "window": ""}, ("throttle", None, None, None, None)),
+        ({"action": "throttle", "rows_per_second": "500", "max_files": 8, "window": "22-6"}, ("throttle", None, 500, 8, (22, 6))),
+        ({"action": "pin", "collection": "flights", "hours": "400", "generation": "7"}, ("pin", "flights", "7", 400)),
+        ({"action": "unpin", "collection": "flights", "generation": "7"}, ("unpin", "flights", "7")),
+        ({"action": "unpin", "collection": "flights", "generation": ""}, ("unpin", "flights", "airflow")),
+    ],
+)
+def test_what_is_said_arrives(said: list[tuple[Any, ...]], arguments: dict[str, Any], call: tuple[Any, ...]) -> None:
+    control(**arguments)
+    assert said == [call]
+
+
+def test_a_control_answers_with_the_command_lines_document(said: list[tuple[Any, ...]]) -> None:
+    expected = {"collection": "flights", "paused": True, "rows_per_second": None, "max_files": None, "window": None}
+    assert control(action="pause", collection="flights") == expected
+
+
+def test_cancel_gives_the_generation_up(verbs: FakeVerbs) -> None:
+    assert control(action="cancel", generation="7")["stages"] == {"cancel": {"count": 1, "seconds": 0.5}}
+    assert verbs.calls["cancel"][0]["generation"] == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        ({"action": "stop"}, "action"),
+        ({"action": "cancel", "generation": ""}, "generation"),
+        ({"action": "pin", "collection": "", "hours": "5"}, "collection"),
+        ({"action": "pin", "collection": "flights", "hours": ""}, "hours"),
+        ({"action": "unpin"}, "collection"),
+        ({"action": "throttle", "window": "night"}, "window"),
+        ({"action": "throttle", "window": "22"}, "window"),
+        ({"action": "throttle", "max_files": "0"}, "max_files"),
+        ({"action": "throttle", "rows_per_second": "-5"}, "rows_per_second"),
+    ],
+)
+def test_a_bad_argument_is_named(said: list[tuple[Any, ...]], arguments: dict[str, Any], argument: str) -> None:
+    with pytest.raises(BadArgument) as caught:
+        control(**arguments)
+    assert caught.value.argument == argument
+    assert said == []
+
+
+def test_numbers_and_windows_may_be_absent() -> None:
+    assert (as_number("n", None), as_number("n", ""), as_number("n", "3"), as_number("n", 3)) == (None, None, 3, 3)
+    assert (as_window(""), as_window("22-6")) == (None, (22, 6))

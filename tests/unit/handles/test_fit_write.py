@@ -1,0 +1,93 @@
+"""How rows go into a table: by the release's names first, then by identity."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_schemamig.core.handles.arrow import show
+from airflow_provider_schemamig.core.handles.fit import Unfit
+from airflow_provider_schemamig.core.handles.fit_write import WriteFit, fit_writer
+from airflow_provider_schemamig.core.handles.statement import Mode, statement
+from tests.unit.handles.test_fit import shape
+
+
+def fitted(given: str, wanted: str, live: str, *, ahead: bool = False, **stored: str) -> WriteFit:
+    return fit_writer(shape(given).fields, shape(wanted), shape(live, **stored), ahead=ahead)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "live", "columns"),
+    [
+        ("y INT, x INT", "x INT, y INT", "x INT, y INT", ("y", "x")),
+        ("x INT", "x INT, y INT", "x INT, y INT, z INT", ("x",)),
+        ("x INT", "x INT, y INT NOT NULL DEFAULT 1", "x INT, y INT NOT NULL DEFAULT 1", ("x",)),
+        ("x INT", "x INT", "x BIGINT", ("x",)),
+        ("x BIGINT", "x INT", "x INT", ("x",)),
+        ("x DOUBLE", "x FLOAT", "x DOUBLE", ("x",)),
+        ("x INT", "x INT NOT NULL", "x INT", ("x",)),
+        ("x INT", "x INT", "x INT NOT NULL", ("x",)),
+        ("s STRUCT<a: INT>", "s STRUCT<a: INT, b: INT>", "s STRUCT<c: INT, b: INT, a: BIGINT>", ("s",)),
+        ("l ARRAY<STRUCT<a: INT>>", "l ARRAY<STRUCT<a: INT>>", "l ARRAY<STRUCT<b: INT, a: INT>>", ("l",)),
+        ("m MAP<STRING, INT>", "m MAP<STRING, INT>", "m MAP<STRING, BIGINT>", ("m",)),
+    ],
+)
+def test_what_fits(given: str, wanted: str, live: str, columns: tuple[str, ...]) -> None:
+    assert fitted(given, wanted, live).columns == columns
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "live", "reason"),
+    [
+        ("z INT", "x INT", "x INT", "z is none of the release's columns"),
+        ("x INT", "x INT, y INT NOT NULL", "x INT, y INT NOT NULL", "y is NOT NULL, and not among the columns of the rows"),
+        ("x INT", "x INT", "x INT, y INT NOT NULL", "y is NOT NULL in the table, and the rows have nothing for it"),
+        ("x INT, y INT", "x INT, y INT", "x INT", "y was dropped"),
+        ("x STRING", "x INT", "x INT", "x is STRING in the rows, and INT in the release"),
+        ("x BIGINT", "x BIGINT", "x INT", "x is BIGINT in the release, and INT in the table, which is no wider"),
+        ("x DECIMAL(10,2)", "x DECIMAL(10,2)", "x DECIMAL(10,1)", "x is DECIMAL(10,2) in the release"),
+        ("s STRUCT<a: INT, b: INT>", "s STRUCT<a: INT>", "s STRUCT<a: INT>", "s.b is none of the release's fields"),
+        ("s STRUCT<a: INT>", "s STRUCT<a: INT>", "s STRUCT<a: INT, b: INT NOT NULL>", "s.b is NOT NULL in the table"),
+        ("s STRUCT<a: INT>", "s STRUCT<a: INT, b: INT NOT NULL>", "s STRUCT<a: INT>", "s.b is NOT NULL, and not among the fields"),
+        ("s STRUCT<a: INT>", "s STRUCT<a: INT>", "s STRUCT<b: INT>", "s.a was dropped"),
+    ],
+)
+def test_what_does_not(given: str, wanted: str, live: str, reason: str) -> None:
+    with pytest.raises(Unfit) as unfit:
+        fitted(given, wanted, live)
+    assert f"{unfit.value.path} {unfit.value.reason}".startswith(reason)
+
+
+def test_a_column_of_the_release_ahead_has_no_place_yet() -> None:
+    with pytest.raises(Unfit, match="is not in the table yet"):
+        fitted("y INT", "x INT, y INT", "x INT", ahead=True)
+
+
+def test_rows_go_into_columns_by_identity() -> None:
+    fit = fitted("x INT, y INT", "x INT, y INT", "y BIGINT, x INT", y="x", x="y")
+    assert (fit.columns, fit.column_of("x"), fit.column_of("z")) == (("y", "x"), "y", None)
+    rows = show(show(pa.table({"y": pa.array([2], pa.int32()), "x": pa.array([1], pa.int32())}), fit.given), fit.into)
+    assert rows.to_pylist() == [{"y": 1, "x": 2}]
+    assert rows.schema.field("y").type == pa.int64()
+
+
+def test_a_value_that_does_not_fit_is_an_error() -> None:
+    fit = fitted("x BIGINT", "x INT", "x INT")
+    with pytest.raises(pa.ArrowInvalid):
+        show(pa.table({"x": pa.array([2**31])}), fit.given)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (Mode.APPEND, "INSERT INTO t (`a`, `b`) SELECT 1"),
+        (Mode.OVERWRITE, "INSERT OVERWRITE t (`a`, `b`) SELECT 1"),
+        (
+            Mode.MERGE,
+            "MERGE INTO t AS t USING (SELECT 1) AS s ON t.`a` <=> s.`a` WHEN MATCHED THEN UPDATE SET t.`b` = s.`b` "
+            "WHEN NOT MATCHED THEN INSERT (`a`, `b`) VALUES (s.`a`, s.`b`)",
+        ),
+    ],
+)
+def test_statements_name_their_columns(mode: Mode, expected: str) -> None:
+    assert statement("t", "SELECT 1", mode, ("a", "b"), ("a",)) == expected

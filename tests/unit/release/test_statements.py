@@ -1,0 +1,49 @@
+"""Statements are cut the same whether or not their text was seen before, in whatever order files are read."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_schemamig.core.release import sql_text
+from airflow_provider_schemamig.core.release.sql_text import Statement, statements
+from airflow_provider_schemamig.core.schema.tokens import BrokenText
+
+PIECES = (
+    *(
+        "CREATE TABLE a (x INT)",
+        "CREATE TABLE a (x INT);",
+        "CREATE TABLE a (\n  x INT\n);",
+        "CREATE TABLE a (\n  y INT\n);",
+        ";",
+        "\n",
+        " ",
+    ),
+    *("-- c;\n", "/* ; */", "/* /* */ ; */", "';'", '"', "'", "`;`", "--", "/*", "*/", "r'\\'", "x"),
+)
+
+
+def cut(text: str) -> tuple[Statement, ...] | str:
+    try:
+        return statements(text)
+    except BrokenText as error:
+        return f"{error.offset} {error.reason}"
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts=st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=2, max_size=4))
+def test_what_is_known_changes_nothing(texts: list[str]) -> None:
+    fresh = []
+    for text in texts:
+        sql_text._KNOWN.clear()
+        fresh.append(cut(text))
+    sql_text._KNOWN.clear()
+    for text in texts:
+        cut(text)
+    assert [cut(text) for text in texts] == fresh
+
+
+def test_it_is_bounded() -> None:
+    sql_text._KNOWN.clear()
+    statements("".join(f"CREATE TABLE t{n} (x INT);\n" for n in range(sql_text._MAX_KNOWN + 10)))
+    assert len(sql_text._KNOWN) <= sql_text._MAX_KNOWN

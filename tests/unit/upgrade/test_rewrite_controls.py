@@ -1,0 +1,129 @@
+"""What people tell running work: pause, resume, throttle; and the copy that hears it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.ledger.rows import Control
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.shards import pace
+from airflow_provider_schemamig.core.upgrade import controls, verbs
+from tests.support.rewritten import Rewritten, claimed, jobs, make_rewritten, upgrade
+from tests.support.upgrades import refused
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
+    found = make_rewritten(tmp_path_factory.mktemp("deployed"))
+    controls.throttle(found.env, None)
+    return found
+
+
+@pytest.fixture
+def found(deployed: Rewritten, tmp_path: Path) -> Rewritten:
+    return deployed.copy(tmp_path)
+
+
+def test_pause_and_resume_leave_limits_alone(found: Rewritten) -> None:
+    controls.throttle(found.env, "keyed", max_files=3, window=(22, 6))
+    assert controls.pause(found.env, "keyed") == Control("keyed", paused=True, max_files=3, window=(22, 6))
+    assert controls.throttle(found.env, "keyed", rows_per_second=9) == Control("keyed", paused=True, rows_per_second=9)
+    assert controls.resume(found.env, "keyed") == Control("keyed", rows_per_second=9)
+    assert controls.throttle(found.env, "keyed") == Control("keyed")
+    assert not found.state.controls, "what says nothing is no row"
+
+
+def test_of_all(found: Rewritten) -> None:
+    controls.pause(found.env, None)
+    assert set(found.state.controls) == {"*"}
+    controls.resume(found.env, None)
+    assert not found.state.controls
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"rows_per_second": 0}, {"max_files": -1}, {"window": (5, 5)}, {"window": (-1, 5)}, {"window": (5, 25)}, {"window": (24, 24)}],
+)
+def test_limits_that_no_work_could_keep(found: Rewritten, limits: dict[str, Any]) -> None:
+    with refused("bad_throttle", "keyed"):
+        controls.throttle(found.env, "keyed", **limits)
+    assert not found.state.controls
+
+
+def test_unknown_collection(found: Rewritten) -> None:
+    for act in (controls.pause, controls.resume, controls.throttle):
+        with refused("unknown_collection", "nothing"):
+            act(found.env, "nothing")
+    assert not found.state.controls
+
+
+def test_max_files_makes_batches(found: Rewritten) -> None:
+    runner = jobs()
+    claimed(found, runner)
+    assert len(runner.jobs("fill")) == 2, "one batch each: there are few files"
+    controls.throttle(found.env, "keyed", max_files=1)
+    slow = jobs()
+    upgrade(found, found.env, slow, claim_id="slow")
+    assert len(slow.jobs("fill")) == 3
+    found.check("1.1.0")
+
+
+def test_limits_may_change_between_the_batches_of_one_copy(found: Rewritten) -> None:
+    """Batches are found again by where they begin, so it does not matter how long they are."""
+    for number in range(5, 11):
+        found.insert("keyed", [{"id": number, "v": None}])
+    limits = iter([2, 1, 3, 1, 2, 5])
+    runner = jobs()
+
+    def before(job: str, request: Mapping[str, Any]) -> None:
+        if job == "fill":
+            controls.throttle(found.env, None, max_files=next(limits, 4))
+
+    runner.before = before
+    upgrade(found, found.env, runner)
+    found.check("1.1.0")
+
+
+def test_a_paused_copy_ends_when_it_is_cancelled(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cancel(seconds: float) -> None:
+        verbs.cancel(found.env, Generation(2))
+
+    monkeypatch.setattr(pace.Pace, "__init__", functools.partialmethod(pace.Pace.__init__, sleep=cancel))
+    controls.pause(found.env, "keyed")
+    with refused("wrong_state", "keyed"):
+        claimed(found)
+    controls.resume(found.env, "keyed")
+    found.check("1.0.0")
+    found.check_clean()
+    upgrade(found, found.env, jobs())
+    found.check("1.1.0")
+
+
+def test_a_paused_copy_waits(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another process' words on, until it is told to go on."""
+    monkeypatch.setattr(pace, "_LOOK_SECONDS", 0.01)
+    controls.pause(found.env, "keyed")
+    runner, heard = jobs(), threading.Event()
+
+    def listen(event: Any) -> None:
+        if event.note == "paused":
+            heard.set()
+
+    def preflight() -> None:
+        verbs.preflight(found.env, found.lake.second, jobs=runner, listen=listen)
+
+    thread = threading.Thread(target=preflight)
+    thread.start()
+    assert heard.wait(20)
+    assert not [request for request in runner.jobs("fill") if request["collection"] == "keyed"]
+    controls.resume(found.env, "keyed")
+    thread.join(20)
+    assert not thread.is_alive()
+    upgrade(found, found.env, jobs())
+    found.check("1.1.0")

@@ -1,0 +1,197 @@
+"""Pins: a table's history kept longer while somebody needs it, and its own settings back afterwards, whoever dies on the way."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.shards.retention import FILES, LOG
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.pins import pin, unpin
+from airflow_provider_schemamig.exceptions import Conflict
+from tests.support import row_tables as tables
+from tests.support.lake import Crash
+from tests.support.rewritten import Rewritten, claimed, expanded, jobs, make_rewritten, upgrade
+from tests.support.upgrades import refused
+
+OWN = "interval 2 days"
+
+
+@pytest.fixture(autouse=True)
+def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
+    """``keyed`` says itself how long it keeps its files, and nothing of its log."""
+    found = make_rewritten(tmp_path_factory.mktemp("deployed"))
+    tables.set_property(found.path("keyed"), FILES, OWN)
+    return found
+
+
+@pytest.fixture
+def found(deployed: Rewritten, tmp_path: Path) -> Rewritten:
+    return deployed.copy(tmp_path)
+
+
+def kept(found: Rewritten, path: Path | None = None) -> tuple[str | None, str | None]:
+    configuration = tables.snapshot(path or found.path("keyed")).metadata["configuration"]
+    return configuration.get(FILES), configuration.get(LOG)
+
+
+def hours(count: int) -> tuple[str, str]:
+    return f"interval {count} hours", f"interval {count} hours"
+
+
+def test_there_and_back(found: Rewritten) -> None:
+    row = pin(found.env, "keyed", "me", 400)
+    assert kept(found) == hours(400)
+    assert dict(row.properties) == {FILES: OWN, LOG: None}
+    version = tables.newest(found.path("keyed"))
+    pin(found.env, "keyed", "me", 400)
+    assert tables.newest(found.path("keyed")) == version, "there already, so there is no commit"
+    assert unpin(found.env, "keyed", "me")
+    assert kept(found) == (OWN, None)
+    assert not unpin(found.env, "keyed", "me")
+    assert not found.state.pins
+    found.check("1.0.0")
+
+
+def test_the_longest_counts_and_the_last_puts_it_back(found: Rewritten) -> None:
+    pin(found.env, "keyed", "one", 400)
+    pin(found.env, "keyed", "two", 600)
+    pin(found.env, "keyed", "three", 300)
+    assert kept(found) == hours(600)
+    unpin(found.env, "keyed", "two")
+    assert kept(found) == hours(400)
+    pin(found.env, "keyed", "one", 200)
+    assert kept(found) == hours(300)
+    unpin(found.env, "keyed", "one")
+    unpin(found.env, "keyed", "three")
+    assert kept(found) == (OWN, None)
+
+
+def test_two_generations_pin_and_one_dies(found: Rewritten) -> None:
+    """The dead one's pin goes with the other's clean-up, and so does its own."""
+    dead = claimed(found, claim_id="dead")
+    pin(found.env, "keyed", str(dead), 900)
+    old = found.path("keyed")
+    generation = expanded(found, claim_id="alive")
+    pin(found.env, "keyed", str(generation), 500)
+    pin(found.env, "keyed", "a person", 450)
+    verbs.cutover(found.env, generation, jobs=jobs())
+    verbs.cleanup(found.env, generation)
+    assert kept(found, old) == hours(450), "a person's stays until the person takes it back"
+    assert tables.snapshot(old).sealed
+    assert unpin(found.env, "keyed", "a person")
+    assert kept(found, old) == (OWN, None)
+    assert tables.snapshot(old).sealed
+    found.check("1.1.0")
+    verbs.rollback(found.env, jobs=jobs())
+    found.check("1.0.0")
+
+
+def test_a_pin_whose_table_is_gone(found: Rewritten) -> None:
+    pin(found.env, "keyed", "a person", 450)
+    upgrade(found, found.env, jobs())
+    verbs.contract(found.env, at_once=True)
+    verbs.cleanup(found.env, next(iter(sorted(found.state.holds))))
+    assert not found.state.pins
+    found.check("1.1.0")
+
+
+def test_unknown_collection(found: Rewritten) -> None:
+    with refused("unknown_collection", "nothing"):
+        pin(found.env, "nothing", "me", 400)
+    assert not unpin(found.env, "nothing", "me")
+
+
+def moments(found: Rewritten, folder: Path, work: Callable[[Environment], object]) -> int:
+    count = 0
+
+    def hook(moment: str, what: str, key: str) -> None:
+        nonlocal count
+        count += 1
+
+    work(replace(found.copy(folder / "count").env, on_write=hook))
+    return count
+
+
+def hooked(found: Rewritten, at: int, act: Callable[[], object], *, dies: bool) -> Environment:
+    count = 0
+
+    def hook(moment: str, what: str, key: str) -> None:
+        nonlocal count
+        count += 1
+        if count == at + 1 or (dies and count > at):
+            act()
+
+    return replace(found.env, on_write=hook)
+
+
+def die() -> None:
+    raise Crash
+
+
+WORKS: dict[str, Callable[[Environment], object]] = {
+    "pin": lambda env: pin(env, "keyed", "one", 400),
+    "unpin": lambda env: unpin(env, "keyed", "one"),
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_dies_anywhere(found: Rewritten, tmp_path: Path, name: str) -> None:
+    """It is repeated, or another comes first; the last to go puts back what was there before all of them."""
+    work = WORKS[name]
+    if name == "unpin":
+        pin(found.env, "keyed", "one", 400)
+    for at in range(moments(found, tmp_path, work)):
+        for another in (False, True):
+            lake = found.copy(tmp_path / "dies")
+            with pytest.raises(Crash):
+                work(hooked(lake, at, die, dies=True))
+            if another:
+                pin(lake.env, "keyed", "two", 500)
+                assert kept(lake) == hours(500), at
+                unpin(lake.env, "keyed", "one")
+                assert kept(lake) == hours(500), at
+                unpin(lake.env, "keyed", "two")
+            else:
+                work(lake.env)
+                assert kept(lake) == (hours(400) if name == "pin" else (OWN, None)), at
+                unpin(lake.env, "keyed", "one")
+            assert kept(lake) == (OWN, None), at
+            assert not lake.state.pins
+            lake.check("1.0.0")
+            shutil.rmtree(tmp_path / "dies")
+
+
+RACES: dict[str, tuple[Callable[[Environment], object], Callable[[Environment], object]]] = {
+    "another pin comes while one goes": (WORKS["unpin"], lambda env: pin(env, "keyed", "two", 500)),
+    "another pin comes while one comes": (lambda env: pin(env, "keyed", "three", 300), lambda env: pin(env, "keyed", "two", 500)),
+    "another pin goes while one comes": (lambda env: pin(env, "keyed", "two", 500), WORKS["unpin"]),
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_another_acts_at_any_moment(found: Rewritten, tmp_path: Path, name: str) -> None:
+    ours, other = RACES[name]
+    pin(found.env, "keyed", "one", 400)
+    for at in range(moments(found, tmp_path, ours)):
+        lake = found.copy(tmp_path / "races")
+        try:
+            ours(hooked(lake, at, lambda lake=lake: other(lake.env), dies=False))  # type: ignore[misc]
+        except Conflict:
+            ours(lake.env)
+        assert kept(lake) == hours(max(pinned.hours for pinned in lake.state.pins.values())), at
+        for holder in ("one", "two", "three"):
+            unpin(lake.env, "keyed", holder)
+        assert kept(lake) == (OWN, None), at
+        shutil.rmtree(tmp_path / "races")
