@@ -116,7 +116,7 @@ def rebase(path: Path, onto: Version | None = None) -> Rebased:
     module = folder.files.get(module_file(own)) or folder.files.get(module_file(target))  # the latter: cut short, and run again
     if module is None:
         raise MissingModule(file=module_file(own), version=own)
-    _refuse_taken(folder, own, target, module)
+    _refuse_taken(folder, target, module)
     return _renumber(path, folder, settings, target, module)
 
 
@@ -127,7 +127,11 @@ def _target(own: Version, others: Sequence[Version], onto: Version | None) -> Ve
     newest = max(others)
     if onto is None and newest < own:
         raise NothingToRebase(version=own, reason="it is on top already")
-    return bump(newest if onto is None else onto, _part(before[-1], own))
+    base = newest if onto is None else onto
+    target = bump(base, _part(before[-1], own))
+    if target <= own:
+        raise NothingToRebase(version=own, reason=f"it comes after {base} already")
+    return target
 
 
 def _part(before: Version, after: Version) -> Part:
@@ -136,10 +140,10 @@ def _part(before: Version, after: Version) -> Part:
     return Part.MINOR if after.minor != before.minor else Part.PATCH
 
 
-def _refuse_taken(folder: Folder, own: Version, target: Version, module: bytes) -> None:
+def _refuse_taken(folder: Folder, target: Version, module: bytes) -> None:
     for file, data in folder.files.items():
         version = version_of(file)
-        if version is not None and version >= target and version != own and (file != module_file(target) or data != module):
+        if version is not None and version >= target and (file != module_file(target) or data != module):
             raise VersionTaken(file=file, version=version, target=target)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.release.folder_errors import LOCK_FILE, RELEASE_TOML, SCHEMA_SQL, SNAPSHOT_COMMAND, FileRefusal
 
-_BEGIN = re.compile(rb"^<{7}(?: .*)?\r?$", re.MULTILINE)
-_END = re.compile(rb"^>{7}(?: .*)?\r?$", re.MULTILINE)
+_BEGIN = re.compile(rb"^<{7}(?: .*)?$", re.MULTILINE)
+_END = re.compile(rb"^>{7}(?: .*)?$", re.MULTILINE)
 _LOCK_LINE = re.compile(r'^\s*"([^"\n]+)"\s*=', re.MULTILINE)
 REBASE = (
     "If both branches claim one version, abort the merge (git merge --abort, or git rebase --abort), run `schemamig rebase --onto VERSION` "

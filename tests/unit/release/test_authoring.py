@@ -299,6 +299,8 @@ def test_rebase_refuses(folder: Path) -> None:
     assert isinstance(on_top, NothingToRebase)
     assert on_top.message == "1.1.0 stays as it is: it is on top already."
     assert "--onto 1.1.0" in on_top.next_action
+    for onto in ("0.9.0", "1.0.0"):
+        assert refused(onto).message == f"1.1.0 stays as it is: it comes after {onto} already."
     shutil.copy(folder / "snapshots/1.1.0.sql", folder / "snapshots/1.3.0.sql")
     taken = refused("1.1.0")
     assert isinstance(taken, VersionTaken)

@@ -173,6 +173,13 @@ def test_a_collection_is_renamed_once() -> None:
     )
 
 
+def test_a_name_is_given_once() -> None:
+    answers = Answers(("a", "c"), ("b", "c"))
+    found = text_of(T("a INT, b INT, k STRING"), T("c INT, k STRING"), answers)
+    assert found.endswith('    evolution("t", rename={"a": "c"}, drop=["b"]),\n')
+    assert answers.asked == ["is c the new name of t.a?"]
+
+
 def test_a_rename_within_a_rewrite() -> None:
     found = text_of(T("a INT, b INT, k STRING"), T("a INT, c INT, k STRING").replace(";", " PARTITIONED BY (k);"), Answers(("b", "c")))
     assert "b AS c," in found and "c AS b," in found and "not copied" not in found

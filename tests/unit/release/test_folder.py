@@ -230,6 +230,7 @@ def test_wrong(folder: Path, damage: Damage, codes: set[str]) -> None:
         assert refusal.next_action
         assert refusal.message
         assert str(folder) not in str(refusal)
+        str(refusal).encode()  # it can be printed
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     if refusals:
         with pytest.raises(Refusal) as raised:

@@ -136,14 +136,31 @@ def test_allowed(name: str) -> None:
     assert sorted(line for line in found_in(case) if line[:5] not in quiet) == expected
 
 
-def test_of_the_whole_module() -> None:
+DROPS = head(TWO, "CREATE TABLE t (a INT);CREATE TABLE u (a INT);", 'evolution("t", drop=["b"]),\n    evolution("u", drop=["b"])')
+
+
+@pytest.mark.parametrize("where", ["above the imports", "at the end"])
+def test_of_the_whole_module(where: str) -> None:
     """Outside of the steps a comment is about all of them."""
-    case = head(TWO, "CREATE TABLE t (a INT);CREATE TABLE u (a INT);", 'evolution("t", drop=["b"]),\n    evolution("u", drop=["b"])')
-    made = subject(case)
-    allowed = Subject(made.release, made.schema, f"{made.module}# schemamig: allow SM101, SM202 because so\n")
-    findings, reasons = lint(allowed)
+    made = subject(DROPS)
+    comment = "# schemamig: allow SM101, SM202 because so\n"
+    text = made.module.replace("from ", f"{comment}from ") if where == "above the imports" else made.module + comment
+    findings, reasons = lint(Subject(made.release, made.schema, text))
     assert findings == ()
     assert [(finding.rule.code, finding.reason) for finding in reasons] == [("SM101", "so"), ("SM202", "so")] * 2
+
+
+def test_a_comment_is_about_its_own_file() -> None:
+    case = head(T("`order` INT"), T("`order` INT"), "")
+    made = subject(case)
+    findings, _ = lint(Subject(made.release, made.schema, f"{made.module}# schemamig: allow SM306 because so\n"))
+    assert [(finding.rule.code, finding.hit.file) for finding in findings] == [("SM004", "migrations/v1_1_0.py"), ("SM306", "schema.sql")]
+
+
+def test_the_rules_about_comments_cannot_be_allowed() -> None:
+    made = subject(head(DROP, DROP.replace("c INT", "c INT, d INT")))
+    text = f"{made.module}# schemamig: allow SM101, SM004 because so\n"
+    assert [finding.rule.code for finding in lint(Subject(made.release, made.schema, text))[0]] == ["SM003", "SM004"]
 
 
 # --- a folder -----------------------------------------------------------------------------------------------------------------------

@@ -130,13 +130,12 @@ class Subject:
     def in_schema(self, collection: CollectionName, text: str, column: str | None = None) -> Hit:
         """At a collection's statement in schema.sql, or at the line of one of its columns (a dotted path: the column it is in)."""
         statement = self.statements[collection]
-        line, _ = line_and_column(self.schema, statement.offset)
+        offset = statement.offset
         if column is not None:
             name = re.escape(column.partition(".")[0])
-            found = re.search(rf"^.*(?<!\w)`?{name}`?(?!\w).*$", statement.text.partition("(")[2], re.MULTILINE)
-            before = statement.text[: len(statement.text.partition("(")[0])]
-            if found is not None:
-                line += before.count("\n") + statement.text.partition("(")[2].count("\n", 0, found.start())
+            found = re.compile(rf"(?<!\w)`?{name}`?(?!\w)").search(statement.text, statement.text.find("(") + 1)
+            offset += 0 if found is None else found.start()
+        line, _ = line_and_column(self.schema, offset)
         return Hit(SCHEMA_SQL, line, collection, text)
 
     @cached_property
