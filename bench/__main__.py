@@ -24,6 +24,7 @@ BENCHMARKS = {
     "copy": rewrite.copy,
     "tail": rewrite.tail,
     "block": rewrite.block,
+    "reader": rewrite.reader,
 }
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -14,8 +15,12 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.spark.session import embedded_session
 from airflow_provider_schemamig.core.upgrade import verbs
+from bench.measure import median_ms
 from bench.schema_only import Row
 from tests.support.product import Product
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 CDF = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
 OLD = f"CREATE TABLE t (id BIGINT NOT NULL, g INT, amount STRING, note STRING, PRIMARY KEY (id)) {CDF};\n"
@@ -74,7 +79,7 @@ class Bench:
 
 
 def copy(folder: Path) -> Iterator[Row]:
-    rows = 5_000_000
+    rows = 10_000_000
     bench = Bench(folder, rows)
     query = UP.replace("{t}", bench.table)
     bench.sql(f"CREATE TABLE delta.`{folder / 'warm'}` USING delta AS {query} WHERE id < 100000")
@@ -164,3 +169,20 @@ def _write_until_refused(bench: Bench, first: int, stop: threading.Event) -> Non
 def _version(bench: Bench) -> int:
     (row,) = bench.spark.sql(f"DESCRIBE HISTORY {bench.table} LIMIT 1").select("version").collect()
     return int(row["version"])
+
+
+def reader(folder: Path) -> Iterator[Row]:
+    rows = 10_000_000
+    bench = Bench(folder, rows)
+    bench.env.reader("t", spark=bench.spark).df(["id"]).limit(1).collect()  # imports, and the table's first snapshot
+    plain_start = median_ms(9, lambda _: bench.spark.read.format("delta").load(str(bench.path)))
+    start = median_ms(9, lambda _: bench.env.reader("t", spark=bench.spark).df())
+
+    def aggregate(frame: DataFrame) -> None:
+        frame.selectExpr("count(*)", "sum(g)", "max(note)", "max(amount)").collect()
+
+    aggregate(bench.spark.read.format("delta").load(str(bench.path)))
+    plain = median_ms(3, lambda _: aggregate(bench.spark.read.format("delta").load(str(bench.path))))
+    ours = median_ms(3, lambda _: aggregate(bench.env.reader("t", spark=bench.spark).df()))
+    yield Row(f"reader: {rows:,} rows", f"{ours / 1000:.2f} s", f"spark.read: {plain / 1000:.2f} s", f"{ours / plain:.2f}x", "1.10x")
+    yield Row("  start of one read", f"{start:.0f} ms", f"spark.read: {plain_start:.0f} ms", f"+{start - plain_start:.0f} ms", "+50 ms")

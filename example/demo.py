@@ -78,7 +78,7 @@ def tell(to: Console) -> int:
     state = LedgerReader(env).state()
     _show_versions(to, state_before, state)
     with _timed(to, "A digest of every table"):
-        digests = rows.digests(spark, env, rows.select_lists(release.declarations(release.version)))
+        digests = rows.digests(spark, env, rows.declared_rows(release.declarations(release.version)))
     _show_rows(to, loaded, digests_before, digests)
     spark.stop()
     _show_next(to, time.monotonic() - started)

@@ -1,7 +1,7 @@
-"""What every test may use: one Spark session a run, and seeds that are printed so that a failure can be repeated.
+"""What every test may use: one Spark session a process, and seeds that are printed so that a failure can be repeated.
 
-``make test`` spreads the tests over two worker processes. What is dear to start, Spark's session and Airflow's database, is there once:
-the tests of one marker all go to one worker.
+``make test`` spreads the tests over two worker processes, each with a session and an Airflow home of its own. What is dear to set up
+belongs to a module, so the tests of a module that uses Spark or Airflow go to one worker.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEED = "SCHEMAMIG_TEST_SEED"
-#: The markers whose tests share one worker.
-GROUPS = ("spark", "airflow")
+#: The markers of tests that are dear to set up.
+DEAR = ("spark", "airflow", "system")
 
 # The JVMs of a test run live for seconds or minutes, also those of drivers and servers: the second compiler would cost a third more CPU
 # than it saves. Java's launcher reads this.
@@ -51,11 +51,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test of several groups belongs to the first of them."""
+    """A module of dear tests is a group."""
     for item in items:
-        group = next((name for name in GROUPS if item.get_closest_marker(name) is not None), None)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+        if any(item.get_closest_marker(name) is not None for name in DEAR):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 @pytest.fixture(autouse=True)

@@ -41,12 +41,13 @@ CREATE TABLE weather (
   wind_dir SMALLINT COMMENT 'degrees',
   wind_speed DOUBLE COMMENT 'mph',
   wind_gust DOUBLE COMMENT 'mph',
-  precip DOUBLE COMMENT 'inches',
-  pressure DOUBLE COMMENT 'millibars',
+  precip DECIMAL(4, 2) COMMENT 'inches',
+  pressure DECIMAL(5, 1) COMMENT 'millibars',
   visib DOUBLE COMMENT 'miles',
   PRIMARY KEY (origin, time_hour),
   CONSTRAINT humid_is_a_percentage CHECK (humid IS NULL OR humid BETWEEN 0 AND 100)
 )
+PARTITIONED BY (origin)
 COMMENT 'Hourly weather at the three airports of New York City.';
 
 CREATE TABLE flights (

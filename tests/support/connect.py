@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -14,6 +15,18 @@ from types import MappingProxyType
 
 from airflow_provider_schemamig.core.spark.launch import spark_submit_command
 from airflow_provider_schemamig.core.spark.session import settings_for
+
+_running: dict[str, subprocess.Popen[bytes]] = {}
+
+
+def kill_server(url: str) -> None:
+    """As a machine that is gone: nothing of it answers any more."""
+    os.killpg(_running[url].pid, signal.SIGKILL)
+
+
+def limit_files(url: str, size_bytes: int) -> None:
+    """As a disk that is full: no file of the server may grow beyond this from now on."""
+    resource.prlimit(_running[url].pid, resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
 
 
 @contextmanager
@@ -28,10 +41,13 @@ def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType(
     with (folder / "server.log").open("w") as log:
         command.append("spark-internal")
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+    url = f"sc://127.0.0.1:{port}"
+    _running[url] = process
     try:
         _wait(process, port, folder / "server.log")
-        yield f"sc://127.0.0.1:{port}"
+        yield url
     finally:
+        del _running[url]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 

@@ -56,17 +56,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range(SMALL))
 def test_a_few_rounds(server: str, tmp_path: Path, number: int) -> None:
-    play(server, tmp_path, number)
+    play(server, tmp_path, number, kills=2)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600 * 3)
 def test_many_rounds(server: str, tmp_path: Path) -> None:
     for number in range(SMALL, int(os.environ.get("SCHEMAMIG_STRESS_ROUNDS", MANY))):
-        play(server, tmp_path / str(number), number)
+        play(server, tmp_path / str(number), number, kills=TRIES)
 
 
-def play(server: str, folder: Path, number: int) -> None:
+def play(server: str, folder: Path, number: int, kills: int) -> None:
     seed = f"{os.environ['SCHEMAMIG_TEST_SEED']}/{number}"
     print(f"round {number}, seed {seed}")
     rng = random.Random(seed)
@@ -78,8 +78,8 @@ def play(server: str, folder: Path, number: int) -> None:
     verbs.upgrade(env, first, jobs=without_spark)
     logs = {kind: folder / f"{kind}.log" for kind in KINDS}
     with writers(env, logs, server, seed):
-        kills = [rng.uniform(2.0, 25.0) for _ in range(TRIES)]
-        for kill_after in [*kills, *[None] * TRIES]:  # killed, then left alone: a conflict with a zombie may take another try
+        moments = [rng.uniform(2.0, 15.0) for _ in range(kills)]
+        for kill_after in [*moments, *[None] * TRIES]:  # killed, then left alone: a conflict with a zombie may take another try
             if _upgrade(env, second, server, kill_after):
                 break
         wait_until(lambda: _version(env) == "1.1.0", seconds=1)

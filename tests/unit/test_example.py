@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.chain import Create, Evolve, Replace, merge
+from airflow_provider_schemamig.core.release.chain import Create, Evolve, Replace, RewriteStep, merge
 from airflow_provider_schemamig.core.release.check import check
 from airflow_provider_schemamig.core.release.folder import Release, load_release
 from airflow_provider_schemamig.core.schema import changes as c
@@ -38,7 +38,9 @@ def test_it_shows_every_kind_of_change_the_readme_speaks_of(release: Release) ->
     assert [step.collection for step in steps if isinstance(step, Create)] == ["cancellations"]
     (replaced,) = [step for step in steps if isinstance(step, Replace)]
     assert replaced.fill is not None
-    # The demo makes instant changes only: nothing in it may wait for another mechanism.
+    (rewritten,) = [step for step in steps if isinstance(step, RewriteStep)]
+    assert rewritten.down is not None
+    # What is evolved is so at once: nothing in it may wait for another mechanism.
     assert {change.cost for change in evolved} <= {c.Cost.NONE, c.Cost.INSTANT}
 
 

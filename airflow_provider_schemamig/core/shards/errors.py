@@ -87,14 +87,14 @@ class TwinWasFirst(Conflict):
 
 @dataclass(eq=False)
 class NeverSettles(Conflict):
-    """The source moves on faster than it can be followed."""
+    """Catching up with the source takes as long after every round, and longer than writers may be locked out."""
 
     code = "tail_never_settles"
-    behind: int
+    seconds: float
 
     @property
     def message(self) -> str:
-        return f"the source was {self.behind} versions ahead again after every tail round."
+        return f"catching up with the source still takes {self.seconds:.0f} s after every tail round, too long to lock its writers out."
 
     @property
     def next_action(self) -> str:

@@ -115,6 +115,22 @@ class SparkJobFailed(Refusal):
         return "Read the Spark log of the job; nothing was committed by the failed statement."
 
 
+@dataclass(eq=False)
+class SparkDiskFull(Refusal):
+    """No more bytes fit where Spark writes: the table's storage, or the disk of a worker."""
+
+    code = "spark_disk_full"
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"Spark could not write any more: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        return "Make room in the table's storage and on Spark's local disks, then run again: what was committed stays, and is gone on from."
+
+
 # --- conflicts: another writer was first ----------------------------------------------------------------------------------------------
 
 

@@ -98,7 +98,11 @@ def connect_session(url: str) -> SparkSession:
     with quiet_pyspark():
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-        return ConnectSession.builder.remote(url).create()  # type: ignore[return-value]
+        from airflow_provider_schemamig.core.spark.patience import Patience
+
+        session = ConnectSession.builder.remote(url).create()
+    session.client.set_retry_policies([Patience()])
+    return session  # type: ignore[return-value]
 
 
 def _run_on(spark: SparkSession, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:

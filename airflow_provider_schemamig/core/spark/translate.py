@@ -79,7 +79,10 @@ _CLASSES: tuple[tuple[type[SchemamigError], tuple[str, ...]], ...] = (
         ),
     ),
 )
+#: What operating systems say when no more bytes fit.
+_DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _TAIL_LINES = 20
+_FRAME = re.compile(r"\s+at \S|\s*\.\.\. \d+ more")
 
 _Spark = TypeVar("_Spark", bound=BaseException)
 
@@ -110,7 +113,9 @@ def translate(error: Exception, job: str, collection: str | None = None) -> Sche
         for condition, detail in found:
             if condition.startswith(prefixes):
                 return kind(condition=condition, detail=detail, collection=collection)  # type: ignore[call-arg]
-    if "StatusCode.UNAVAILABLE" in text:
+    if full := next((sign for sign in _DISK_FULL if sign in text), None):
+        return e.SparkDiskFull(reason=full, collection=collection)
+    if "StatusCode.UNAVAILABLE" in text or "RETRIES_EXCEEDED" in text:
         return e.SparkUnavailable(where="the Connect server", reason=last_lines(text, 1), collection=collection)
     if found and _is_analysis(error):
         condition, detail = found[0]
@@ -131,8 +136,8 @@ def _is_analysis(error: Exception) -> bool:
 
 
 def last_lines(text: str, count: int = _TAIL_LINES) -> str:
-    """The last ``count`` lines that are not blank."""
-    return "\n".join([line.rstrip() for line in text.splitlines() if line.strip()][-count:])
+    """The last ``count`` lines that say something: no blank ones, no frames of a stack."""
+    return "\n".join([line.rstrip() for line in text.splitlines() if line.strip() and not _FRAME.match(line)][-count:])
 
 
 # --- across processes ----------------------------------------------------------------------------------------------------------------

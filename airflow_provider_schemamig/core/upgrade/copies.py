@@ -86,12 +86,14 @@ def _copy(copying: Copying, state: State, check: Callable[[State], None], starte
     check_source(copying.env, state, stage, version)
     pace = Pace(lambda: _unless_over(copying), copying.listen)
     rows = copy(copying.env, flow, version, copying.jobs, pace, copying.reporter("copy", "files"))
+    seconds = time.monotonic() - started
+    copying.listen(Event("copy", stage.collection, note="checking the rows"))
     if not stage.any_cardinality:
         check_cardinality(copying.env, flow, version, rows, copying.jobs)
     check(state)
     _record(copying, replace(row, filled_rows=rows))
     head = read_head(flow.target_store(copying.env))
-    return StageResult("copy", stage.collection, head.version, time.monotonic() - started)
+    return StageResult("copy", stage.collection, head.version, seconds)
 
 
 def follow(copying: Copying) -> StageResult | None:

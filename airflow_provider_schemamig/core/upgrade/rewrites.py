@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.upgrade.copies import LOST, STARTS, Copying
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.fill import build_all
 from airflow_provider_schemamig.core.upgrade.flows import TAIL, copied_version, forth, row_of
+from airflow_provider_schemamig.core.upgrade.seals import SEAL_SECONDS
 from airflow_provider_schemamig.core.upgrade.stages import Copy
 from airflow_provider_schemamig.core.upgrade.work import Work
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -34,6 +35,8 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 _ROUNDS = 5
 #: A source that is no further ahead than this may be sealed: one round more would find as much again.
 _NEAR = 3
+#: A round that takes more than this part of the one before gains nothing.
+_SHRINKS = 0.8
 
 
 @dataclass(frozen=True)
@@ -124,18 +127,22 @@ def _newest(work: Work, flow: Flow) -> int:
 
 
 def _near(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
-    """Tail rounds until the source is hardly ahead any more."""
+    """Tail rounds until the source is hardly ahead any more, or as far ahead after each: then the last one is as long as any."""
+    before = float("inf")
     for _ in range(_ROUNDS):
         head = read_head(followed.flow.source_store(work.env))
-        if head.version == followed.seen:
-            return followed
         behind = head.version - followed.seen
+        if not behind:
+            break
+        started = time.monotonic()
         followed = _tail(work, followed, head.version, jobs)
-        if behind <= _NEAR:
-            return followed
-    behind = read_head(followed.flow.source_store(work.env)).version - followed.seen
-    if behind > _NEAR * _ROUNDS:
-        raise NeverSettles(collection=followed.stage.collection, behind=behind)
+        seconds = time.monotonic() - started
+        if behind <= _NEAR or seconds > before * _SHRINKS:
+            before = seconds
+            break
+        before = seconds
+    if SEAL_SECONDS / 2 < before < float("inf"):  # writers would be locked out past the deadline
+        raise NeverSettles(collection=followed.stage.collection, seconds=before)
     return followed
 
 

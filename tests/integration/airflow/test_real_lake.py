@@ -20,7 +20,9 @@ from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from tests.support.airflow_home import DAGS
 from tests.support.airflow_runs import RunDag
+from tests.support.lake import Lake
 from tests.support.product import Product
+from tests.support.upgrades import make_holds_due
 
 pytestmark = pytest.mark.airflow
 
@@ -78,8 +80,8 @@ def test_there_and_back(upgrade: Any, run_dag: RunDag, lake: Path, releases: tup
 
 def test_maintenance_contracts_when_the_hold_is_over(upgrade: Any, run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
     upgrade(releases[0])
-    upgrade(releases[1], hold=1 / 3600)
-    time.sleep(1.1)
+    upgrade(releases[1])
+    make_holds_due(Lake(Environment.open(str(lake)), *releases))
     assert run_dag("schemamig_maintenance", environment=str(lake))["contract"][0] == "success"
     assert verbs.status(Environment.open(str(lake))).to_json()["holds"] == []
     assert run_dag("schemamig_maintenance", environment=str(lake))["contract"][0] == "skipped"

@@ -115,7 +115,8 @@ def test_a_declaration_from_a_table() -> None:
         ("odd", "'not closed"),
         ("positive", "a > 0"),
     ]
-    assert found.properties == (("delta.logRetentionDuration", "interval 30 days"), ("owner", "me"))
+    kept = (("delta.enableChangeDataFeed", "true"), ("delta.logRetentionDuration", "interval 30 days"), ("owner", "me"))
+    assert found.properties == kept
 
 
 def test_a_declaration_equals_the_one_its_sql_gives() -> None:
