@@ -35,8 +35,8 @@ format: setup  ## ruff's formatter and its safe fixes
 bench: setup  ## the figures of the README, each next to its baseline
 	@$(BIN)/python -m bench
 
-soak: setup  ## the tests that run for minutes: kills at every moment, races, simulations
-	@$(PYTEST) -m soak
+soak: setup  ## the tests that run for minutes: kills of real processes, every moment, races, stress, simulations
+	@$(PYTEST) -m "soak or system" tests
 
 requirements: setup  ## requirements.txt again from requirements.in (needs the network)
 	@$(BIN)/uv pip compile requirements.in -o requirements.txt --quiet --generate-hashes --universal --python-version 3.11 \

@@ -136,7 +136,7 @@ def _show_versions(to: Console, before: State, after: State) -> None:
     table.add_row("[bold]release[/]", _release(before), _release(after), "")
     for name in sorted({*before.objects, *after.objects}):
         old, new = before.objects.get(name), after.objects.get(name)
-        shard = "new" if old is None else ("replaced" if new is not None and new.shard != old.shard else "the same")
+        shard = "its first" if old is None else ("a new one" if new is not None and new.shard != old.shard else "the same")
         table.add_row(name, _short(old.fingerprint if old else None), _short(new.fingerprint if new else None), shard)
     to.print(table)
 

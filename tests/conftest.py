@@ -1,7 +1,8 @@
 """What every test may use: one Spark session a process, and seeds that are printed so that a failure can be repeated.
 
 ``make test`` spreads the tests over two worker processes, each with a session and an Airflow home of its own. What is dear to set up
-belongs to a module, so the tests of a module that uses Spark or Airflow go to one worker.
+belongs to a module, so the tests of a module that uses Spark go to one worker, and those of Airflow's folder all to one: its DAG files are
+parsed once.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A module of dear tests is a group."""
+    """A module of dear tests is a group, and so is the folder of Airflow's."""
     for item in items:
         if any(item.get_closest_marker(name) is not None for name in DEAR):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            module = item.nodeid.partition("::")[0]
+            item.add_marker(pytest.mark.xdist_group("airflow" if "/airflow/" in module else module))
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ from tests.support.spark_lake import table as table_sql
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 COLUMNS = "id BIGINT NOT NULL, n INT, s STRUCT<a: INT, b: STRING>, tags ARRAY<STRUCT<x: INT>>, p STRING"
 

@@ -16,7 +16,7 @@ from tests.support.delta_table import INT, STRING, Table, path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 NAMES = ("a", "b", "c")
 ROUNDS = 7

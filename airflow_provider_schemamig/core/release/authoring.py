@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.release.author_errors import (
 )
 from airflow_provider_schemamig.core.release.draft import Ask, DraftStep, draft_steps
 from airflow_provider_schemamig.core.release.draft_text import module_text
-from airflow_provider_schemamig.core.release.folder import Folder, Settings, read_folder, read_lock, read_release, read_settings
+from airflow_provider_schemamig.core.release.folder import Folder, Settings, folder_and_settings, read_lock, read_release, read_settings
 from airflow_provider_schemamig.core.release.folder_errors import LOCK_FILE, RELEASE_TOML, MissingModule, SchemaNotFrozen
 from airflow_provider_schemamig.core.release.lock import is_snapshot, module_file, render_lock, snapshot_file, version_of
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, open_store
@@ -103,13 +103,7 @@ def rebase(path: Path, onto: Version | None = None) -> Rebased:
     what the other branch changes: ``snapshot`` makes new ones once both are merged. Raises NothingToRebase, VersionTaken,
     VersionNotReplaced, MissingModule, and what keeps the folder from being read.
     """
-    refusals: list[Refusal] = []
-    folder = read_folder(path, refusals)
-    raise_refusals(refusals)
-    assert folder is not None  # no refusal means a folder
-    settings = read_settings(folder, refusals)
-    raise_refusals(refusals)
-    assert settings is not None
+    folder, settings = folder_and_settings(path)
     own = settings.version
     others = sorted({found for file in folder.files if is_snapshot(file) and (found := version_of(file)) is not None and found != own})
     target = _target(own, others, onto)

@@ -231,6 +231,18 @@ def _decoded(folder: Folder, refusals: list[Refusal]) -> Iterator[tuple[str, str
                 refusals.append(UnreadableFile(file=file, reason=f"byte {error.start} is not UTF-8"))
 
 
+def folder_and_settings(path: Path) -> tuple[Folder, Settings]:
+    """Both, for who works on a folder that may be wrong in other ways. Raises all that keeps them from being read."""
+    refusals: list[Refusal] = []
+    folder = read_folder(path, refusals)
+    raise_refusals(refusals)
+    assert folder is not None  # no refusal means a folder
+    settings = read_settings(folder, refusals)
+    raise_refusals(refusals)
+    assert settings is not None
+    return folder, settings
+
+
 def read_settings(folder: Folder, refusals: list[Refusal]) -> Settings | None:
     """``release.toml``, or None with the reasons appended to ``refusals``."""
     data = folder.files.get(RELEASE_TOML)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.folder import Folder, Settings, Snapshot, read_folder, read_lock, read_settings
+from airflow_provider_schemamig.core.release.folder import Folder, Settings, Snapshot, folder_and_settings, read_lock, read_settings
 from airflow_provider_schemamig.core.release.folder_errors import (
     LOCK_FILE,
     RELEASE_TOML,
@@ -79,13 +79,8 @@ def snapshot(path: Path) -> Written:
 
     Raises, together, whatever makes that wrong: a released file that was edited, a version above the head, SQL that does not parse...
     """
+    folder, settings = folder_and_settings(path)
     refusals: list[Refusal] = []
-    folder = read_folder(path, refusals)
-    raise_refusals(refusals)
-    assert folder is not None  # no refusal means a folder
-    settings = read_settings(folder, refusals)
-    raise_refusals(refusals)
-    assert settings is not None
     files = _frozen(folder, settings, refusals)
     raise_refusals(refusals)
     return Written(settings.version, _write(path, folder.files, files))
