@@ -47,8 +47,8 @@ def print_indented(to: Console, text: Text, by: int = 2) -> None:
 
 
 def _sentence(text: str) -> str:
-    """Messages follow a collection's name in a log line; standing alone, the sentence begins with a capital."""
-    return text[:1].upper() + text[1:]
+    """Messages follow a collection's name in a log line; standing alone, the sentence begins with a capital, unless with a file's name."""
+    return text[:1].upper() + text[1:] if text.split(" ", 1)[0].isalpha() else text
 
 
 def show_outcome(to: Console, document: Mapping[str, Any]) -> None:

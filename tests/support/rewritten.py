@@ -63,6 +63,8 @@ QUERIES: dict[str, Query] = {UP_KEYED: up_keyed, DOWN_KEYED: down_keyed, UP_PLAI
 UP: dict[str, Query] = {"keyed": up_keyed, "plain": up_plain}
 DOWN: dict[str, Query] = {"keyed": down_keyed, "plain": down_plain}
 Work = Callable[[Environment, RowJobs], object]
+#: The generation that upgrades it.
+SECOND = Generation(2)
 
 
 @dataclass
@@ -268,3 +270,15 @@ def built(found: Rewritten, collection: str) -> Path:
     path = found.env.table_location(found.state.shards[row.shard].uri).local_path
     assert path is not None
     return path
+
+
+def cutover(env: Environment, runner: RowJobs) -> object:
+    return verbs.cutover(env, SECOND, jobs=runner)
+
+
+def follow(env: Environment, runner: RowJobs) -> object:
+    return verbs.tail(env, SECOND, jobs=runner, once=True)
+
+
+def back(env: Environment, runner: RowJobs) -> object:
+    return verbs.rollback(env, jobs=runner)

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.shards.errors import CardinalityChanged, RewriteDiffers
 from airflow_provider_schemamig.core.shards.flow import Flow
-from airflow_provider_schemamig.core.shards.some_files import rows_in_file, scratch
+from airflow_provider_schemamig.core.shards.some_files import rows_in_files, scratch
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 
@@ -41,12 +41,9 @@ def check_all(env: Environment, flow: Flow, source_version: int, target_version:
 
 def check_cardinality(env: Environment, flow: Flow, source_version: int, rows_out: int, jobs: JobRunner) -> None:
     """Raises CardinalityChanged if the source has another number of rows. By its files' statistics, else counted by Spark."""
-    counts = [rows_in_file(file) for file in active_files(flow.source_store(env), source_version).values()]
-    if any(count is None for count in counts):
-        source = {"uri": env.table_location(flow.source_uri).uri, "version": source_version}
-        rows_in = _count(env, flow, source, jobs)
-    else:
-        rows_in = sum(count or 0 for count in counts)
+    rows_in = rows_in_files(active_files(flow.source_store(env), source_version).values())
+    if rows_in is None:
+        rows_in = _count(env, flow, {"uri": env.table_location(flow.source_uri).uri, "version": source_version}, jobs)
     if rows_in != rows_out:
         raise CardinalityChanged(collection=flow.collection, rows_in=rows_in, rows_out=rows_out)
 
@@ -61,10 +58,9 @@ def check_cardinality_since(env: Environment, flow: Flow, before: int, after: in
 
 def _rows_in(env: Environment, flow: Flow, files: Sequence[RawAction], jobs: JobRunner) -> int:
     """By the files' statistics, else counted by Spark."""
-    counts = [rows_in_file(file) for file in files]
-    known = [count for count in counts if count is not None]
-    if len(known) == len(files):
-        return sum(known)
+    known = rows_in_files(files)
+    if known is not None:
+        return known
     with scratch(env, flow.chain.generation, f"{flow.target}-count", read_head(flow.source_store(env)), files) as uri:
         return _count(env, flow, {"uri": uri, "version": 0}, jobs)
 

@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation, quote
 from airflow_provider_schemamig.core.shards.compaction_errors import CannotCompact, CompactionDiffers, FilesMoved
-from airflow_provider_schemamig.core.shards.some_files import rows_in_file, scratch
+from airflow_provider_schemamig.core.shards.some_files import rows_in_files, scratch
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
 
@@ -193,9 +193,9 @@ def _moved_here(env: Environment, store: Store, folder: str) -> list[RawAction]:
 
 def _check_same(collection: CollectionName, files: Sequence[RawAction], added: Sequence[RawAction], rows: int) -> None:
     """As many rows as before, in partitions that were there before (a partition's value as text depends on a session's time zone)."""
-    counts = [rows_in_file(file) for file in files]
-    if all(count is not None for count in counts) and sum(count or 0 for count in counts) != rows:
-        raise CompactionDiffers(collection=collection, what=f"{rows:,} rows", expected=f"{sum(count or 0 for count in counts):,}")
+    before = rows_in_files(files)
+    if before is not None and before != rows:
+        raise CompactionDiffers(collection=collection, what=f"{rows:,} rows", expected=f"{before:,}")
     known = {json.dumps(file.get("partitionValues") or {}, sort_keys=True) for file in files}
     strange = {json.dumps(file.get("partitionValues") or {}, sort_keys=True) for file in added} - known
     if strange:

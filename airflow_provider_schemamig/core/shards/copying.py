@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES
 from airflow_provider_schemamig.core.shards.some_files import scratch
 from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction, FillSuperseded
 from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: done files, all files, rows written
 Report = Callable[[int, int, int], None]
@@ -39,16 +40,16 @@ def copy(env: Environment, flow: Flow, version: int, jobs: JobRunner, pace: Pace
         control = pace.begin("copy", flow.collection)
         batch = _next(files, reached.at, control.max_files or BATCH_FILES)
         started = time.monotonic()
+        refused: SchemamigError | None = None
         try:
             _copy_batch(env, flow, head, batch, reached, jobs)
         except (ConcurrentTransaction, FillSuperseded) as error:
-            at = position(flow.target_store(env), flow.chain, 0)
-            if at == reached:
-                raise TwinWasFirst(collection=flow.collection, step=f"the batch from file {reached.at}") from error
-        before = reached.rows
-        reached = position(flow.target_store(env), flow.chain, 0)
+            refused = error
+        before, reached = reached, position(flow.target_store(env), flow.chain, 0)
+        if refused is not None and reached == before:
+            raise TwinWasFirst(collection=flow.collection, step=f"the batch from file {before.at}") from refused
         report(reached.at, len(files), reached.rows)
-        pace.end(control, reached.rows - before, time.monotonic() - started)
+        pace.end(control, reached.rows - before.rows, time.monotonic() - started)
     return reached.rows
 
 

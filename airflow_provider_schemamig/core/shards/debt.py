@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.deltalog.listing import read_commit
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, SchemaId
-from airflow_provider_schemamig.core.shards.some_files import rows_in_file
+from airflow_provider_schemamig.core.shards.some_files import rows_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
 
 #: These commits put files back that others wrote long before.
@@ -100,6 +100,4 @@ def _schema_at(entries: Sequence[SchemaEntry], version: int | None) -> SchemaEnt
 
 
 def _share(schema_id: SchemaId, files: Sequence[RawAction]) -> Share:
-    counts = [rows_in_file(file) for file in files]
-    rows = None if any(count is None for count in counts) else sum(count or 0 for count in counts)
-    return Share(schema_id, len(files), sum(int(file.get("size") or 0) for file in files), rows)
+    return Share(schema_id, len(files), sum(int(file.get("size") or 0) for file in files), rows_in_files(files))

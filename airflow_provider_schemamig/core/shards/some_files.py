@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.head import Head
@@ -31,8 +31,18 @@ def scratch(env: Environment, generation: Generation, name: str, head: Head, fil
         store.delete_tree(key)
 
 
-def rows_in_file(file: RawAction) -> int | None:
-    """From its statistics, without the rows that a deletion vector hides; None if they do not tell."""
+def rows_in_files(files: Iterable[RawAction]) -> int | None:
+    """From their statistics, without the rows that deletion vectors hide; None if those of one do not tell."""
+    total = 0
+    for file in files:
+        rows = _rows_in_file(file)
+        if rows is None:
+            return None
+        total += rows
+    return total
+
+
+def _rows_in_file(file: RawAction) -> int | None:
     try:
         rows = json.loads(file.get("stats") or "{}").get("numRecords")
     except ValueError:

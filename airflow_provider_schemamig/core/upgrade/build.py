@@ -30,20 +30,20 @@ from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_s
 NO_EPOCH = Epoch(0)
 
 
-def shard_for(env_id: str, collection: CollectionName, version: Version, generation: Generation) -> ShardId:
-    """The shard a generation makes for a collection at a version: the same for all processes of the generation, for no other."""
-    digest = hashlib.sha256(f"{env_id}/{collection}/{version}/{generation}".encode()).hexdigest()
-    return ShardId(f"g{generation}-{digest[:12]}")
+def new_shard(state: State, collection: CollectionName, deployment: Deployment, attempt: int = 0) -> Shard:
+    """The shard a generation makes for a collection at a version: the same for all processes of the generation, for no other.
+
+    ``attempt`` counts the shards that were given up before it.
+    """
+    generation = deployment.generation
+    digest = hashlib.sha256(f"{state.config.env_id}/{collection}/{deployment.target}/{generation}/{attempt}".encode()).hexdigest()
+    shard = ShardId(f"g{generation}-{digest[:12]}")
+    return Shard(shard, collection, f"{collection}/{shard}", generation, ShardState.BUILDING)
 
 
 def table_id_of(env_id: str, shard: ShardId) -> str:
     """Delta's table id for a shard of ours; equal for twins, so that the second finds the first one's table."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"schemamig:{env_id}:{shard}"))
-
-
-def new_shard(state: State, collection: CollectionName, deployment: Deployment) -> Shard:
-    shard = shard_for(state.config.env_id, collection, deployment.target, deployment.generation)
-    return Shard(shard, collection, f"{collection}/{shard}", deployment.generation, ShardState.BUILDING)
 
 
 def replacement_key(collection: CollectionName, deployment: Deployment) -> tuple[CollectionName, Version, Generation]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, Pin, Replacement, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
-from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.names import Generation, ShardId
+from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.shards.some_files import FOLDER
 from airflow_provider_schemamig.core.upgrade.pins import release_pin
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.stages import Copy
-from airflow_provider_schemamig.core.upgrade.tables import table_store
-from airflow_provider_schemamig.core.upgrade.work import Work
+from airflow_provider_schemamig.core.upgrade.work import StageResult, Work
 
 _UNFINISHED = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 
@@ -72,19 +73,28 @@ def _copied(work: Work) -> list[Shard]:
 
 def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
     """Files first, rows after: a crash in between is found and finished by the next clean-up."""
+    work.results += delete_tables(work.env, shards, kind, work.listen)
+    if shards:
+        work.append(functools.partial(forget_shards, {shard.shard for shard in shards}))
+
+
+def delete_tables(env: Environment, shards: Sequence[Shard], kind: str, listen: Listener) -> list[StageResult]:
+    """The files of ``shards``; their rows stay until ``forget_shards``."""
+    results = []
     for number, shard in enumerate(shards, start=1):
         started = time.monotonic()
-        table_store(work.env, work.state, shard.shard).delete_tree("")
-        work.report(kind, shard.collection, None, started, number, len(shards))
-    gone = {shard.shard for shard in shards}
+        env.table_store(shard.uri).delete_tree("")
+        seconds = time.monotonic() - started
+        results.append(StageResult(kind, shard.collection, None, seconds))
+        listen(Event(kind, shard.collection, number, len(shards), seconds))
+    return results
 
-    def forget(state: State) -> list[Update]:
-        updates: list[Update] = [Drop(Shard, shard) for shard in gone if shard in state.shards]
-        updates += [Drop(Replacement, row.key) for row in state.replacements.values() if row.shard in gone]
-        return updates + [Drop(Intent, intent.key) for intent in state.intents.values() if intent.shard in gone]
 
-    if gone:
-        work.append(forget)
+def forget_shards(gone: Set[ShardId], state: State) -> list[Update]:
+    """The rows of shards whose files are gone, and what hangs on them."""
+    updates: list[Update] = [Drop(Shard, shard) for shard in gone if shard in state.shards]
+    updates += [Drop(Replacement, row.key) for row in state.replacements.values() if row.shard in gone]
+    return updates + [Drop(Intent, intent.key) for intent in state.intents.values() if intent.shard in gone]
 
 
 def stale_shards(state: State, generation: Generation) -> tuple[Shard, ...]:

@@ -6,7 +6,6 @@ shard's log. A copy that can no longer follow its source (history gone, digests 
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from airflow_provider_schemamig.core.shards.retention import age_of
 from airflow_provider_schemamig.core.shards.tailing import tail, where
 from airflow_provider_schemamig.core.spark.errors import ChangeDataMissing, SourceVacuumed, TargetDiverged
 from airflow_provider_schemamig.core.spark.runners import JobRunner
-from airflow_provider_schemamig.core.upgrade.build import NO_EPOCH, make_table
+from airflow_provider_schemamig.core.upgrade.build import NO_EPOCH, make_table, new_shard
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, WrongState
 from airflow_provider_schemamig.core.upgrade.flows import COPY, TAIL, copied_version, forth, row_of
 from airflow_provider_schemamig.core.upgrade.stages import Copy
@@ -56,9 +55,6 @@ class Copying:
     jobs: JobRunner
     listen: Listener
 
-    def reporter(self, stage: str, unit: str) -> Reporter:
-        return Reporter(self.ledger, self.listen, self.stage.collection, self.deployment.generation, stage, unit)
-
 
 def copy_rows(copying: Copying, check: Callable[[State], None]) -> StageResult:
     """Copy, or go on with it; ``check`` looks at the complete copy and raises what is wrong with its rows.
@@ -70,7 +66,7 @@ def copy_rows(copying: Copying, check: Callable[[State], None]) -> StageResult:
         state = _begun(copying)
         row = row_of(state, copying.deployment, copying.stage.collection)
         try:
-            return _copy(copying, state, check, started)
+            return _copy(copying, state, row, check, started)
         except SchemamigError as error:
             if start == STARTS or not (isinstance(error, LOST) or was_begun_anew(copying.ledger.state(), row)):
                 raise
@@ -78,14 +74,14 @@ def copy_rows(copying: Copying, check: Callable[[State], None]) -> StageResult:
     raise AssertionError("unreachable")
 
 
-def _copy(copying: Copying, state: State, check: Callable[[State], None], started: float) -> StageResult:
+def _copy(copying: Copying, state: State, row: Replacement, check: Callable[[State], None], started: float) -> StageResult:
     stage, deployment = copying.stage, copying.deployment
-    row = row_of(state, deployment, stage.collection)
     flow = forth(state, deployment, stage, COPY)
     version = copied_version(state, deployment, stage)
     check_source(copying.env, state, stage, version)
     pace = Pace(lambda: _unless_over(copying), copying.listen)
-    rows = copy(copying.env, flow, version, copying.jobs, pace, copying.reporter("copy", "files"))
+    report = Reporter(copying.ledger, copying.listen, stage.collection, deployment.generation, "copy", "files")
+    rows = copy(copying.env, flow, version, copying.jobs, pace, report)
     seconds = time.monotonic() - started
     copying.listen(Event("copy", stage.collection, note="checking the rows"))
     if not stage.any_cardinality:
@@ -146,7 +142,7 @@ def begin_anew(copying: Copying, row: Replacement, why: str) -> State:
         if known is None or known.shard != row.shard or not _is_building(state, row.shard):
             return []
         number = known.fill_number + 1
-        shard = _next_shard(state, known, number)
+        shard = new_shard(state, row.collection, copying.deployment, number)
         return [Put(shard), Put(replace(known, shard=shard.shard, fill_number=number, fill_inputs=(), filled_rows=None))]
 
     state = copying.ledger.transact(decide)
@@ -164,12 +160,6 @@ def was_begun_anew(state: State, row: Replacement) -> bool:
 
 def _is_building(state: State, shard: ShardId) -> bool:
     return shard in state.shards and state.shards[shard].state is ShardState.BUILDING
-
-
-def _next_shard(state: State, row: Replacement, number: int) -> Shard:
-    digest = hashlib.sha256(f"{state.config.env_id}/{row.key}/{number}".encode()).hexdigest()
-    shard = ShardId(f"g{row.generation}-{digest[:12]}")
-    return Shard(shard, row.collection, f"{row.collection}/{shard}", row.generation, ShardState.BUILDING)
 
 
 def _unless_over(copying: Copying) -> State:

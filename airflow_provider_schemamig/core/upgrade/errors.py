@@ -21,11 +21,11 @@ class NotYet(Refusal):
 
     @property
     def message(self) -> str:
-        return f"{self.op} {self.path} is an {self.cost} change, and this version of schemamig makes instant changes only."
+        return f"{self.op} {self.path} is an {self.cost} change, and this version of schemamig makes instant changes and rewrites only."
 
     @property
     def next_action(self) -> str:
-        return "Declare replacement(...) with a fill for the collection, or leave this change out of the release."
+        return "Declare rewrite(...) for the collection, or replacement(...) with a fill, or leave this change out of the release."
 
 
 @dataclass(eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence
@@ -18,7 +19,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.query import bind
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
-from airflow_provider_schemamig.core.upgrade.build import record_fill, replacement_key
+from airflow_provider_schemamig.core.upgrade.build import NO_EPOCH, record_fill, replacement_key
 from airflow_provider_schemamig.core.upgrade.copies import Copying, copy_rows
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
 from airflow_provider_schemamig.core.upgrade.plan import Plan
@@ -36,24 +37,27 @@ def without_spark() -> JobRunner:
     raise SparkNotGiven
 
 
-def build_all(
-    env: Environment,
-    ledger: LedgerWriter,
-    deployment: Deployment,
-    plan: Plan,
-    collections: Sequence[CollectionName],
-    epoch: Epoch,
-    jobs: Jobs,
-    listen: Listener,
-) -> tuple[StageResult, ...]:
+@dataclass(frozen=True)
+class Filling:
+    """What the work on a deployment's new shards has in hand. ``epoch``: the leader's, or NO_EPOCH before promotion."""
+
+    env: Environment
+    ledger: LedgerWriter
+    deployment: Deployment
+    plan: Plan
+    jobs: Jobs
+    listen: Listener
+    epoch: Epoch = NO_EPOCH
+
+    def copying(self, stage: Copy) -> Copying:
+        return Copying(self.env, self.ledger, self.deployment, stage, self.jobs(), self.listen)
+
+
+def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
     """Fill replacements and copy rewrites of ``collections``; one result each."""
-    copies = {stage.collection: stage for stage in plan.of_kind(Copy)}
-    fills = [name for name in collections if name not in copies]
-    results = list(fill_all(env, ledger, deployment, plan, fills, epoch, jobs, listen))
-    for name in collections:
-        if name in copies:
-            results.append(_copy(Copying(env, ledger, deployment, copies[name], jobs(), listen)))
-    return tuple(results)
+    copies = {stage.collection: stage for stage in filling.plan.of_kind(Copy)}
+    fills = fill_all(filling, [name for name in collections if name not in copies])
+    return (*fills, *(_copy(filling.copying(copies[name])) for name in collections if name in copies))
 
 
 def _copy(copying: Copying) -> StageResult:
@@ -66,30 +70,22 @@ def _copy(copying: Copying) -> StageResult:
     return copy_rows(copying, check)
 
 
-def fill_all(
-    env: Environment,
-    ledger: LedgerWriter,
-    deployment: Deployment,
-    plan: Plan,
-    collections: Sequence[CollectionName],
-    epoch: Epoch,
-    jobs: Jobs,
-    listen: Listener,
-) -> tuple[StageResult, ...]:
+def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
     """Fill (or fill again) the replacement shards of ``collections``; returns one result each."""
     results = []
-    builds = {build.collection: build for build in plan.of_kind(Build)}
+    env, listen = filling.env, filling.listen
+    builds = {build.collection: build for build in filling.plan.of_kind(Build)}
     for number, collection in enumerate(collections, start=1):
         started = time.monotonic()
         listen(Event("fill", collection, number - 1, len(collections), note="running on Spark"))
-        state = ledger.state()
-        row = state.replacements.get(replacement_key(collection, deployment))
+        state, jobs = filling.ledger.state(), filling.jobs()
+        row = state.replacements.get(replacement_key(collection, filling.deployment))
         if row is None:
             raise NotBuilt(collection=collection)
-        done = _fill(env, state, row, builds[collection], epoch, jobs())
-        violations = _key_violations(env, state, row, builds[collection].declaration, jobs())
+        done = _fill(env, state, row, builds[collection], filling.epoch, jobs)
+        violations = _key_violations(env, state, row, builds[collection].declaration, jobs)
         # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
-        record_fill(ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
+        record_fill(filling.ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
         raise_refusals(violations)
         seconds = time.monotonic() - started
         results.append(StageResult("fill", collection, int(done["table_version"]), seconds))

@@ -5,17 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
-from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.shards.errors import TwinWasFirst
 from airflow_provider_schemamig.core.shards.pace import Pace
 from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite
-from airflow_provider_schemamig.core.upgrade.build import NO_EPOCH, replacement_key, unfilled
+from airflow_provider_schemamig.core.upgrade.build import replacement_key, unfilled
 from airflow_provider_schemamig.core.upgrade.copies import LOST, Copying, begin_anew, follow, was_begun_anew
-from airflow_provider_schemamig.core.upgrade.fill import Jobs, build_all
-from airflow_provider_schemamig.core.upgrade.plan import Plan
+from airflow_provider_schemamig.core.upgrade.fill import Filling, build_all
 from airflow_provider_schemamig.core.upgrade.stages import Copy
 from airflow_provider_schemamig.core.upgrade.work import StageResult, deployment_of
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -24,26 +21,16 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 ROUND_SECONDS = 10.0
 
 
-def follow_while_claimed(
-    env: Environment,
-    ledger: LedgerWriter,
-    deployment: Deployment,
-    plan: Plan,
-    collections: Sequence[str] | None,
-    jobs: Jobs,
-    listen: Listener,
-    *,
-    once: bool,
-) -> tuple[StageResult, ...]:
+def follow_while_claimed(filling: Filling, collections: Sequence[str] | None, *, once: bool) -> tuple[StageResult, ...]:
     """Round after round over the rewritten ``collections`` (None: all) until the generation is promoted or given up; or one round."""
-    stages = [stage for stage in plan.of_kind(Copy) if collections is None or stage.collection in collections]
+    stages = [stage for stage in filling.plan.of_kind(Copy) if collections is None or stage.collection in collections]
     results: list[StageResult] = []
-    pace = Pace(ledger.state, listen)
-    while stages and _is_claimed(ledger, deployment):
+    pace = Pace(filling.ledger.state, filling.listen)
+    while stages and _is_claimed(filling.ledger, filling.deployment):
         for stage in stages:
             if not pace.may_begin("tail", stage.collection):
                 continue  # not waited for: the generation may be promoted meanwhile
-            found = _round(Copying(env, ledger, deployment, stage, jobs(), listen), plan, jobs)
+            found = _round(filling, filling.copying(stage))
             results += [found] if found is not None else []
         if once:
             break
@@ -55,7 +42,7 @@ def _is_claimed(ledger: LedgerWriter, deployment: Deployment) -> bool:
     return deployment_of(ledger.state(), deployment.generation).state is DeploymentState.CLAIMED
 
 
-def _round(copying: Copying, plan: Plan, jobs: Jobs) -> StageResult | None:
+def _round(filling: Filling, copying: Copying) -> StageResult | None:
     row = copying.ledger.state().replacements.get(replacement_key(copying.stage.collection, copying.deployment))
     if row is None:
         return None  # given up just now
@@ -70,6 +57,6 @@ def _round(copying: Copying, plan: Plan, jobs: Jobs) -> StageResult | None:
         if not isinstance(error, LOST):
             raise
         begin_anew(copying, row, error.message)
-    todo = [name for name in unfilled(copying.ledger.state(), copying.deployment, plan) if name == copying.stage.collection]
-    build_all(copying.env, copying.ledger, copying.deployment, plan, todo, NO_EPOCH, jobs, copying.listen)
+    todo = [name for name in unfilled(copying.ledger.state(), copying.deployment, filling.plan) if name == copying.stage.collection]
+    build_all(filling, todo)
     return None

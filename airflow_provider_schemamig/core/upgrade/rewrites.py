@@ -15,16 +15,16 @@ from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import Replacement
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.shards.chain import Position
 from airflow_provider_schemamig.core.shards.checking import check_all, check_cardinality_since, check_delta
 from airflow_provider_schemamig.core.shards.errors import NeverSettles, RewriteDiffers, TwinWasFirst
 from airflow_provider_schemamig.core.shards.flow import Flow
-from airflow_provider_schemamig.core.shards.tailing import again, tail, where
+from airflow_provider_schemamig.core.shards.tailing import Tailed, again, tail, where
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import JobRunner
-from airflow_provider_schemamig.core.upgrade.build import NO_EPOCH
 from airflow_provider_schemamig.core.upgrade.copies import LOST, STARTS, Copying, begin_anew, check_source
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
-from airflow_provider_schemamig.core.upgrade.fill import build_all
+from airflow_provider_schemamig.core.upgrade.fill import Filling, build_all
 from airflow_provider_schemamig.core.upgrade.flows import TAIL, copied_version, forth, row_of
 from airflow_provider_schemamig.core.upgrade.seals import SEAL_SECONDS
 from airflow_provider_schemamig.core.upgrade.stages import Copy
@@ -41,7 +41,7 @@ _SHRINKS = 0.8
 
 @dataclass(frozen=True)
 class Followed:
-    """A rewrite that is ready to be sealed: the target's version ``version`` is equal to the source's ``seen``.
+    """A rewrite that is ready to be sealed: the target's version ``position.version`` is equal to the source's ``seen``.
 
     Compared in full were the target's ``checked`` and the source's ``checked_source``; ``delta``: what was tailed after them, None if a
     twin tailed some of it.
@@ -49,8 +49,7 @@ class Followed:
 
     stage: Copy
     flow: Flow
-    copied: int
-    version: int
+    position: Position
     seen: int
     checked: int = 0
     checked_source: int = 0
@@ -72,7 +71,7 @@ def _completed(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Replac
     work.look_again()
     row = row_of(work.state, work.deployment, stage.collection)
     if row.filled_rows is None:
-        work.results += build_all(work.env, work.ledger, work.deployment, work.plan, [stage.collection], NO_EPOCH, jobs, work.listen)
+        work.results += build_all(Filling(work.env, work.ledger, work.deployment, work.plan, jobs, work.listen), [stage.collection])
         work.look_again()
         row = row_of(work.state, work.deployment, stage.collection)
     return row
@@ -111,10 +110,10 @@ def _near_and_checked(work: Work, stage: Copy, jobs: JobRunner) -> Followed:
     flow, copied = forth(work.state, work.deployment, stage, TAIL), copied_version(work.state, work.deployment, stage)
     reached = where(work.env, flow, copied, 0)
     work.notes.extend(note for note in check_source(work.env, work.state, stage, reached.at) if note not in work.notes)
-    followed = _near(work, Followed(stage, flow, copied, reached.version, reached.at), jobs)
+    followed = _near(work, Followed(stage, flow, reached, reached.at), jobs)
     started = time.monotonic()
     checked = _newest(work, flow)
-    if where(work.env, flow, copied, 0).version > followed.version:
+    if _since(work, followed).version > followed.position.version:
         # The rows of ``checked`` may be those of a later version of the source: they would differ though nothing is wrong.
         raise TwinWasFirst(collection=stage.collection, step="the next step of the tail")
     check_all(work.env, flow, followed.seen, checked, jobs, same_rows=not stage.any_cardinality)
@@ -149,12 +148,21 @@ def _near(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
 def _tail(work: Work, followed: Followed, upto: int, jobs: JobRunner) -> Followed:
     started = time.monotonic()
     flow = followed.flow
-    reached = where(work.env, flow, followed.copied, 0)
-    delta = followed.delta if reached.version <= followed.version else None  # else a twin tailed since
-    tailed = again(lambda: tail(work.env, flow, where(work.env, flow, followed.copied, 0), upto, jobs))
+
+    def attempt() -> tuple[Position, Tailed]:
+        reached = _since(work, followed)
+        return reached, tail(work.env, flow, reached, upto, jobs)
+
+    reached, tailed = again(attempt)
+    delta = followed.delta if reached.version == followed.position.version else None  # else a twin tailed since
     delta = None if delta is None or tailed.delta is None else delta + tailed.delta
     work.report("tail", followed.stage.collection, tailed.position.version, started)
-    return replace(followed, delta=delta, version=tailed.position.version, seen=tailed.seen)
+    return replace(followed, delta=delta, position=tailed.position, seen=tailed.seen)
+
+
+def _since(work: Work, followed: Followed) -> Position:
+    """Where the target stands now. Only its commits after the known position are read: writers wait for some of these looks."""
+    return where(work.env, followed.flow, followed.position.at, followed.position.version)
 
 
 def catch_up(work: Work, followed: Sequence[Followed], jobs: Callable[[], JobRunner]) -> list[Followed]:

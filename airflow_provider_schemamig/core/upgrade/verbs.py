@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState, Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
+from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder import Release
@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.upgrade.contract import check_unused, contr
 from airflow_provider_schemamig.core.upgrade.cutover import cut_over
 from airflow_provider_schemamig.core.upgrade.errors import RollbackOpen
 from airflow_provider_schemamig.core.upgrade.expand import expand as expand_all
-from airflow_provider_schemamig.core.upgrade.fill import Jobs, build_all, fill_all, without_spark
+from airflow_provider_schemamig.core.upgrade.fill import Filling, Jobs, build_all, fill_all, without_spark
 from airflow_provider_schemamig.core.upgrade.following import follow_while_claimed
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_plan, open_holds
@@ -53,7 +53,6 @@ from airflow_provider_schemamig.core.upgrade.work import LED, Outcome, Work, dep
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 DEFAULT_HOLD = timedelta(hours=24)
-_NO_EPOCH = Epoch(0)
 
 
 # --- read-only -----------------------------------------------------------------------------------------------------------------------
@@ -99,7 +98,7 @@ def preflight(
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
     state = build_shards(env, ledger, deployment, planned.plan, listen)
     todo = unfilled(state, deployment, planned.plan)
-    filled = build_all(env, ledger, deployment, planned.plan, todo, _NO_EPOCH, jobs, listen) if fill else ()
+    filled = build_all(Filling(env, ledger, deployment, planned.plan, jobs, listen), todo) if fill else ()
     uri = write_report(env, deployment, report)
     return Preflight(deployment.generation, report, uri, () if fill else todo, filled)
 
@@ -111,7 +110,7 @@ def fill(env: Environment, generation: Generation, collections: Sequence[str], *
     deployment = deployment_of(state, generation)
     found = plan_of(env, deployment)
     todo = [name for name in unfilled(state, deployment, found) if name in set(collections)]
-    results = build_all(env, ledger, deployment, found, todo, _NO_EPOCH, jobs, listen)
+    results = build_all(Filling(env, ledger, deployment, found, jobs, listen), todo)
     return Outcome(deployment.source, deployment.target, generation, None, results)
 
 
@@ -128,7 +127,7 @@ def tail(
     ledger = LedgerWriter(env)
     deployment = deployment_of(ledger.state(), generation)
     found = plan_of(env, deployment)
-    results = follow_while_claimed(env, ledger, deployment, found, collections, jobs, listen, once=once)
+    results = follow_while_claimed(Filling(env, ledger, deployment, found, jobs, listen), collections, once=once)
     return Outcome(deployment.source, deployment.target, generation, None, results)
 
 
@@ -205,7 +204,8 @@ def change(
         todo = [
             name for name in stale_fills(env, work.state, work.deployment, work.plan) if collections is None or name in set(collections)
         ]
-        work.results += fill_all(env, work.ledger, work.deployment, work.plan, todo, work.epoch, jobs, listen)
+        filling = Filling(env, work.ledger, work.deployment, work.plan, jobs, listen, work.epoch)
+        work.results += fill_all(filling, todo)
 
     return _led(env, generation, "change", listen, refill)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from typer.main import get_command
 
 from airflow_provider_schemamig.cli.main import app
@@ -98,8 +99,9 @@ def test_a_secret_is_written_nowhere(run: Run, new_release: Path, tmp_path: Path
 
 
 @pytest.fixture
-def needs_spark(tmp_path: Path) -> Path:
-    """A release with a replacement that is filled by a query."""
+def needs_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A release with a replacement that is filled by a query; the session that other tests of this process may have is not found."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     product = Product(tmp_path / "filled", "flights_lake")
     product.release("1.0.0", SCHEMA_1)
     schema = SCHEMA_1.replace("year INT", "year STRING")

@@ -17,22 +17,20 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from tests.support import row_tables as tables
-from tests.support.rewritten import COLLECTIONS, Rewritten, Work, chosen, claimed, die, expanded, jobs, make_rewritten, moments, upgrade
+from tests.support.rewritten import (
+    COLLECTIONS,
+    Rewritten,
+    Work,
+    back,
+    chosen,
+    claimed,
+    die,
+    expanded,
+    jobs,
+    moments,
+    upgrade,
+)
 from tests.support.row_jobs import RowJobs
-
-#: How many moments are tried in ``make test``; all of them in ``make soak``.
-TRIES = 2
-
-
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
-    return make_rewritten(tmp_path_factory.mktemp("deployed"))
-
-
-@pytest.fixture(params=[pytest.param(TRIES, id="some"), pytest.param(None, id="all", marks=pytest.mark.soak)])
-def tries(request: pytest.FixtureRequest) -> int | None:
-    found: int | None = request.param
-    return found
 
 
 def there(found: Rewritten) -> Work:
@@ -51,10 +49,6 @@ def there(found: Rewritten) -> Work:
         verbs.cleanup(env, generation)
 
     return work
-
-
-def back(env: Environment, runner: RowJobs) -> object:
-    return verbs.rollback(env, jobs=runner)
 
 
 def on_with(found: Rewritten) -> None:

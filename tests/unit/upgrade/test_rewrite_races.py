@@ -13,74 +13,17 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import turns
-from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import row_tables as tables
-from tests.support.rewritten import (
-    Rewritten,
-    Work,
-    acted_at,
-    built,
-    chosen,
-    claimed,
-    expanded,
-    jobs,
-    make_rewritten,
-    moments,
-    upgrade,
-)
+from tests.support.rewritten import SECOND, Rewritten, Work, acted_at, back, built, chosen, claimed, cutover, follow, jobs, moments, upgrade
 from tests.support.row_jobs import RowJobs
-
-#: How many moments are tried in ``make test``; all of them in ``make soak``.
-TRIES = 2
-SECOND = Generation(2)
 
 
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other acts while we hold the turn; nothing rests on turns."""
     monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
-
-
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
-    return make_rewritten(tmp_path_factory.mktemp("deployed"))
-
-
-@pytest.fixture(scope="module")
-def ready(deployed: Rewritten, tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
-    """Expanded, and written to since the copy."""
-    found = deployed.copy(tmp_path_factory.mktemp("ready"))
-    expanded(found)
-    found.write_all(1)
-    return found
-
-
-@pytest.fixture(scope="module")
-def upgraded(ready: Rewritten, tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
-    found = ready.copy(tmp_path_factory.mktemp("upgraded"))
-    cutover(found.env, jobs())
-    found.write_all(2)
-    return found
-
-
-@pytest.fixture(params=[pytest.param(TRIES, id="some"), pytest.param(None, id="all", marks=pytest.mark.soak)])
-def tries(request: pytest.FixtureRequest) -> int | None:
-    found: int | None = request.param
-    return found
-
-
-def cutover(env: Environment, runner: RowJobs) -> object:
-    return verbs.cutover(env, SECOND, jobs=runner)
-
-
-def follow(env: Environment, runner: RowJobs) -> object:
-    return verbs.tail(env, SECOND, jobs=runner, once=True)
-
-
-def back(env: Environment, runner: RowJobs) -> object:
-    return verbs.rollback(env, jobs=runner)
 
 
 def again(work: Callable[[], object], times: int = 6) -> None:

@@ -15,74 +15,17 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Crash
-from tests.support.rewritten import (
-    COLLECTIONS,
-    Rewritten,
-    Work,
-    acted_at,
-    chosen,
-    claimed,
-    expanded,
-    jobs,
-    make_rewritten,
-    moments,
-    upgrade,
-)
+from tests.support.rewritten import COLLECTIONS, Rewritten, Work, acted_at, back, chosen, claimed, cutover, follow, jobs, moments, upgrade
 from tests.support.row_jobs import RowJobs
-
-#: How many moments are tried in ``make test``; all of them in ``make soak``.
-TRIES = 1
-SECOND = Generation(2)
-
-
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
-    return make_rewritten(tmp_path_factory.mktemp("deployed"))
-
-
-@pytest.fixture(scope="module")
-def ready(deployed: Rewritten, tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
-    """Expanded, and written to since the copy."""
-    found = deployed.copy(tmp_path_factory.mktemp("ready"))
-    expanded(found)
-    found.write_all(1)
-    return found
-
-
-@pytest.fixture(scope="module")
-def upgraded(ready: Rewritten, tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
-    found = ready.copy(tmp_path_factory.mktemp("upgraded"))
-    cutover(found.env, jobs())
-    found.write_all(2)
-    return found
-
-
-@pytest.fixture(params=[pytest.param(TRIES, id="some"), pytest.param(None, id="all", marks=pytest.mark.soak)])
-def tries(request: pytest.FixtureRequest) -> int | None:
-    found: int | None = request.param
-    return found
 
 
 @pytest.fixture(params=["in flight", pytest.param("begun late", marks=pytest.mark.soak)])
 def late(request: pytest.FixtureRequest) -> bool:
     """Whether the driver that lives on has yet to begin its statement."""
     return bool(request.param == "begun late")
-
-
-def cutover(env: Environment, runner: RowJobs) -> object:
-    return verbs.cutover(env, SECOND, jobs=runner)
-
-
-def follow(env: Environment, runner: RowJobs) -> object:
-    return verbs.tail(env, SECOND, jobs=runner, once=True)
-
-
-def back(env: Environment, runner: RowJobs) -> object:
-    return verbs.rollback(env, jobs=runner)
 
 
 #: What goes on while the driver lives.
