@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+ALL = "everything"
 LAYOUTS = {
     "plain": "",
     "partitioned": "PARTITIONED BY (p)",
     "vectors": "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
-    "everything": "PARTITIONED BY (p) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name')",
+    ALL: "PARTITIONED BY (p) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name')",
 }
 
 
@@ -28,7 +29,7 @@ def rewrite(spark: SparkSession, tmp_path: Path) -> Rewrite:
     return Rewrite(spark, tmp_path / "50% ö")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*(pytest.param(name, marks=pytest.mark.soak) for name in LAYOUTS if name != ALL), ALL])
 def test_copy_and_tail_give_what_the_query_gives(rewrite: Rewrite, layout: str) -> None:
     rewrite.make_source(LAYOUTS[layout])
     rewrite.sql("ALTER TABLE {s} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
@@ -50,7 +51,7 @@ def test_copy_and_tail_give_what_the_query_gives(rewrite: Rewrite, layout: str) 
 
 
 def test_a_repeat_is_skipped_and_digests_add_up(rewrite: Rewrite) -> None:
-    rewrite.make_source(LAYOUTS["everything"])
+    rewrite.make_source(LAYOUTS[ALL])
     rewrite.make_target("b", "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     lo = rewrite.version()
     rewrite.copy("b", lo, max_files=10)

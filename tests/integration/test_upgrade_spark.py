@@ -140,6 +140,7 @@ def write(lake: SparkLake, number: int, delay: str) -> None:
         WHEN NOT MATCHED THEN INSERT (id, carrier, {delay}, hour) VALUES (s.id, 'W', 7, 0)""")
 
 
+@pytest.mark.soak  # tests/system/test_rewrite_stress.py is the same with more writers
 def test_writers_go_on_while_an_upgrade_runs(lake: SparkLake, releases: tuple[Path, Path], tmp_path: Path) -> None:
     lake.upgrade(releases[0])
     add_flights(lake, 0, 10)

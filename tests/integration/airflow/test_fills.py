@@ -34,6 +34,7 @@ def releases(tmp_path: Path) -> tuple[Path, Path]:
     return product.release("1.0.0", OLD), product.release("1.1.0", NEW, STEPS)
 
 
+@pytest.mark.soak  # the demo does it, too
 def test_a_fill_in_the_task_s_own_process(run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
     assert run_dag("schemamig_upgrade", environment=str(lake), release=str(releases[0]), gate="none")[""][0] == "success"
     write_flights(lake, ["EWR", "EWR", "JFK"])

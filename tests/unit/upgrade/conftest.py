@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.storage import store
 from tests.support.rewritten import Rewritten, cutover, expanded, jobs, make_rewritten
 
 #: How many moments of a rewrite are tried in ``make test``; all of them in ``make soak``.
-TRIES = 2
+TRIES = 1
 
 
 @pytest.fixture(scope="package", autouse=True)

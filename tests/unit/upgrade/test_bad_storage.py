@@ -42,7 +42,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
-@pytest.fixture(params=[pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
+@pytest.fixture(params=[pytest.param(15, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
 def stride(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
