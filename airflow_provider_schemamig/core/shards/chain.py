@@ -48,6 +48,9 @@ class Chain:
         return canonical({RESERVED_PREFIX: about})
 
 
+_MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
 @dataclass(frozen=True, slots=True)
 class _EmptyLink(Tag):
     """What a link of ours says of itself, which is what Spark's say."""
@@ -63,7 +66,7 @@ class _EmptyLink(Tag):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a chain stands. ``version``: of the target, with the last link in it; ``rows``: written by all links."""
+    """Where a chain stands. ``version``: of the target, with the last link in it; ``rows``: written or taken away by all links."""
 
     at: int
     version: int
@@ -135,4 +138,6 @@ def foreign_commits(store: ReadStore, after: int) -> Iterator[Commit]:
 
 def _rows(commit: Commit) -> int:
     metrics = commit.info.get("operationMetrics") or {}
+    if commit.info.get("operation") == "MERGE":  # its output holds the rows of a touched file that stayed as they are
+        return sum(int(metrics.get(name, 0)) for name in _MERGED)
     return int(metrics.get("numOutputRows", 0))

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.exceptions import Conflict
 
-_WRITE_SECONDS = 30.0
+WRITE_SECONDS = 30.0
 
 
 @dataclass
@@ -40,17 +40,22 @@ class Reporter:
         note += f" at {(rows - rows_before) / seconds:,.0f} a second" if rows > rows_before else ""
         note += f", {left:.0f} s left" if left is not None else ""
         self.listen(Event(self.stage, self.collection, done, total, seconds, note))
-        if time.monotonic() - self._written < _WRITE_SECONDS and done < total:
+        if time.monotonic() - self._written < WRITE_SECONDS and done < total:
             return
         self._written = time.monotonic()
         now = pendulum.now("UTC")
         row = Progress(
             self.collection, self.generation, self.stage, self.unit, done, total, rows, self._began_at, now, done_before, rows_before
         )
-        try:
-            self.ledger.transact(lambda state: [Put(row)])
-        except Conflict as conflict:  # the work goes on; the next report tells more than this one would have
-            self.listen(Event(self.stage, self.collection, done, total, seconds, conflict.message))
+        put_progress(self.ledger, self.listen, row)
+
+
+def put_progress(ledger: LedgerWriter, listen: Listener, row: Progress) -> None:
+    """The work goes on if others are quicker: the next report tells more than this one would have."""
+    try:
+        ledger.transact(lambda state: [Put(row)])
+    except Conflict as conflict:
+        listen(Event(row.stage, row.collection, row.done, row.total, note=conflict.message))
 
 
 def remaining_seconds(done: int, left: int, seconds: float) -> float | None:

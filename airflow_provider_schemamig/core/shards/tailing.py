@@ -53,8 +53,9 @@ def tail(env: Environment, flow: Flow, reached: Position, upto: int, jobs: JobRu
             delta = None
         elif delta is not None:
             delta += RowsDigest.from_json(result["delta"])
-        rows += int(result["inserted"]) + int(result["deleted"])
-        reached = Position(last, int(result["table_version"]), reached.rows)
+        changed = int(result["inserted"]) + int(result["deleted"])
+        rows += changed
+        reached = Position(last, int(result["table_version"]), reached.rows + changed)
     return Tailed(reached, max(upto, reached.at), delta, rows)
 
 

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Progress, Replacement, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import ShardId
@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.shards.checking import check_cardinality
 from airflow_provider_schemamig.core.shards.copying import copy
 from airflow_provider_schemamig.core.shards.errors import CopyTooOld
 from airflow_provider_schemamig.core.shards.pace import Pace
-from airflow_provider_schemamig.core.shards.report import Reporter
+from airflow_provider_schemamig.core.shards.report import WRITE_SECONDS, Reporter, put_progress
 from airflow_provider_schemamig.core.shards.retention import age_of
 from airflow_provider_schemamig.core.shards.tailing import tail, where
 from airflow_provider_schemamig.core.spark.errors import ChangeDataMissing, SourceVacuumed, TargetDiverged
@@ -107,7 +107,17 @@ def follow(copying: Copying) -> StageResult | None:
     seconds = time.monotonic() - started
     note = f"followed to version {tailed.seen}: {tailed.rows:,} rows changed"
     copying.listen(Event("tail", stage.collection, 1, 1, seconds, note))
+    _tell_how_far(copying, state, tailed.seen - version, tailed.position.rows)
     return StageResult("tail", stage.collection, tailed.position.version, seconds)
+
+
+def _tell_how_far(copying: Copying, state: State, versions: int, rows: int) -> None:
+    """Each round is a process of its own in Airflow: when the last one wrote stands in the ledger."""
+    collection, generation, now = copying.stage.collection, copying.deployment.generation, pendulum.now("UTC")
+    row = Progress(collection, generation, "tail", "versions", versions, versions, rows, now, now)
+    known = next((found for found in state.progress.values() if found.key == row.key), None)
+    if known is None or (now - known.updated_at).total_seconds() >= WRITE_SECONDS:
+        put_progress(copying.ledger, copying.listen, row if known is None else replace(row, started_at=known.started_at))
 
 
 def check_source(env: Environment, state: State, stage: Copy, reached: int) -> Sequence[str]:

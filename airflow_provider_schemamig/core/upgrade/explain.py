@@ -53,6 +53,8 @@ def explain(plan: Plan, heads: Mapping[CollectionName, Head | None]) -> tuple[Ex
 
 
 _ABORTS = "writers in flight on the table abort once (DELTA_METADATA_CHANGED); a retry succeeds"
+#: The last round of one tail and its digest on a warm session, measured (`make bench`: block). It does not grow with the table.
+_CATCH_UP_SECONDS = (1.0, 4.0)
 _ADDED = (
     "positional INSERT and MERGE ... * without autoMerge, and delta-rs appends without schema_mode='merge', "
     "fail while they do not know the new column"
@@ -88,7 +90,7 @@ class _Explainer:
         lines += [f"{found.collection} is read at one version and not followed" for found in stage.lookups]
         rollback = [f"what is written after the commit is lost by a rollback (--allow-lossy): {stage.no_way_back or 'there is no down'}"]
         if stage.down is not None:
-            rollback = ["what is written after the commit goes back through `down`; writers wait for it as they do at the cut-over"]
+            rollback = [f"what is written after the commit goes back through `down`; writers wait for it: {self._blocked()}"]
         rollback += [f"column {path} of rows written after the commit is NULL after a rollback" for path in stage.lost_on_way_back]
         return Explanation(
             "copy",
@@ -127,9 +129,15 @@ class _Explainer:
     def _seal_of_rewrite(self, stage: s.Seal) -> Explanation:
         breaks = (
             "every writer of the old shard is refused from the cut-over on, its readers see frozen rows: foreign ones have to move",
-            "writers are blocked from the seal to the commit: 3 to 5 s, and what the files take that the last commits touched",
+            f"writers are blocked from the seal to the commit: {self._blocked()}",
         )
         return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
+
+    def _blocked(self) -> str:
+        """All rewritten collections are sealed together and caught up with one after the other."""
+        rewrites = len(self._plan.of_kind(s.Copy))
+        low, high = (round(seconds * rewrites) for seconds in _CATCH_UP_SECONDS)
+        return f"{low} to {high} s for {rewrites} rewrite(s), and what Spark takes for the files that the last commits touched"
 
     def visit_retire(self, stage: s.Retire) -> Explanation:
         gone = ("the old shard's rows are deleted once contract has run (an adopted table's files never)",)

@@ -127,3 +127,17 @@ def test_a_paused_copy_waits(found: Rewritten, monkeypatch: pytest.MonkeyPatch) 
     assert not thread.is_alive()
     upgrade(found, found.env, jobs())
     found.check("1.1.0")
+
+
+def test_the_ledger_says_how_far_the_tail_is_and_not_at_every_round(found: Rewritten) -> None:
+    generation = claimed(found)
+    told = []
+    for number in (1, 2):
+        found.write_all(number)
+        verbs.tail(found.env, generation, jobs=jobs(), once=True)
+        told.append({key[0]: row for key, row in found.state.progress.items() if key[1] == "tail"})
+    assert set(told[0]) == {"keyed", "plain"}
+    for row in told[0].values():
+        assert row.done == row.total > 0
+        assert (row.unit, row.rows > 0) == ("versions", True)
+    assert told[1] == told[0], "within half a minute"
