@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import release, rewrite, schema_only
+from bench import ledger, release, release_test, rewrite, schema_only
 
 #: Name on the command line -> the benchmark, an iterator of rows.
 BENCHMARKS = {
@@ -21,6 +21,8 @@ BENCHMARKS = {
     "dags": schema_only.import_dags,
     "jvm": schema_only.no_jvm,
     "check": release.check_many,
+    "release_test": release_test.take_paths,
+    "ledger": ledger.open_long_history,
     "copy": rewrite.copy,
     "tail": rewrite.tail,
     "block": rewrite.block,

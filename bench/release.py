@@ -33,12 +33,12 @@ def check_many(folder: Path) -> Iterator[Row]:
     )
 
 
-def write_history(folder: Path, versions: int) -> None:
+def write_history(folder: Path, versions: int, collections: int = COLLECTIONS) -> None:
     """A release folder with a long history: every version drops a column of one of its collections and adds another."""
-    columns = {table: [f"c{table}_{number}" for number in range(COLUMNS)] for table in range(COLLECTIONS)}
+    columns = {table: [f"c{table}_{number}" for number in range(COLUMNS)] for table in range(collections)}
     files: dict[str, str] = {}
     for number in range(versions):
-        version, table = Version(1, number, 0), number % COLLECTIONS
+        version, table = Version(1, number, 0), number % collections
         if number:
             dropped, *kept = columns[table]
             columns[table] = [*kept, f"added_{number}"]

@@ -10,7 +10,7 @@ import gc
 
 import typer
 
-from airflow_provider_schemamig.cli import author, compact, ledger, lint, release, rows, status, upgrade
+from airflow_provider_schemamig.cli import adopt, author, compact, ledger, lint, rehearse, release, rows, status, upgrade
 
 app = typer.Typer(
     name="schemamig",
@@ -22,7 +22,9 @@ app = typer.Typer(
 app.add_typer(release.app)
 app.add_typer(author.app)
 app.add_typer(lint.app)
+app.add_typer(rehearse.app)
 app.add_typer(upgrade.app)
+app.add_typer(adopt.app)
 app.add_typer(rows.app)
 app.add_typer(compact.app)
 app.add_typer(status.app)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_schemamig.core.names import Version
     from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight
+    from airflow_provider_schemamig.core.upgrade.timing import Timing
 
 #: When a stage happens, in the order of DESIGN section 5. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
 MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -49,8 +50,10 @@ def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
         to.print()
         to.print(tree)
     show_pending(to, report.to_json()["pending"])
-    show_notes(to, report.plan.notes)
+    show_notes(to, report.notes)
     to.print()
+    if report.timing is not None:
+        to.print(_timing(report.timing), style="dim")
     if report.refusals:
         show_error(to, Refused(refusals=report.refusals))
     else:
@@ -64,6 +67,15 @@ def show_preflight(to: Console, found: Preflight) -> None:
         return
     to.print(Text.assemble("generation ", (str(found.generation), "bold"), ", report ", (found.report_uri or "", "cyan")))
     to.print(f"To approve it: schemamig approve --generation {found.generation} --plan {found.plan_digest}", soft_wrap=True)
+
+
+def _timing(timing: Timing) -> str:
+    checked = f"Checked in {timing.checked_seconds:.1f} s."
+    if timing.seconds is None:
+        return f"{checked} Spark would read {timing.rows:,} rows; how long that takes is not known before the first copy here."
+    if not timing.rows:
+        return f"{checked} No row would be read or written."
+    return f"{checked} Spark would read {timing.rows:,} rows, in about {timing.seconds:,.0f} s at the speed of earlier copies here."
 
 
 def _text(version: Version | None) -> str | None:

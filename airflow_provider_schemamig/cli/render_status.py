@@ -90,6 +90,14 @@ def _drift(collections: Mapping[str, Document]) -> Iterator[Text]:
     for name, item in collections.items():
         for difference in item["drift"]:
             yield Text.assemble(("drift  ", "bold red"), (name, "cyan"), f"  {difference}")
+        yield from map(_way, item.get("ways_on", ()))
+
+
+def _way(way: Document) -> Text:
+    """One of the three ways on from drift: what it would do, what that loses, or why it cannot."""
+    does = "; ".join(way["does"]) if not way["why_not"] else "cannot: " + "; ".join(way["why_not"])
+    losses = f" (loses: {'; '.join(way['loses'])})" if way["loses"] and not way["why_not"] else ""
+    return Text.assemble("  ", (way["way"], "bold"), f"  {does}{losses}\n    ", (way["command"], "dim"))
 
 
 def _deployments(deployments: Sequence[Document]) -> Table:

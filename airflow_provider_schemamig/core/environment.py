@@ -132,6 +132,9 @@ class _ObservedStore:
     def names(self, prefix: str, start_after: str | None = None) -> list[str]:
         return self._store.names(prefix, start_after)
 
+    def folders(self, prefix: str) -> list[str]:
+        return self._store.folders(prefix)
+
     def put_if_absent(self, key: str, data: bytes) -> WriteReceipt:
         self._env.before_write("put_if_absent", key)
         receipt = self._store.put_if_absent(key, data)

@@ -133,6 +133,14 @@ def test_names_are_the_files_directly_below_in_order(store: Store) -> None:
     assert store.names("nothing") == []
 
 
+def test_folders_are_those_directly_below_in_order(store: Store) -> None:
+    for key in ("b/x/1", "b/y/z/2", "a/3", "c"):
+        store.put(key, b"")
+    assert store.folders("") == ["a", "b"]
+    assert store.folders("b") == ["x", "y"]
+    assert store.folders("b/x") == store.folders("c") == store.folders("nowhere") == []
+
+
 def test_put_replaces_and_delete_forgives(store: Store) -> None:
     store.put("a", b"1")
     store.put("a", b"2")

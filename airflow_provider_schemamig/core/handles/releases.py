@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.blobs import read_plan
 from airflow_provider_schemamig.core.ledger.errors import LedgerMissing
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
 from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merged import Create, Evolve, MergedStep, Remove, RewriteStep
 from airflow_provider_schemamig.core.release.merged import Replace as ReplaceStep
@@ -78,9 +78,10 @@ def declared_by(env: Environment, state: State, collection: CollectionName, rele
 
 
 def shape_of(entry: SchemaEntry) -> Shape:
-    """A schema from outside of a release has no record of its names: it is there only as long as they are the table's own."""
-    new = frozenset(path for path, _ in walk(entry.declared.fields)) if entry.release is None else frozenset[ColumnPath]()
-    return Shape(entry.declared, dict(entry.stored_names), new)
+    """A schema without a record of its names goes by those of the table: it is there only as long as it is the table's own."""
+    if entry.stored_names is None:
+        return Shape(entry.declared, {}, frozenset(path for path, _ in walk(entry.declared.fields)))
+    return Shape(entry.declared, dict(entry.stored_names))
 
 
 def live_shard(state: State, collection: CollectionName, shard: ShardId | None) -> Shard | None:
@@ -107,10 +108,17 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
 
 
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:
-    """The newest schema of the release, or of the last one before it that changed the collection."""
+    """The newest schema of the release, or of the last one before it that changed the collection.
+
+    One without a record of its names counts only while it is the collection's own: later nobody can tell which field was which.
+    """
     entries = [state.schemas[key] for key in state.schemas if key[0] == collection]
     found = [(entry.release, entry.schema_id, entry) for entry in entries if entry.release is not None and entry.release <= release]
-    return max(found, key=lambda item: item[:2])[2] if found else None
+    entry = max(found, key=lambda item: item[:2])[2] if found else None
+    if entry is None or entry.stored_names is not None:
+        return entry
+    current = state.objects.get(collection)
+    return entry if current is not None and current.schema_id == entry.schema_id else None
 
 
 def _was_here(state: State, release: Version, current: Version) -> bool:

@@ -1,83 +1,124 @@
 """A copy of the ledger and its plans in a folder, and the way back (``ledger backup`` and ``ledger restore``).
 
 Byte for byte, so that versions and as-of stay what they were. The manifest is written last: without it a backup does not exist.
-A restore never overwrites anything, and the files without which the ledger does not open go last, so it may be killed and run again.
+Neither ever overwrites anything: two backups into one folder cannot mix, and a restore may be killed and run again, because the files
+without which the ledger does not open go last.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.blobs import PLANS
-from airflow_provider_schemamig.core.ledger.errors import BackupUnusable
+from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
-from airflow_provider_schemamig.core.storage import ObjectExists, ObjectMissing, Store
+from airflow_provider_schemamig.core.ledger.verify_rows import check_rows
+from airflow_provider_schemamig.core.storage import InvalidLocation, ObjectExists, ObjectMissing, Store
 
 _MANIFEST = "backup.json"
-_LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """``version``: the ledger version it holds; ``files``: how many."""
+    """``version``: the ledger version it holds; ``files``: how many. ``notes``: what whoever made or restored it should know."""
 
     version: int
     files: int
+    notes: tuple[str, ...] = ()
 
 
 def backup(env: Environment, folder: str) -> Backup:
-    """Copy the ledger as of now to ``folder`` (a path or URI without a backup in it). Raises BackupUnusable, and as reading does."""
+    """Copy the ledger as of now to ``folder`` (a path or URI without a backup in it); killed, it may be run again.
+
+    A ledger whose rows are damaged is copied, too, with a note: that is what to do before repairing it. Raises BackupUnusable,
+    LedgerDamaged where a file of the ledger cannot be read, and as reading does.
+    """
     reader = LedgerReader(env)
     version = reader.state().version
+    rows = reader.table.scan()
     target = Environment.open(folder, env.options).store()
     if target.exists(_MANIFEST):
-        raise BackupUnusable(folder=folder, reason="there is a backup already")
+        raise _taken(folder)
     source = env.store()
     checksums = {}
     for key in _keys(reader, source, version):
-        data = source.get(key)
-        target.put(key, data)
+        data = _of_the_ledger(source, key)
+        _put(target, key, data, BackupUnusable(folder=folder, reason=f"it holds a {key} of something else"))
         checksums[key] = hashlib.sha256(data).hexdigest()
-    target.put(_MANIFEST, canonical({"version": version, "files": checksums}).encode())
-    return Backup(version, len(checksums))
+    manifest = {"version": version, "uri": env.location.uri, "files": checksums}
+    _put(target, _MANIFEST, canonical(manifest).encode(), _taken(folder))
+    found = check_rows(env, version, rows)
+    notes = (f"it is not sound: {len(found)} finding(s), {found[0].code} at {found[0].where} for one",) if found else ()
+    return Backup(version, len(checksums), notes)
 
 
 def restore(env: Environment, folder: str) -> Backup:
     """Bring a backup to an environment that has no ledger (or is half-way through restoring this very backup).
 
     Raises BackupUnusable if the backup is incomplete or altered, or another ledger is there. Tables are not touched: what was done to
-    them after the backup shows as drift.
+    them after the backup shows as drift, and ``ledger verify`` finds those that a later leader fenced.
     """
     source = Environment.open(folder, env.options).store()
-    version, checksums = _manifest(source, folder)
+    manifest = _manifest(source, folder)
     store = env.store()
     there = {f"{LOG}/{name}" for name in store.names(LOG)}
-    if not there <= checksums.keys():
+    if not there <= manifest.checksums.keys():
         raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
-    for key, checksum in checksums.items():  # all of it is read before anything is written
+    for key, checksum in manifest.checksums.items():  # all of it is read before anything is written
         _checked(source, folder, key, checksum)
-    for key in sorted(checksums, key=_restore_order):
-        data = _checked(source, folder, key, checksums[key])
-        try:
-            store.put_if_absent(key, data)
-        except ObjectExists as error:
-            if store.get(key) != data:
-                raise BackupUnusable(folder=folder, reason=f"{key} is there with other content") from error
-    return Backup(version, len(checksums))
+    for key in sorted(manifest.checksums, key=_restore_order):
+        data = _checked(source, folder, key, manifest.checksums[key])
+        _put(store, key, data, BackupUnusable(folder=folder, reason=f"{key} is there with other content"))
+    return Backup(manifest.version, len(manifest.checksums), tuple(_place_notes(env, manifest)))
+
+
+def _place_notes(env: Environment, manifest: _Manifest) -> Iterator[str]:
+    if manifest.uri is None or manifest.uri == env.location.uri:
+        return
+    yield f"this backup is of {manifest.uri}: if that environment still has its ledger, two have one id now; upgrade only one of them"
+    shared = sorted(uri for uri in _tables(env) if not uri.startswith(f"{env.location.uri}/"))
+    if shared:
+        yield f"{len(shared)} table(s) outside of the root belong to both, {shared[0]} for one"
+
+
+def _tables(env: Environment) -> Iterator[str]:
+    with contextlib.suppress(LedgerDamaged, InvalidLocation):  # what is wrong in it was wrong when it was made
+        for shard in LedgerReader(env).state().shards.values():
+            yield env.table_location(shard.uri).uri
+
+
+def _taken(folder: str) -> BackupUnusable:
+    return BackupUnusable(folder=folder, reason="there is a backup already")
+
+
+def _put(store: Store, key: str, data: bytes, other: BackupUnusable) -> None:
+    """Put ``data``, or find it there; ``other`` is raised if something else is."""
+    try:
+        store.put_if_absent(key, data)
+    except ObjectExists as error:
+        if store.get(key) != data:
+            raise other from error
+
+
+def _of_the_ledger(source: Store, key: str) -> bytes:
+    try:
+        return source.get(key)
+    except ObjectMissing as error:
+        raise LedgerDamaged(where=key, reason="the file is not there") from error
 
 
 def _keys(reader: LedgerReader, store: Store, version: int) -> Iterator[str]:
+    """All that is written once. ``_last_checkpoint`` is not, and only a hint: without it the log is listed."""
     yield from (f"{FOLDER}/{name}" for name in reader.table.files())
     yield from (f"{PLANS}/{name}" for name in store.names(PLANS))
     yield from (f"{LOG}/{name}" for name in store.names(LOG) if name[:20].isdigit() and int(name[:20]) <= version)
-    if store.exists(_LAST_CHECKPOINT) and reader.table.last_checkpoint() <= version:
-        yield _LAST_CHECKPOINT
 
 
 def _restore_order(key: str) -> tuple[int, int]:
@@ -90,18 +131,27 @@ def _restore_order(key: str) -> tuple[int, int]:
     return (1, -2 * int(name[:20]) + ("checkpoint" in name))
 
 
-def _manifest(source: Store, folder: str) -> tuple[int, dict[str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """``uri``: of the environment it was made of; ``checksums``: key -> sha256."""
+
+    version: int
+    uri: str | None
+    checksums: Mapping[str, str]
+
+
+def _manifest(source: Store, folder: str) -> _Manifest:
     try:
         document = json.loads(source.get(_MANIFEST))
-        version, checksums = int(document["version"]), dict(document["files"])
+        manifest = _Manifest(int(document["version"]), document.get("uri"), dict(document["files"]))
     except ObjectMissing as error:
         raise BackupUnusable(folder=folder, reason=f"it has no {_MANIFEST}, so it was never finished") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BackupUnusable(folder=folder, reason=f"its {_MANIFEST} is not one ({error})") from error
-    for key in checksums:
+    for key in manifest.checksums:
         if not key.startswith((f"{FOLDER}/", f"{PLANS}/")) or ".." in key.split("/"):
             raise BackupUnusable(folder=folder, reason=f"its {_MANIFEST} names {key!r}, which is no part of a ledger")
-    return version, checksums
+    return manifest
 
 
 def _checked(source: Store, folder: str, key: str, checksum: str) -> bytes:

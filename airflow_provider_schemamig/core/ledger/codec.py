@@ -54,7 +54,7 @@ def decode(row_type: type[R], key: str, value: str) -> R:
     data = _parse(value, where)
     try:
         row: Any = _decode_schema_entry(data) if row_type is SchemaEntry else decoder(cast(Any, row_type))(data)
-    except (ValueError, KeyError, TypeError, AttributeError, SchemamigError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, SchemamigError) as error:
         raise LedgerDamaged(where=where, reason=f"not a {row_type.__name__} of this format ({_text(error)})") from error
     if encode_key(row.key) != key:
         raise LedgerDamaged(where=where, reason=f"its value belongs to the key {row.key!r}")
@@ -66,16 +66,16 @@ def collection_of(row_type: type[Any]) -> str:
     return cast(str, row_type.COLLECTION)
 
 
-def row_type_of(collection: str, key: str) -> type[Any] | None:
-    """The class of a raw row, or None if this software does not know the collection (or the key, in one of fixed keys)."""
-    by_key = _row_types().get(collection, {})
+def row_type_of(collection: str, key: str, types: tuple[type[Any], ...] = ROW_TYPES) -> type[Any] | None:
+    """The class of a raw row, or None if no type has the collection (or the key, in one of fixed keys). ``types``: of which format."""
+    by_key = _row_types(types).get(collection, {})
     return by_key.get(key) or by_key.get(None)
 
 
 @cache
-def _row_types() -> dict[str, dict[str | None, type[Any]]]:
+def _row_types(types: tuple[type[Any], ...]) -> dict[str, dict[str | None, type[Any]]]:
     found: dict[str, dict[str | None, type[Any]]] = {}
-    for row_type in ROW_TYPES:
+    for row_type in types:
         # A singleton's key is a class constant; elsewhere ``key`` is a property of the instance.
         fixed = encode_key(row_type.key) if isinstance(row_type.key, str) else None
         found.setdefault(collection_of(row_type), {})[fixed] = row_type
@@ -94,7 +94,7 @@ def _decode_schema_entry(data: dict[str, Any]) -> SchemaEntry:
 def _parse(text: str, where: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # nested beyond the stack
         raise LedgerDamaged(where=where, reason=f"not JSON ({error})") from error
 
 

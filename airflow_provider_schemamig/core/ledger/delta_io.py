@@ -50,6 +50,14 @@ def open_table(uri: str, options: Mapping[str, str]) -> DeltaTable:
     return DeltaTable(uri, storage_options=dict(options))
 
 
+def wrong_columns(table: DeltaTable, columns: Sequence[Column]) -> str | None:
+    """Which of ``columns`` the table has not, or as another type, in words; None: it has them all."""
+    types = {"string": "string", "bigint": "long", "double": "double", "timestamp": "timestamp"}
+    found = {field.name: (getattr(field.type, "type", "nested"), field.nullable) for field in table.schema().fields}
+    wrong = [column.name for column in columns if found.get(column.name) != (types[column.type], column.nullable)]
+    return f"it has no column {', '.join(wrong)} as this software makes it" if wrong else None
+
+
 def read(table: DeltaTable, columns: Sequence[Column], where: str = "true") -> list[list[Any]]:
     """The values of each column at the handle's version, of rows for which the SQL text ``where`` holds, in no particular order."""
     from deltalake import QueryBuilder

@@ -43,6 +43,81 @@ class LedgerTooNew(Refusal):
 
 
 @dataclass(eq=False)
+class LedgerTooOld(Refusal):
+    """The ledger has a format that this software no longer knows; nothing else in it was looked at."""
+
+    code = "ledger_too_old"
+    uri: str
+    found: int
+    minimum: int
+
+    @property
+    def message(self) -> str:
+        return f"the ledger at {self.uri} has format {self.found}, this software knows formats from {self.minimum} on."
+
+    @property
+    def next_action(self) -> str:
+        return (
+            f"Install an older airflow-provider-schemamig that knows formats {self.found} and {self.minimum}, "
+            "run its `schemamig ledger upgrade`, then come back to this one; nothing was read or changed."
+        )
+
+
+@dataclass(eq=False)
+class LedgerFormatOld(Refusal):
+    """Reading and preparing work on an older format; changing the environment does not. ``what``: what was refused."""
+
+    code = "ledger_format_old"
+    uri: str
+    what: str
+    found: int
+    current: int
+
+    @property
+    def message(self) -> str:
+        return f"the ledger at {self.uri} has format {self.found}, {self.what} needs format {self.current}; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        return "Run `schemamig ledger upgrade`; from then on older software is refused here."
+
+
+@dataclass(eq=False)
+class LedgerInUse(Conflict):
+    """Somebody is at work with the software of the ledger's format, who would be locked out half-way. ``work``: at what, in words."""
+
+    code = "ledger_in_use"
+    generation: int
+    work: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.work} of generation {self.generation} is not over; its software would be locked out half-way."
+
+    @property
+    def next_action(self) -> str:
+        return "Finish it, or roll it back, with the software that began it, then run `schemamig ledger upgrade` again."
+
+
+@dataclass(eq=False)
+class FormatStepFailed(Refusal):
+    """A step of the ledger's format broke a rule or left something undone: a defect of this software. Nothing was written."""
+
+    code = "format_step_failed"
+    source: int
+    target: int
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"the step from ledger format {self.source} to {self.target} failed: {self.reason}; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        return "Go on with the software you had, which still works here, and report this with the output of `schemamig ledger dump`."
+
+
+@dataclass(eq=False)
 class LedgerDamaged(Refusal):
     """Something in the environment's system folder is not what this software writes. ``where``: a ledger row, a file, a version."""
 

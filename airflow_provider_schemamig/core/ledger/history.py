@@ -67,7 +67,7 @@ def read_history(env: Environment) -> tuple[HistoryEntry, ...]:
     except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
         raise LedgerDamaged(where=f"the audit log at {env.history_uri}", reason=env.first_line(error)) from None
     found = [_entry(*row) for row in zip(*columns, strict=True)]
-    return tuple(sorted(found, key=lambda entry: entry.started_at))
+    return tuple(sorted(found, key=lambda entry: (entry.started_at, entry.seconds)))  # what began before how it ended
 
 
 def tidy_history(env: Environment) -> str | None:

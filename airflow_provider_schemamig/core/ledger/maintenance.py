@@ -7,32 +7,18 @@ there once more as one file every 100 versions, with a Delta checkpoint, and for
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, LedgerVersionUnknown
 from airflow_provider_schemamig.core.ledger.history import tidy_history
 from airflow_provider_schemamig.core.ledger.rows import LedgerSince
-from airflow_provider_schemamig.core.ledger.state import State, sums
+from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter
-from airflow_provider_schemamig.core.ledger.table import FOLDER
+from airflow_provider_schemamig.core.ledger.texts import sums
 
 CHECKPOINT_EVERY = 100
 CONSOLIDATE_EVERY = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerSize:
-    """``rows``: stored updates; ``live_rows``: what they sum up to; ``data_bytes``: of the active data files."""
-
-    version: int
-    since: int
-    rows: int
-    live_rows: int
-    data_files: int
-    data_bytes: int
-    log_files: int
 
 
 def maintain(writer: LedgerWriter, authority: Leadership | None = None) -> tuple[str, ...]:
@@ -71,32 +57,18 @@ def compact(writer: LedgerWriter, since: int | None = None, authority: Leadershi
     return state
 
 
-def size(reader: LedgerReader) -> LedgerSize:
-    """How much is stored. Writes nothing."""
-    state = reader.state()
-    files, data_bytes = reader.table.data_size()
-    return LedgerSize(
-        version=state.version,
-        since=state.since,
-        rows=len(reader.rows()),
-        live_rows=sum(len(texts) for texts in state.raw.values()),
-        data_files=files,
-        data_bytes=data_bytes,
-        log_files=len(reader.env.store().names(f"{FOLDER}/_delta_log")),
-    )
-
-
-def dump(reader: LedgerReader, at: int | None = None, *, consolidate: bool = False) -> dict[str, Any]:
+def dump(reader: LedgerReader, at: int | None = None, *, collection: str | None = None, current: bool = False) -> dict[str, Any]:
     """The document of ``ledger dump``: ``{"version", "rows": [{"collection", "key", "value", "ts", "diff"}]}``, stored texts as they are.
 
-    All updates up to version ``at`` (default: the head); with ``consolidate`` only those that still stand. Rows that are damaged or of
-    unknown collections are in it like all others.
+    All updates up to version ``at`` (default: the head), of one ledger collection or of all; ``current``: what they sum up to, with the
+    version each came in at. Rows that are damaged or of unknown collections are in it like all others. Raises as ``state`` does.
     """
     version = reader.state(at).version
-    rows: Iterable[RawRow] = [row for row in reader.rows() if row.ts <= version]
-    if consolidate:
+    # At the version that the state was read at, be it consolidated by somebody meanwhile.
+    rows: Iterable[RawRow] = [row for row in reader.table.scan() if row.ts <= version and collection in (None, row.collection)]
+    if current:
         rows = _standing(rows)
-    return {"version": version, "rows": [row._asdict() for row in rows]}
+    return {"version": version, "rows": [row._asdict() for row in sorted(rows, key=lambda row: (row.ts, row[:3], row.diff))]}
 
 
 def _consolidated(rows: Iterable[RawRow], since: int) -> list[RawRow]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -53,24 +54,33 @@ def remove_heartbeat(env: Environment, node_id: str) -> None:
 
 def live_nodes(env: Environment, now: pendulum.DateTime) -> tuple[Node, ...]:
     """The nodes whose lease runs beyond ``now``, by id. Raises LedgerDamaged: a node that cannot be read may not be taken for dead."""
-    store = env.store()
     found = []
-    for name in store.names(NODES):
-        if not name.endswith(".json"):
-            continue
-        try:
-            node = _parse(name, store.get(f"{NODES}/{name}"))
-        except ObjectMissing:  # signed off between listing and reading
-            continue
+    for node in heartbeats(env):
+        if isinstance(node, LedgerDamaged):
+            raise node
         if node.lease_until > now:
             found.append(node)
     return tuple(sorted(found, key=lambda node: node.node_id))
 
 
+def heartbeats(env: Environment) -> Iterator[Node | LedgerDamaged]:
+    """Every heartbeat there is, or what is wrong with it."""
+    store = env.store()
+    for name in store.names(NODES):
+        if not name.endswith(".json"):
+            continue
+        try:
+            yield _parse(name, store.get(f"{NODES}/{name}"))
+        except ObjectMissing:  # signed off between listing and reading
+            continue
+        except LedgerDamaged as error:
+            yield error
+
+
 def _parse(name: str, data: bytes) -> Node:
     try:
         node: Node = from_json(Node, json.loads(data))
-    except (ValueError, KeyError, TypeError, AttributeError, SchemamigError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, SchemamigError) as error:
         raise LedgerDamaged(where=f"{NODES}/{name}", reason=f"not a heartbeat ({type(error).__name__}: {error})") from error
     return node
 

@@ -1,7 +1,7 @@
 """The ledger's typed rows: one frozen dataclass a collection of the ledger (DESIGN section 4).
 
-A row knows its ledger collection (``COLLECTION``) and its ``key``; ``ledger.codec`` turns it into canonical JSON and back. The first
-five are frozen forever and readable before any migration: they are all that read-only mode writes.
+A row knows its ledger collection (``COLLECTION``) and its ``key``; ``ledger.codec`` turns it into canonical JSON and back. This is the
+newest format: a change here is a new one, with a step that leads to it (docs/ledger-format.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pendulum
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.model import Declaration
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +171,12 @@ class SchemaEntry:
     declared: Declaration
     physical: Declaration
     since_table_version: int
-    #: The release that declared it; None for a schema from outside of a release.
-    release: Version | None = None
+    #: The release that declared it; None for a schema from outside of a release, and where nobody wrote it down (format 1).
+    release: Version | None
     #: Declared fields that have another name in the data files (column mapping): path -> that name. It is what a field is known by for
-    #: ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it.
-    stored_names: tuple[tuple[ColumnPath, str], ...] = ()
+    #: ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it. None: not
+    #: written down, so the fields go by their names as long as this is the table's schema.
+    stored_names: tuple[tuple[ColumnPath, str], ...] | None
 
     @property
     def key(self) -> str:
@@ -335,7 +336,7 @@ class Ahead:
         return f"{self.collection}/{self.schema_id}"
 
 
-#: For rows of later issues the codec takes new classes; this tuple is the closed list of what is in format 1.
+#: The closed list of what is in this format.
 ROW_TYPES: tuple[type[Any], ...] = (
     EnvironmentConfig,
     EnvironmentRelease,
@@ -355,5 +356,7 @@ ROW_TYPES: tuple[type[Any], ...] = (
     Ahead,
 )
 
-#: Readable before any migration of the format, so their shape never changes (seed 001, research fact 50).
-FROZEN_COLLECTIONS = frozenset({"config", "leader", "deploys", "replacements", "approvals"})
+#: The same in every format: no step may touch them. The first five are readable before any migration (seed 001, research fact 50); the
+#: others are what else is written before promotion, while preflight builds and copies, so that newer software can prepare a release on an
+#: older format and give it up again, and older software still works there.
+FROZEN_COLLECTIONS = frozenset({"config", "leader", "deploys", "replacements", "approvals", "shards", "checkpoints", "pauses", "pins"})

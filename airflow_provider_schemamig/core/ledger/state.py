@@ -2,6 +2,9 @@
 
 An environment of 1,000 collections has to open in milliseconds, so a ``State`` keeps the stored text and decodes a row when it is
 first asked for. Damage in one collection therefore never stops a look into another (the frozen ones above all, seed 001).
+
+A ledger of an older format is read as the current one: the steps between run in memory, on first sight of a collection that they may
+change. What is stored stays apart from what is seen; only ``ledger upgrade`` makes them the same.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, decode, decode_key, encode_key
-from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerTooNew
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerFormatOld, LedgerTooNew, LedgerTooOld
+from airflow_provider_schemamig.core.ledger.format.carry import Carried
+from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
+from airflow_provider_schemamig.core.ledger.format.older import Older
 from airflow_provider_schemamig.core.ledger.rows import (
-    FORMAT_VERSION,
     Ahead,
     Approval,
     Control,
@@ -32,13 +37,11 @@ from airflow_provider_schemamig.core.ledger.rows import (
     SchemaEntry,
     Shard,
 )
+from airflow_provider_schemamig.core.ledger.texts import LazySums, Texts, apply_row
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Generation, SchemaId, ShardId, Version
 
 K = TypeVar("K")
 R = TypeVar("R")
-
-Texts = dict[str, str]
-"""Stored key -> stored value of one ledger collection, one value a key."""
 
 
 class Rows(Mapping[K, R], Generic[K, R]):
@@ -101,22 +104,56 @@ def _pin_key(key: str) -> tuple[ShardId, str]:
 class State:
     """The ledger at ``version``. Immutable; ``after`` makes the next one.
 
-    ``config`` is always there and of a known format: making a State of a newer ledger raises ``LedgerTooNew`` before anything else.
+    ``config`` is always there and of a known format: making a State of a newer or a too old ledger raises ``LedgerTooNew`` or
+    ``LedgerTooOld`` before anything else. ``format``: the one that is stored, which may be older than what is seen.
     """
 
-    def __init__(self, version: int, texts: Mapping[str, Texts], uri: str, decoded: Mapping[str, dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self,
+        version: int,
+        stored: Mapping[str, Texts],
+        uri: str,
+        *,
+        older: Older | None = None,
+        decoded: Mapping[str, dict[str, Any]] | None = None,
+        formats: Formats = FORMATS,
+    ) -> None:
         self.version = version
-        self._texts = texts
+        self.formats = formats
+        self.format = check_format(stored.get("config", {}), uri, formats)
+        self._older = older
+        self._stored = stored
+        self._texts: Mapping[str, Texts] = stored if older is None else older
         self._uri = uri
         self._decoded: dict[str, dict[str, Any]] = dict(decoded or {})
         self._intents_by_shard: dict[ShardId, list[tuple[ShardId, IntentKind, Generation]]] | None = None
         self._newest_schema: dict[CollectionName, SchemaId] | None = None
-        check_format(texts.get("config", {}), uri)
 
     @classmethod
-    def of(cls, version: int, rows: Iterable[RawRow], uri: str) -> State:
+    def of(cls, version: int, rows: Iterable[RawRow], uri: str, formats: Formats = FORMATS) -> State:
         """Sum up raw rows. Nothing is decoded but the format; damaged multiplicities raise only where they are looked at."""
-        return cls(version, _LazySums(rows), uri)
+        rows = tuple(rows)
+        stored = LazySums(rows)
+        number = check_format(stored.get("config", {}), uri, formats)
+        older = Older(version, number, stored, rows, formats) if number < formats.current else None
+        return cls(version, stored, uri, older=older, formats=formats)
+
+    # -- the format ----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_current(self) -> bool:
+        """True if the ledger is stored in this software's own format."""
+        return self._older is None
+
+    def require_current(self, what: str) -> None:
+        """``LedgerFormatOld`` unless it is. ``what``: what was asked for, in words."""
+        if not self.is_current:
+            raise LedgerFormatOld(uri=self._uri, what=what, found=self.format, current=self.formats.current)
+
+    @property
+    def upgrades(self) -> tuple[Carried, ...]:
+        """What the steps from the stored format to the current one make of this ledger, one after the other; raises as ``carry``."""
+        return () if self._older is None else self._older.upgrades
 
     # -- the typed view ------------------------------------------------------------------------------------------------------------
 
@@ -234,93 +271,44 @@ class State:
 
     @property
     def raw(self) -> Mapping[str, Mapping[str, str]]:
-        """Collection -> stored key -> stored value, with what this software does not know."""
-        return self._texts
+        """Collection -> stored key -> stored value, with what this software does not know, in the format that is stored."""
+        return self._stored
 
     def stored(self, collection: str, key: str) -> str | None:
         """The stored value of a stored key, or None."""
-        return self._texts.get(collection, {}).get(key)
+        return self._stored.get(collection, {}).get(key)
 
     def after(self, rows: Sequence[RawRow], version: int) -> State:
         """The state at ``version``: this one and all rows appended since. What is decoded already stays so.
 
         Raises LedgerDamaged if the rows do not fit: retract what is not there, or insert beside another value.
         """
+        if self._older is not None:  # the steps need all of it
+            return State.of(version, (*self._older.rows, *rows), self._uri, self.formats)
         texts = dict(self._texts)
         decoded = {collection: dict(known) for collection, known in self._decoded.items()}
         for collection in {row.collection for row in rows}:
             texts[collection] = dict(texts.get(collection, {}))
         for row in sorted(rows, key=lambda row: (row.ts, row.diff)):  # retractions first: an update is a pair of both
             decoded.get(row.collection, {}).pop(row.key, None)
-            _apply(row, texts[row.collection])
-        return State(version, texts, self._uri, decoded)
+            apply_row(row, texts[row.collection])
+        return State(version, texts, self._uri, decoded=decoded, formats=self.formats)
 
     def _single(self, row_type: type[R]) -> R | None:
         return self.rows(row_type, str).get(cast(Any, row_type).key)
 
 
-class _LazySums(Mapping[str, Texts]):
-    """Collection -> Texts, where each collection's diffs are summed up on first access."""
-
-    def __init__(self, rows: Iterable[RawRow]) -> None:
-        self._pending: dict[str, list[RawRow]] = {}
-        for row in rows:
-            self._pending.setdefault(row.collection, []).append(row)
-        self._done: dict[str, Texts] = {}
-
-    def __getitem__(self, collection: str) -> Texts:
-        texts = self._done.get(collection)
-        if texts is None:
-            texts = self._done[collection] = one_value_a_key(self._pending[collection])
-        return texts
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._pending)
-
-    def __len__(self) -> int:
-        return len(self._pending)
-
-
-def _apply(row: RawRow, texts: Texts) -> None:
-    if row.diff == 1 and row.key not in texts:
-        texts[row.key] = row.value
-    elif row.diff == -1 and texts.get(row.key) == row.value:
-        del texts[row.key]
-    else:
-        reason = f"diff {row.diff} at {row.ts} does not fit the state before"
-        raise LedgerDamaged(where=f"ledger row {row.collection} {row.key}", reason=reason)
-
-
-def sums(rows: Iterable[RawRow]) -> dict[tuple[str, str, str], int]:
-    """The multiplicity of each (collection, key, value), without those that cancelled out."""
-    found: dict[tuple[str, str, str], int] = {}
-    for row in rows:
-        identity = (row.collection, row.key, row.value)
-        found[identity] = found.get(identity, 0) + row.diff
-    return {identity: count for identity, count in found.items() if count}
-
-
-def one_value_a_key(rows: Iterable[RawRow]) -> Texts:
-    """The texts of one collection's rows; ``LedgerDamaged`` if a key has two values, or a value is there less or more than once."""
-    texts: Texts = {}
-    for (collection, key, value), count in sums(rows).items():
-        where = f"ledger row {collection} {key}"
-        if count != 1:
-            raise LedgerDamaged(where=where, reason=f"a value has multiplicity {count}")
-        if key in texts:
-            raise LedgerDamaged(where=where, reason="it has two values")
-        texts[key] = value
-    return texts
-
-
-def check_format(config: Mapping[str, str], uri: str) -> None:
-    """Refuse a ledger of a newer format, looking at nothing but the number: all else may have changed meaning."""
+def check_format(config: Mapping[str, str], uri: str, formats: Formats = FORMATS) -> int:
+    """The format of a ledger. Refuses a newer or too old one, looking at nothing but the number: all else may have changed meaning."""
     text = config.get(encode_key(EnvironmentConfig.key))
     if text is None:
         raise LedgerDamaged(where=f"the ledger at {uri}", reason="it has no config row")
     try:
         found = json.loads(text)["format_version"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise LedgerDamaged(where=f"the ledger at {uri}", reason="its config row names no format version") from error
-    if not isinstance(found, int) or found > FORMAT_VERSION:
-        raise LedgerTooNew(uri=uri, found=str(found))
+    if type(found) is not int or found > formats.current:
+        raise LedgerTooNew(uri=uri, found=str(found), known=formats.current)
+    if found < formats.minimum:
+        raise LedgerTooOld(uri=uri, found=found, minimum=formats.minimum)
+    return found

@@ -24,7 +24,8 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerDamaged,
     LedgerVersionUnknown,
 )
-from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, LedgerSince
+from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
+from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, EnvironmentConfig, LedgerSince
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.table import LedgerTable, Mode
 from airflow_provider_schemamig.core.ledger.turns import turn
@@ -67,9 +68,10 @@ class Leadership:
 class LedgerReader:
     """The ledger's states. Reading changes no byte below the environment's root."""
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, formats: Formats = FORMATS) -> None:
         self.env = env
         self.table = LedgerTable(env)
+        self.formats = formats
         self._state: State | None = None
 
     def exists(self) -> bool:
@@ -78,12 +80,12 @@ class LedgerReader:
     def state(self, at: int | None = None) -> State:
         """The newest state, or the one at version ``at``.
 
-        Raises, in this order: LedgerMissing, LedgerTooNew, LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text
-        is not readable.
+        An older format is read as the current one. Raises, in this order: LedgerMissing, LedgerTooNew or LedgerTooOld,
+        LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text is not readable.
         """
         version = self.table.head()
         if self._state is None or self._state.version != version:
-            self._state = self._read_on(self._state, version) or State.of(version, self.table.scan(), self.env.location.uri)
+            self._state = self._read_on(self._state, version) or self._sum_up(version, self.table.scan())
         return self._state if at is None or at == version else self._state_at(at, self._state)
 
     def rows(self) -> tuple[RawRow, ...]:
@@ -96,7 +98,7 @@ class LedgerReader:
 
         A writer that lost a race has to catch up as fast as the winner, or it never wins: the winner knows its state without reading.
         """
-        if known is None or known.version > version:
+        if known is None or known.version > version or not known.is_current:
             return None
         try:
             return known.after(self.table.scan(after=known.version), version)
@@ -110,7 +112,10 @@ class LedgerReader:
             raise LedgerVersionUnknown(version=at, head=newest.version)
         if at < newest.since:
             raise LedgerCompacted(version=at, since=newest.since)
-        return State.of(at, [row for row in self.table.scan() if row.ts <= at], self.env.location.uri)
+        return self._sum_up(at, [row for row in self.table.scan() if row.ts <= at])
+
+    def _sum_up(self, version: int, rows: Iterable[RawRow]) -> State:
+        return State.of(version, rows, self.env.location.uri, self.formats)
 
 
 class LedgerWriter(LedgerReader):
@@ -127,7 +132,7 @@ class LedgerWriter(LedgerReader):
             return self.state()
         probe_put_if_absent(self.env.store(), self.env.SYSTEM_FOLDER)
         commit_id = uuid4().hex
-        config = EnvironmentConfig(env_id=env_id, format_version=FORMAT_VERSION, created_at=pendulum.now("UTC"))
+        config = EnvironmentConfig(env_id=env_id, format_version=self.formats.current, created_at=pendulum.now("UTC"))
         try:
             self.env.before_write("ledger", commit_id)
             self.table.create([RawRow(*encode(config), ts=0, diff=1)], commit_id)
@@ -141,20 +146,40 @@ class LedgerWriter(LedgerReader):
     def compare_and_append(self, state: State, updates: Sequence[Update], authority: Leadership | None = None) -> State:
         """Append ``updates`` onto exactly ``state`` and return the next state; the same state, and no commit, if they change nothing.
 
-        Raises Fenced (the leader row in ``state`` is not ``authority``), LedgerConflict (the ledger has moved on), LedgerOutcomeUnknown.
+        Raises Fenced (the leader row in ``state`` is not ``authority``), LedgerConflict (the ledger has moved on), LedgerOutcomeUnknown,
+        LedgerFormatOld (an older format takes rows of frozen collections only).
         """
         if authority is not None:
             check_authority(state, authority)
         rows = _changes(state, updates)
-        if not rows:
-            return state
-        following = state.after(rows, state.version + 1)
-        self._commit(rows, state.version)
-        self._state = following
-        return following
+        for collection in sorted({row.collection for row in rows} - FROZEN_COLLECTIONS):
+            state.require_current(f"a change of its {collection}")
+        return self._append(state, rows) if rows else state
 
     def transact(self, decide: Callable[[State], Sequence[Update]], authority: Leadership | None = None) -> State:
         """Read, ``decide``, append; on a conflict all three again, after a pause with jitter. ``decide`` may run many times."""
+        return self._again(lambda state: self.compare_and_append(state, decide(state), authority), authority)
+
+    def upgrade_format(self, allow: Callable[[State], None]) -> tuple[State, State]:
+        """Take the first of the steps that lead to the current format: its rows and the format's number, in one commit.
+
+        Returns the states before and after; the same one twice, and no commit, if the format is current. ``allow`` raises if it may not
+        be; it may run many times. Raises FormatStepFailed, LedgerConflict, LedgerOutcomeUnknown.
+        """
+        before: list[State] = []
+
+        def take(state: State) -> State:
+            before[:] = [state]
+            if state.is_current:
+                return state
+            allow(state)
+            return self._append(state, state.upgrades[0].rows)
+
+        after = self._again(take)
+        return before[0], after
+
+    def _again(self, act: Callable[[State], State], authority: Leadership | None = None) -> State:
+        """Read and ``act``, once more after every conflict, for ``CONFLICT_PATIENCE_SECONDS``."""
         deadline = time.monotonic() + CONFLICT_PATIENCE_SECONDS
         tries = 0
         while True:
@@ -163,8 +188,8 @@ class LedgerWriter(LedgerReader):
                 with turn(self.env):
                     state = self.state()
                     if authority is not None:
-                        check_authority(state, authority)  # before ``decide``: another leader may have taken its rows away
-                    return self.compare_and_append(state, decide(state), authority)
+                        check_authority(state, authority)  # before ``act`` decides: another leader may have taken its rows away
+                    return act(state)
             except LedgerConflict as conflict:
                 if time.monotonic() > deadline:
                     raise LedgerConflict(expected=conflict.expected, tries=tries) from conflict
@@ -173,14 +198,22 @@ class LedgerWriter(LedgerReader):
     def rewrite(self, state: State, rows: Sequence[RawRow], authority: Leadership | None = None) -> State:
         """Replace all stored updates by others that sum up to the same state (but for ``since``), as the version after ``state``.
 
-        Raises as ``compare_and_append`` does; ValueError if the sums differ.
+        Raises as ``compare_and_append`` does, LedgerFormatOld on any older format (its steps go by when a row was written); ValueError
+        if the sums differ.
         """
+        state.require_current("writing it anew")
         if authority is not None:
             check_authority(state, authority)
-        following = State.of(state.version + 1, rows, self.env.location.uri)
+        following = self._sum_up(state.version + 1, rows)
         if _without_since(following) != _without_since(state):
             raise ValueError("a rewrite may not change what the ledger says")
         self._commit(rows, state.version, "overwrite")
+        self._state = following
+        return following
+
+    def _append(self, state: State, rows: Sequence[RawRow]) -> State:
+        following = state.after(rows, state.version + 1)
+        self._commit(rows, state.version)
         self._state = following
         return following
 

@@ -70,6 +70,9 @@ class LedgerTable:
         """The raw rows at the handle's version with a ``ts`` later than ``after``; reads only the files that can hold such rows."""
         where = "true" if after < 0 else f"ts > {after}"
         try:
+            wrong = delta_io.wrong_columns(self._open_handle(), COLUMNS)
+            if wrong is not None:
+                raise LedgerDamaged(where=f"the ledger at {self.env.location.uri}", reason=wrong)
             collections, keys, values, times, diffs = delta_io.read(self._open_handle(), COLUMNS, where)
         except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
             raise self._unreadable(error) from None
@@ -108,7 +111,7 @@ class LedgerTable:
     def make_durable(self, version: int) -> None:
         """Flush a commit to the disk (delta-rs does not; object stores need not). Acknowledged has to mean: survives a power failure."""
         root = self.env.location.local_path
-        if root is None:
+        if root is None or self.env.options.throwaway:
             return
         commit = root / LOG / f"{version:020}.json"
         added = [action["add"]["path"] for action in _actions(commit.read_bytes(), str(commit)) if "add" in action]
@@ -126,7 +129,7 @@ class LedgerTable:
             return int(json.loads(self.env.store().get(f"{LOG}/_last_checkpoint"))["version"])
         except ObjectMissing:
             return 0
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise LedgerDamaged(where=f"{LOG}/_last_checkpoint", reason=str(error)) from error
 
     def data_size(self) -> tuple[int, int]:
@@ -173,7 +176,7 @@ class LedgerTable:
 def _actions(text: bytes, where: str) -> list[dict[str, dict[str, str]]]:
     try:
         return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LedgerDamaged(where=where, reason=f"not JSON ({error})") from error
 
 

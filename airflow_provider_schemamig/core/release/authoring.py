@@ -88,7 +88,7 @@ def new(path: Path, title: str, *, version: Version | None = None, part: Part = 
     head = release.snapshots[release.version]
     schema = reading.unfrozen or head
     drafts = draft_steps(head.declarations, schema.declarations, ask)
-    toml = _with_version(reading.texts[RELEASE_TOML], Settings(release.name, target, release.min_version))
+    toml = with_version(reading.texts[RELEASE_TOML], Settings(release.name, target, release.min_version))
     module = module_file(target)
     store = _store(path)
     store.put(module, module_text(title, drafts).encode())
@@ -143,7 +143,7 @@ def _refuse_taken(folder: Folder, target: Version, module: bytes) -> None:
 
 def _renumber(path: Path, folder: Folder, settings: Settings, target: Version, module: bytes) -> Rebased:
     own = settings.version
-    toml = _with_version(folder.files[RELEASE_TOML].decode(), Settings(settings.name, target, settings.min_version))
+    toml = with_version(folder.files[RELEASE_TOML].decode(), Settings(settings.name, target, settings.min_version))
     files = {module_file(target): module, LOCK_FILE: _lock_without(folder, own), RELEASE_TOML: toml}
     store = _store(path)
     store.put(module_file(target), module)
@@ -173,7 +173,7 @@ def _checked_title(title: str) -> str:
     return text
 
 
-def _with_version(text: str, wanted: Settings) -> bytes:
+def with_version(text: str, wanted: Settings) -> bytes:
     """release.toml with another version, and everything else as its author wrote it."""
     data = _VERSION_LINE.sub(lambda found: f'{found[1]}"{wanted.version}"', text, count=1).encode()
     if read_settings(Folder(Path(), {RELEASE_TOML: data}), []) != wanted:

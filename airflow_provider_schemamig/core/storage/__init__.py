@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.storage.errors import (
     UnsafeLogStore,
 )
 from airflow_provider_schemamig.core.storage.local import LocalStore
-from airflow_provider_schemamig.core.storage.location import CONDITIONAL_LOG_STORE, Location, StorageOptions, spark_uri
+from airflow_provider_schemamig.core.storage.location import CONDITIONAL_LOG_STORE, THROWAWAY, Location, StorageOptions, spark_uri
 from airflow_provider_schemamig.core.storage.objects import ObjectStore
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 from airflow_provider_schemamig.core.storage.store import (
@@ -32,6 +32,7 @@ from airflow_provider_schemamig.core.storage.store import (
 __all__ = [
     "CONDITIONAL_LOG_STORE",
     "CONFIRM_SECONDS",
+    "THROWAWAY",
     "InvalidLocation",
     "InvalidStorageOption",
     "LocalStore",

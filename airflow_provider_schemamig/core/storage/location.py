@@ -13,6 +13,8 @@ from airflow_provider_schemamig.core.storage.errors import InvalidLocation
 SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
 #: The option by which a connection declares that every Spark writer on S3 uses a conditional-create LogStore (DESIGN section 6).
 CONDITIONAL_LOG_STORE = "schemamig.conditional_log_store"
+#: The option of an environment that is made to be thrown away: nothing is synced to the disk, nothing is looked at again, nothing audited.
+THROWAWAY = "schemamig.throwaway"
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", re.DOTALL)
 # ? and # would begin a URI's query or fragment, a backtick would end Spark's delta.`path`.
@@ -116,9 +118,14 @@ class StorageOptions(Mapping[str, str]):
     def conditional_log_store(self) -> bool:
         return self._values.get(CONDITIONAL_LOG_STORE, "").lower() == "true"
 
+    @property
+    def throwaway(self) -> bool:
+        return self._values.get(THROWAWAY, "").lower() == "true"
+
     def redact(self, text: str) -> str:
         """``text`` without any value of these options that could be a secret: libraries quote requests in their errors."""
         for name, value in self._values.items():
-            if len(value) >= 4 and not name.lower().endswith(("region", "endpoint", "endpoint_url", "allow_http")):
+            harmless = name.startswith("schemamig.") or name.lower().endswith(("region", "endpoint", "endpoint_url", "allow_http"))
+            if len(value) >= 4 and not harmless:
                 text = text.replace(value, "***")
         return text

@@ -87,6 +87,13 @@ class ObjectStore:
             found = [entry["path"].removeprefix(below) for page in pages for entry in page]
         return sorted(name for name in found if "/" not in name)
 
+    def folders(self, prefix: str) -> list[str]:
+        import obstore
+
+        with self._errors(prefix):
+            listed = obstore.list_with_delimiter(self._store, (self._root + prefix).rstrip("/") or None)
+        return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in listed["common_prefixes"])
+
     def put_if_absent(self, key: str, data: bytes) -> WriteReceipt:
         import obstore
 

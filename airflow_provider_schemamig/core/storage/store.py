@@ -39,6 +39,9 @@ class ReadStore(Protocol):
     def names(self, prefix: str, start_after: str | None = None) -> list[str]:
         """File names directly below ``prefix`` in order, those after ``start_after`` only; empty if there is no such folder."""
 
+    def folders(self, prefix: str) -> list[str]:
+        """Names of the folders directly below ``prefix`` (empty: below the location itself) in order; empty if there is no such folder."""
+
 
 class Store(ReadStore, Protocol):
     """Writes are durable when they return. They raise StorageReadOnly and StorageFull, too, and leave nothing half written."""

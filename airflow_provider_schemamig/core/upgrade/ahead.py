@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_schemamig.core.ledger.rows import Ahead
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop
+from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff import Diff, diff
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, translate
 from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease
 
 
@@ -22,7 +24,7 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[AheadN
         ahead = state.ahead_of(name)
         if ahead is None or isinstance(by_source.get(name), Remove):
             continue
-        missing = _missing(ahead, by_source.get(name))
+        missing = missing_in(ahead, by_source.get(name))
         if missing:
             yield AheadNotInRelease(collection=name, changes=missing)
 
@@ -33,6 +35,25 @@ def declared_now(state: State, step: Evolve) -> Declaration:
     return step.old if ahead is None else ahead.declared
 
 
+def renames_left(state: State, step: Evolve) -> Mapping[ColumnPath, str]:
+    """The step's renames that were not made outside of a release already (``accept``), by the paths the columns have now."""
+    ahead = state.ahead_of(step.old.name)
+    if ahead is None:
+        return step.renames
+    done = _renames_done(ahead, step.renames)
+    return {translate(path, done): name for path, name in step.renames.items() if path not in done}
+
+
+def _renames_done(ahead: Ahead, renames: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
+    done: dict[ColumnPath, str] = {}
+    for path, name in sorted(renames.items(), key=lambda item: item[0].count(".")):
+        here = translate(path, done)
+        there = join(parent_and_name(here)[0], name)
+        if field_at(ahead.declared.fields, here) is None and field_at(ahead.declared.fields, there) is not None:
+            done[path] = name
+    return done
+
+
 def caught_up(state: State) -> list[Drop]:
     """For a release's commit: what no way back can need. What is in force now ends with the schema ids that the commit makes."""
     return [
@@ -40,11 +61,12 @@ def caught_up(state: State) -> list[Drop]:
     ]
 
 
-def _missing(ahead: Ahead, step: MergedStep | None) -> tuple[str, ...]:
+def missing_in(ahead: Ahead, step: MergedStep | None) -> tuple[str, ...]:
     """The changes, in words, that the release does not make at the same place; what it drops needs none."""
     made = _made(ahead, step)
     places = {_place(change) for change in made.changes}
-    wanted = [change for change in diff(ahead.released, ahead.declared).changes if change.cost is not Cost.NONE]
+    done = _renames_done(ahead, step.renames) if isinstance(step, Evolve) else {}
+    wanted = [change for change in diff(ahead.released, ahead.declared, done).changes if change.cost is not Cost.NONE]
     return tuple(describe(change) for change in wanted if _place(change) not in places and not _is_dropped(change, made))
 
 

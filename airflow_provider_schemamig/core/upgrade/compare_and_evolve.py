@@ -33,6 +33,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import phases
 from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, UnknownCollection, WrongState
+from airflow_provider_schemamig.core.upgrade.field_names import record_names
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
@@ -199,17 +200,15 @@ def _claim(work: Work, collection: CollectionName, expected: SchemaId, new: Decl
 
 def _finish(work: Work, claim: Ahead) -> None:
     with work.until(lambda state: state.objects[claim.collection].schema_id >= claim.schema_id):
+        record_names(work)
         entry = work.state.entry(claim.collection)
         changes = _changes(entry, claim.declared)
         moves = [Move(claim.collection, entry.shard, entry.physical, changes)] if changes else []
         versions = move_all(work, IntentKind.EVOLVE, moves)
         since = versions.get(claim.collection, entry.since_table_version)
         physical = apply(entry.physical, changes)
-        work.append(
-            lambda state: _evolved(
-                state, claim, SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since)
-            )
-        )
+        evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, None)
+        work.append(lambda state: _evolved(state, claim, evolved))
 
 
 def _remember(work: Work, claim: Ahead) -> None:

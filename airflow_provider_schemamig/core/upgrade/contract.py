@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pendulum
 
+from airflow_provider_schemamig.core.deltalog.seal import unseal
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState, Intent, IntentKind, SchemaEntry, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -16,9 +17,10 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
-from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.moves import Move, move_all, stand
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 
@@ -49,10 +51,28 @@ def _contract(work: Work, hold: Hold) -> None:
     retired = [s for s in work.state.shards.values() if s.state is ShardState.RETIRED and s.retired_by == hold.generation]
     for number, shard in enumerate(retired, start=1):
         started = time.monotonic()
-        if not shard.adopted:
+        if shard.adopted:
+            _give_back(work, shard)
+        else:
             table_store(work.env, work.state, shard.shard).delete_tree("")
         work.report("retire", shard.collection, None, started, number, len(retired))
     work.append(lambda state: _close(state, hold, moves, versions, retired))
+
+
+def _give_back(work: Work, shard: Shard) -> None:
+    """An adopted table is its owners' again. Of a removed collection it is opened; one whose rows live on in another shard stays sealed,
+    or somebody would go on writing into a table that nobody reads."""
+    if shard.sealed_for != NOWHERE:
+        work.notes.append(
+            f"{shard.collection}: {shard.uri} was adopted, so its files stay; it stays sealed, its rows are in {shard.sealed_for}"
+        )
+        return
+    store = table_store(work.env, work.state, shard.shard)
+    head = head_or_none(store)
+    work.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it is given back as it is")
+    if head is not None and head.sealed_for is not None:
+        committed = unseal(store, head, work.fence(shard.shard), work.tag("unseal"), since=head.version)
+        stand(shard.collection, [committed])
 
 
 def _mark(state: State, hold: Hold, to: HoldState) -> list[Update]:

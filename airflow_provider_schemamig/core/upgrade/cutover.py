@@ -43,13 +43,10 @@ from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_mo
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.rewrites import Followed, catch_up, check_current, check_untouched, complete_copies, follow_all
-from airflow_provider_schemamig.core.upgrade.seals import announce_seals, check_held, check_time, held_seals, lift, seal_all
+from airflow_provider_schemamig.core.upgrade.seals import NOWHERE, announce_seals, check_held, check_time, held_seals, lift, seal_all
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
-
-#: What the seal of a removed collection says instead of a shard.
-NOWHERE = ShardId("nowhere")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +226,7 @@ def _new_object(work: Work, state: State, declaration: Declaration, shard: Shard
     schema_id = state.next_schema_id(collection)
     return [
         Put(replace(shard, state=ShardState.LIVE)),
-        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0, work.plan.target.version)),
+        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0, work.plan.target.version, ())),
         Put(Object(collection, shard.shard, schema_id, fingerprint(declaration))),
     ]
 

@@ -41,7 +41,11 @@ class DriftFound(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Undo the foreign change on the table, then run again; `schemamig status` shows every difference."
+        which = f" --collection {self.collection}" if self.collection else ""
+        return (
+            f"Three ways on: `schemamig accept{which}` takes it into the release, `schemamig revert{which}` undoes it on the table, "
+            f"`schemamig unmanage{which}` gives the table back; `schemamig status` shows what each would do."
+        )
 
 
 @dataclass(eq=False)

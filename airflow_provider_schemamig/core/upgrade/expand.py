@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.build import new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.contract import end_holds
+from airflow_provider_schemamig.core.upgrade.field_names import record_names
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.tables import table_store
@@ -28,6 +29,7 @@ def expand(work: Work) -> None:
         settle(work, lambda collection: expanded(work, collection))
         if work.plan.target.source != work.plan.target.version:
             end_holds(work)
+        record_names(work)
         _create(work)
         move_all(work, IntentKind.EXPAND, [move for step in evolutions(work) if (move := expand_move(work, step)) is not None])
 

@@ -30,7 +30,7 @@ from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.upgrade import stages as s
-from airflow_provider_schemamig.core.upgrade.ahead import declared_now, not_in_release
+from airflow_provider_schemamig.core.upgrade.ahead import declared_now, not_in_release, renames_left
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse, NotYet, ShardMissing
 from airflow_provider_schemamig.core.upgrade.tables import drift_of
 from airflow_provider_schemamig.core.upgrade.target import Target
@@ -54,7 +54,10 @@ class Plan:
         physical = physical_after_holds(state, step.old.name)
         known = self._phases.get(step.collection)
         if known is None or known[0] != physical:
-            known = self._phases[step.collection] = (physical, phases(physical, declared_now(state, step), step.new, step.renames))
+            known = self._phases[step.collection] = (
+                physical,
+                phases(physical, declared_now(state, step), step.new, renames_left(state, step)),
+            )
         return known[1]
 
     @cached_property
@@ -144,6 +147,7 @@ class _Planner:
 
     def plan(self) -> Planned:
         self._look_for_drift()
+        self._notes += [f"{name}: given back by `unmanage`; nothing is done about it" for name in self._target.unmanaged]
         stages: list[s.Stage] = self._settle()
         if self._target.source != self._target.version:
             stages += [s.EndHold(hold.generation) for hold in open_holds(self._view.state)]
@@ -272,7 +276,7 @@ class _Planner:
 
 def evolution_phases(state: State, step: Evolve) -> Phases:
     """The changes of an evolution by phase, from what the table has now (after any open hold ended) to what the release declares."""
-    return phases(physical_after_holds(state, step.old.name), declared_now(state, step), step.new, step.renames)
+    return phases(physical_after_holds(state, step.old.name), declared_now(state, step), step.new, renames_left(state, step))
 
 
 def physical_after_holds(state: State, collection: CollectionName) -> Declaration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, evolution_phases, hold_json
 from airflow_provider_schemamig.core.upgrade.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.timing import Timing, timing_of
 from airflow_provider_schemamig.core.upgrade.work import StageResult
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -32,6 +34,8 @@ class PlanReport:
     view: View
     #: What the fills will read: {collection, input, rows, bytes, files} each; known to preflight and to ``--check-data``.
     estimates: tuple[dict[str, Any], ...] = ()
+    #: How long that took, and would take; known like the estimates.
+    timing: Timing | None = None
 
     @property
     def plan(self) -> Plan:
@@ -52,6 +56,14 @@ class PlanReport:
     def due_holds(self) -> tuple[int, ...]:
         return tuple(hold.generation for hold in self.planned.pending if hold.until <= self.view.now)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The plan's, and what else has to be done before it can run."""
+        state = self.view.state
+        if state is None or state.is_current or self.plan.is_empty:
+            return self.plan.notes
+        return (*self.plan.notes, f"the ledger has format {state.format}: `schemamig ledger upgrade` has to run before promotion")
+
     def explanations(self) -> list[dict[str, Any]]:
         return [item.to_json() for item in explain(self.plan, self.view.heads)]
 
@@ -63,8 +75,9 @@ class PlanReport:
             "plan_digest": self.plan.digest,
             "stages": [stage_json(stage) for stage in self.plan.stages],
             "pending": [hold_json(hold) for hold in self.planned.pending],
-            "notes": list(self.plan.notes),
+            "notes": list(self.notes),
             "estimates": list(self.estimates),
+            "timing": self.timing.to_json() if self.timing is not None else None,
             "refusals": [refusal.to_json() for refusal in self.refusals],
         }
         if explained:
@@ -110,14 +123,14 @@ def write_report(env: Environment, deployment: Deployment, report: PlanReport) -
 # --- checks on data ------------------------------------------------------------------------------------------------------------------
 
 
-def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs) -> PlanReport:
+def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs, started: float) -> PlanReport:
     """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys; and what the fills will read.
 
-    Violations become refusals of the report. No question, no JVM.
+    Violations become refusals of the report. No question, no JVM. ``started``: when planning began, by ``time.monotonic``.
     """
     checks, inputs = data_checks(env, view, planned.plan), fill_sizes(env, view, planned.plan)
     if not checks and not inputs:
-        return PlanReport(planned, view)
+        return PlanReport(planned, view, timing=timing_of(view.state, (), time.monotonic() - started))
     wanted = [{"collection": source, "uri": uri} for _, source, uri in inputs]
     found = jobs().run("preflight", {"checks": checks, "estimates": wanted, "storage_options": dict(env.options)})
     violations = tuple(violation_of(item) for item in found["violations"])
@@ -125,7 +138,8 @@ def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs) -> Pl
         {"collection": collection, "input": source, "rows": item["rows"], "bytes": item["bytes"], "files": item["files"]}
         for (collection, source, _), item in zip(inputs, found["estimates"], strict=True)
     )
-    return PlanReport(replace(planned, refusals=(*planned.refusals, *violations)), view, estimates)
+    timing = timing_of(view.state, estimates, time.monotonic() - started)
+    return PlanReport(replace(planned, refusals=(*planned.refusals, *violations)), view, estimates, timing)
 
 
 def fill_sizes(env: Environment, view: View, plan: Plan) -> list[tuple[str, str, str]]:

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.upgrade.build import check_built
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, WrongState
 from airflow_provider_schemamig.core.upgrade.plan import Plan, View, build_plan
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
+from airflow_provider_schemamig.core.upgrade.target import fingerprint_reached
 from airflow_provider_schemamig.core.upgrade.work import CLAIM_ANEW, deployment_of, plan_of
 from airflow_provider_schemamig.exceptions import raise_refusals
 
@@ -53,6 +54,7 @@ def promote(env: Environment, generation: Generation) -> State:
         deployment = deployment_of(state, generation)
         if _is_leader(state, deployment):
             return []
+        state.require_current("promote")
         _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
         epoch = Epoch((state.leader.epoch if state.leader is not None else 0) + 1)
@@ -78,6 +80,8 @@ def _check_plan(env: Environment, state: State, deployment: Deployment, plan: Pl
     source = state.release.version if state.release is not None else None
     if source != plan.target.source:
         raise PlanChanged(approved=plan.digest, current=f"from {source}")
+    if fingerprint_reached(state, plan.target) != plan.target.fingerprint:
+        raise PlanChanged(approved=plan.digest, current="of other tables")
     now = pendulum.now("UTC")
     view = View(state, read_heads(env, state), live_nodes(env, now), now)
     planned = build_plan(plan.target, view, end_hold=deployment.end_hold)

@@ -39,10 +39,10 @@ from airflow_provider_schemamig.core.schema.renames import net_renames
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.cleanup import remove_shards
-from airflow_provider_schemamig.core.upgrade.cutover import NOWHERE
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.inverse import way_back
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all, stand
+from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
@@ -54,6 +54,7 @@ from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, pending_
 def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool) -> Outcome:
     """To the release before. Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given."""
     ledger = LedgerWriter(env)
+    ledger.state().require_current("rollback")
     deployment = _newest(ledger.state())
     if deployment.state is DeploymentState.COMMITTED and not allow_lossy:
         losses = lossy(env, ledger.state(), deployment)

@@ -30,6 +30,8 @@ from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 
 #: After this many seconds any next leader may lift a seal whose commit did not come.
 SEAL_SECONDS = 60
+#: What the seal of a removed collection says instead of a shard.
+NOWHERE = ShardId("nowhere")
 
 
 @dataclass(eq=False)

@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.shards.pace import EVERYWHERE
 from airflow_provider_schemamig.core.shards.report import remaining_seconds
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.tables import drift_of, head_or_none, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.ways_on import ways_on
 from airflow_provider_schemamig.core.upgrade.work import pending_holds
 
 
@@ -86,6 +87,7 @@ def _deployment(state: State, generation: Any) -> dict[str, Any]:
 def _collection(env: Environment, state: State, name: CollectionName, head: Any) -> dict[str, Any]:
     item, entry = state.objects[name], state.entry(name)
     missing = ("no Delta table is there",)
+    drift = drift_of(state, name, head) if head is not None else ()
     return {
         "uri": env.table_location(state.shards[item.shard].uri).uri,
         "shard": item.shard,
@@ -97,7 +99,9 @@ def _collection(env: Environment, state: State, name: CollectionName, head: Any)
         "hidden": hidden_columns(entry.physical, entry.declared),
         "in_flight": [intent.kind.value for intent in state.intents_of(item.shard)],
         "sealed": head is not None and head.sealed_for is not None,
-        "drift": list(drift_of(state, name, head) if head is not None else missing),
+        "adopted": state.shards[item.shard].adopted,
+        "drift": list(drift if head is not None else missing),
+        "ways_on": ways_on(env, state, name, head) if drift and head is not None else [],
     }
 
 

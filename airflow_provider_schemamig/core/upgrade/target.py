@@ -3,18 +3,20 @@ from it and the tasks after preflight need no folder (DESIGN sections 5 and 10).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
-from airflow_provider_schemamig.core.release.chain import Chain, MergedStep, Replace, RewriteStep, merge
+from airflow_provider_schemamig.core.release.chain import Chain, Create, MergedStep, Remove, Replace, RewriteStep, merge
 from airflow_provider_schemamig.core.release.fills import fill_inputs, rewrite_inputs
 from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.adopt_errors import Unmanaged
 from airflow_provider_schemamig.core.upgrade.errors import ReleaseChanged, WrongRelease
 from airflow_provider_schemamig.core.upgrade.stages import FillInput
+from airflow_provider_schemamig.exceptions import raise_refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Target:
     fill_inputs: tuple[tuple[CollectionName, tuple[FillInput, ...]], ...] = ()
     #: Rewritten collections, with the SELECT list that shows the old table to ``up``.
     projections: tuple[tuple[CollectionName, str], ...] = ()
+    #: Collections of the source release that this environment gave back (``unmanage``): nothing is done about them.
+    unmanaged: tuple[CollectionName, ...] = ()
 
     def inputs_of(self, collection: CollectionName) -> tuple[FillInput, ...]:
         return dict(self.fill_inputs).get(collection, ())
@@ -45,13 +49,18 @@ def target_of(release: Release, state: State | None) -> Target:
     if state is not None and state.release is not None and state.release.name != release.name:
         raise WrongRelease(expected=state.release.name, found=release.name)
     declared = release.declarations(release.version)
-    goal = set_fingerprint({name: fingerprint(declaration) for name, declaration in declared.items()})
     if source == release.version:
+        gone = _given_back(declared, state)
+        goal = _fingerprint(declared, gone)
         if state is not None and state.release is not None and state.release.fingerprint != goal:
             raise ReleaseChanged(version=str(source))
-        return Target(release.name, source, release.version, goal, ())
+        return Target(release.name, source, release.version, goal, (), unmanaged=gone)
     chain = merge(release, source)
+    gone = _given_back(release.declarations(source), state) if source is not None else ()
+    chain = _without(chain, gone, declared)
+    goal = _fingerprint(declared)
     inputs, projections = _inputs(release, chain)
+    raise_refusals([_unmanaged(name, chain.target) for name in gone if any(name == read for _, found in inputs for read in _names(found))])
     return Target(
         name=release.name,
         source=source,
@@ -61,7 +70,48 @@ def target_of(release: Release, state: State | None) -> Target:
         restated=_restated(chain, declared, state),
         fill_inputs=inputs,
         projections=projections,
+        unmanaged=gone,
     )
+
+
+def fingerprint_reached(state: State, target: Target) -> Fingerprint:
+    """Of the collections that there are once the steps are done: not the target's if some were given back or adopted since it was made."""
+    reached = {name: state.released(item) for name, item in state.objects.items()}
+    for step in target.steps:
+        if not isinstance(step, Create):
+            reached.pop(step.old.name, None)
+    reached |= {step.collection: fingerprint(step.new) for step in target.steps if not isinstance(step, Remove)}
+    return set_fingerprint(reached)
+
+
+def _fingerprint(declared: Mapping[CollectionName, Declaration], without: Collection[CollectionName] = ()) -> Fingerprint:
+    return set_fingerprint({name: fingerprint(declaration) for name, declaration in declared.items() if name not in without})
+
+
+def _given_back(declared: Mapping[CollectionName, Declaration], state: State | None) -> tuple[CollectionName, ...]:
+    """Of the environment's own release what it does not manage any more: its schemas are known, its object is gone."""
+    if state is None:
+        return ()
+    once = {name for name, _ in state.schemas}
+    return tuple(sorted(name for name in declared if name in once and name not in state.objects))
+
+
+def _without(chain: Chain, gone: Collection[CollectionName], declared: Collection[CollectionName]) -> Chain:
+    """The chain without removals of what is not managed any more; all else that is wanted of it is refused (Unmanaged)."""
+    if not gone:
+        return chain
+    kept = tuple(step for step in chain.steps if not (isinstance(step, Remove) and step.old.name in gone))
+    wanted = {step.old.name for step in kept if not isinstance(step, Create)} | set(declared)
+    raise_refusals([_unmanaged(name, chain.target) for name in gone if name in wanted])
+    return replace(chain, steps=kept)
+
+
+def _unmanaged(name: CollectionName, version: Version) -> Unmanaged:
+    return Unmanaged(collection=name, version=str(version))
+
+
+def _names(inputs: Iterable[FillInput]) -> set[CollectionName]:
+    return {found.collection for found in inputs}
 
 
 def _restated(chain: Chain, declared: Mapping[CollectionName, Declaration], state: State | None) -> tuple[Declaration, ...]:

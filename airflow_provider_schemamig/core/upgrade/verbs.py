@@ -7,6 +7,7 @@ deployment. Every leader verb may be repeated, raced by a twin, or killed at any
 from __future__ import annotations
 
 import getpass
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import write_plan
+from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.maintenance import maintain
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
@@ -28,6 +30,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.shards.debt import Debt
+from airflow_provider_schemamig.core.storage import UnsafeLogStore, require_safe_log_store
 from airflow_provider_schemamig.core.upgrade import promote as promotion
 from airflow_provider_schemamig.core.upgrade.build import build_shards, stale_fills, unfilled
 from airflow_provider_schemamig.core.upgrade.cancel import cancel_claim
@@ -60,8 +63,9 @@ DEFAULT_HOLD = timedelta(hours=24)
 
 def plan(env: Environment, release_dir: Path, *, end_hold: bool = False, jobs: Jobs | None = None) -> PlanReport:
     """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
+    started = time.monotonic()
     view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
-    return PlanReport(planned, view) if jobs is None else check_data(env, view, planned, jobs)
+    return PlanReport(planned, view) if jobs is None else check_data(env, view, planned, jobs, started)
 
 
 def _plan(env: Environment, release: Release, *, end_hold: bool) -> tuple[View, Planned]:
@@ -69,7 +73,17 @@ def _plan(env: Environment, release: Release, *, end_hold: bool) -> tuple[View, 
     state = ledger.state() if ledger.exists() else None
     now = pendulum.now("UTC")
     view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now)
-    return view, build_plan(target_of(release, state), view, end_hold=end_hold)
+    planned = build_plan(target_of(release, state), view, end_hold=end_hold)
+    return view, planned if planned.plan.is_empty else _with_storage(env, planned)
+
+
+def _with_storage(env: Environment, planned: Planned) -> Planned:
+    """With what the claim, and any later write, would be refused for."""
+    try:
+        require_safe_log_store(env.store())
+    except UnsafeLogStore as unsafe:
+        return replace(planned, refusals=(*planned.refusals, unsafe))
+    return planned
 
 
 def preflight(
@@ -84,11 +98,12 @@ def preflight(
     listen: Listener = silent,
 ) -> Preflight:
     """Check everything, claim a generation, build (and with ``fill`` fill) its replacement shards. No live table gets a commit."""
+    started = time.monotonic()
     view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
     raise_refusals(planned.refusals)
     if planned.plan.is_empty:
         return Preflight(None, PlanReport(planned, view), None, ())
-    report = check_data(env, view, planned, jobs)
+    report = check_data(env, view, planned, jobs, started)
     raise_refusals(report.refusals)
     ledger = LedgerWriter(env)
     ledger.create(str(uuid.uuid4()))
@@ -297,6 +312,7 @@ def upgrade(
     listen: Listener = silent,
 ) -> Outcome:
     """All tasks in order; on an empty environment: initialise at head. With ``hold`` zero also contract."""
+    _check_format(env, release_dir, end_hold=end_hold)
     checked = preflight(env, release_dir, claim_id=claim_id, hold=hold, end_hold=end_hold, jobs=jobs, listen=listen)
     if checked.generation is None:
         done = contract(env, listen=listen) if LedgerReader(env).exists() else None
@@ -313,6 +329,20 @@ def upgrade(
     stages = (*checked.filled, *(stage for outcome in outcomes for stage in outcome.stages))
     notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
     return Outcome(outcomes[0].source, outcomes[0].target, generation, outcomes[0].epoch, stages, last.pending, notes)
+
+
+def _check_format(env: Environment, release_dir: Path, *, end_hold: bool) -> None:
+    """On an older ledger format: refuse before anything is claimed what could not be promoted, with all else that stands against it."""
+    ledger = LedgerReader(env)
+    if not ledger.exists() or ledger.state().is_current:
+        return
+    _, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
+    if planned.plan.is_empty and not planned.refusals:
+        return
+    try:
+        ledger.state().require_current("upgrade")
+    except LedgerFormatOld as old:
+        raise_refusals((*planned.refusals, old))
 
 
 # --- shared --------------------------------------------------------------------------------------------------------------------------
@@ -343,6 +373,8 @@ def _remember(
     env: Environment, what: str, who: str, generation: Generation | None, started: pendulum.DateTime, outcome: str, detail: str
 ) -> str:
     """One line of audit. The upgrade does not fail because of it; the note says so if it could not be written."""
+    if env.options.throwaway:
+        return ""
     seconds = (pendulum.now("UTC") - started).total_seconds()
     entry = HistoryEntry(
         who=who, what=what, collection=None, generation=generation, started_at=started, seconds=seconds, outcome=outcome, detail=detail

@@ -170,9 +170,10 @@ LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
 
 
 def lead(env: Environment, generation: Generation, listen: Listener, *, task: str, states: Sequence[DeploymentState] = LED) -> Work:
-    """Take up a promoted generation's work. Refused if it never was promoted; ``Fenced`` if another generation leads now."""
+    """Take up a promoted generation's work. Refused if it never was promoted, and on an older format; ``Fenced`` if another leads now."""
     ledger = LedgerWriter(env)
     state = ledger.state()
+    state.require_current(task)
     deployment = deployment_of(state, generation)
     leader = state.leader
     if leader is not None and leader.generation > generation:

@@ -222,5 +222,9 @@ def test_the_example_job_uses_what_exists() -> None:
     text = (ROOT / "docs/ci.md").read_text()
     job = yaml.safe_load(text.partition("`.github/workflows/release.yml`:\n\n```yaml\n")[2].partition("```")[0])
     runs = [step["run"] for step in job["jobs"]["check"]["steps"] if "run" in step]
-    assert runs[1:] == ["schemamig lint --release flights_lake --format github", "schemamig check --release flights_lake"]
+    assert runs[1:] == [
+        "schemamig lint --release flights_lake --format github",
+        "schemamig check --release flights_lake",
+        "schemamig test --release flights_lake --tags 'v*' --spark none",
+    ]
     assert len(RULES) >= 20

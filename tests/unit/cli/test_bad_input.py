@@ -144,36 +144,52 @@ EVERY_COMMAND: dict[str, Callable[[Path, Path], list[object]]] = {
     "pin": lambda *_: ["--collection", "flights", "--hours", 400],
     "unpin": lambda *_: ["--collection", "flights"],
     "compact": lambda *_: [],
+    "adopt": lambda release, folder: ["--release", release, "--table", f"flights={folder}"],
+    "accept": lambda release, _: ["--release", release],
+    "revert": lambda *_: ["--collection", "flights"],
+    "unmanage": lambda *_: ["--collection", "flights"],
     "status": lambda *_: [],
     "ledger dump": lambda *_: [],
     "ledger verify": lambda *_: [],
     "ledger size": lambda *_: [],
     "ledger epoch": lambda *_: [],
     "ledger compact": lambda *_: [],
+    "ledger upgrade": lambda *_: [],
+    "ledger edit": lambda *_: ["--collection", "pauses", "--key", "*", "--value", '{"scope":"*"}', "--force"],
+    "ledger delete": lambda *_: ["--collection", "pauses", "--key", "*", "--force"],
     "ledger backup": lambda _, folder: [folder / "backup"],
 }
 
 
-@pytest.fixture
-def of_the_future(env: Path) -> Path:
-    """An environment whose ledger newer software wrote."""
+def of_format(env: Path, number: int) -> None:
+    """Make it an environment whose ledger other software wrote."""
     opened = Environment.open(str(env))
     state = LedgerReader(opened).state()
     ts, key = state.version + 1, '"environment"'
-    stored = state.stored("config", key) or next(text for text in state.raw["config"].values() if "format_version" in text)
-    key = next(k for k, text in state.raw["config"].items() if text == stored)
-    newer = json.dumps({**json.loads(stored), "format_version": 99}, sort_keys=True, separators=(",", ":"))
-    append_raw(opened, RawRow("config", key, stored, ts, -1), RawRow("config", key, newer, ts, 1))
-    return env
+    stored = state.stored("config", key)
+    assert stored is not None
+    other = json.dumps({**json.loads(stored), "format_version": number}, sort_keys=True, separators=(",", ":"))
+    append_raw(opened, RawRow("config", key, stored, ts, -1), RawRow("config", key, other, ts, 1))
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND)
-def test_a_ledger_of_a_newer_format(run: Run, of_the_future: Path, new_release: Path, tmp_path: Path, command: str) -> None:
-    before = tree(of_the_future)
+def test_a_ledger_of_a_newer_format(run: Run, env: Path, new_release: Path, tmp_path: Path, command: str) -> None:
+    of_format(env, 99)
+    before = tree(env)
     arguments = EVERY_COMMAND[command](new_release, tmp_path)
-    error = refused(run, *command.split(), *arguments, "--env", of_the_future, code="ledger_too_new")
+    error = refused(run, *command.split(), *arguments, "--env", env, code="ledger_too_new")
     assert "99" in error["message"]
-    assert tree(of_the_future) == before
+    assert tree(env) == before
+    assert not (tmp_path / "backup").exists()
+
+
+def test_a_ledger_of_a_format_that_is_no_longer_known(run: Run, env: Path, new_release: Path, tmp_path: Path) -> None:
+    of_format(env, 0)
+    before = tree(env)
+    for command, arguments in EVERY_COMMAND.items():
+        error = refused(run, *command.split(), *arguments(new_release, tmp_path), "--env", env, code="ledger_too_old")
+        assert "formats from 1 on" in error["message"], command
+    assert tree(env) == before
     assert not (tmp_path / "backup").exists()
 
 
@@ -314,4 +330,15 @@ def test_every_command_is_tried_on_a_ledger_of_a_newer_format() -> None:
     """A new command has to say what it does with one. Those left out have no environment with a ledger."""
     commands = get_command(app).commands  # type: ignore[attr-defined]
     named = {name for name in commands if name != "ledger"} | {f"ledger {name}" for name in commands["ledger"].commands}
-    assert named - set(EVERY_COMMAND) == {"init", "new", "rebase", "check", "lint", "snapshot", "diff", "ledger restore"}
+    assert named - set(EVERY_COMMAND) == {
+        "init",
+        "new",
+        "rebase",
+        "check",
+        "lint",
+        "snapshot",
+        "diff",
+        "test",
+        "fixtures",
+        "ledger restore",
+    }

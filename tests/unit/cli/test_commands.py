@@ -357,6 +357,7 @@ READ_ONLY = [
     ["check", "--release", "{new}"],
     ["diff", "{old}/schema.sql", "{new}/schema.sql"],
     ["ledger", "dump", "--env", "{env}"],
+    ["ledger", "dump", "--env", "{env}", "--as-of", "2", "--current", "--collection", "objects"],
     ["ledger", "verify", "--env", "{env}"],
     ["ledger", "size", "--env", "{env}"],
     ["ledger", "epoch", "--env", "{env}"],

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from tests.unit.ledger.samples import sound_environment
 
 
 @pytest.fixture
@@ -19,3 +20,9 @@ def writer(env: Environment) -> LedgerWriter:
     writer = LedgerWriter(env)
     writer.create("env-1")
     return writer
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> LedgerWriter:
+    """A writer on a ledger in which ``verify`` finds nothing: two collections, at version 1."""
+    return sound_environment(tmp_path / "lake", "flights", "planes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pendulum
@@ -52,7 +53,7 @@ def collection(name: str, shard_state: ShardState = ShardState.LIVE) -> list[Upd
     shard = ShardId(f"{name}-1")
     return [
         Put(Object(CollectionName(name), shard, SchemaId(1), fingerprint(declared))),
-        Put(SchemaEntry(CollectionName(name), SchemaId(1), shard, declared, declared, 0)),
+        Put(SchemaEntry(CollectionName(name), SchemaId(1), shard, declared, declared, 0, Version(1, 0, 0), ())),
         Put(Shard(shard, CollectionName(name), f"{name}/{shard}", Generation(1), shard_state)),
     ]
 
@@ -69,7 +70,8 @@ def sound_environment(path: Path, *names: str) -> LedgerWriter:
     updates = [update for name in names for update in collection(name)]
     prints = {CollectionName(name): fingerprint(declaration(name)) for name in names}
     release = EnvironmentRelease("lake", Version(1, 0, 0), set_fingerprint(prints))
-    writer.compare_and_append(state, [Put(leader()), Put(deployment()), Put(release), *updates])
+    committed = replace(deployment(), state=DeploymentState.COMMITTED)
+    writer.compare_and_append(state, [Put(leader()), Put(committed), Put(release), *updates])
     return writer
 
 

@@ -6,19 +6,25 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger import backup as backups
 from airflow_provider_schemamig.core.ledger.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.blobs import read_plan, write_plan
+from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged, LedgerMissing
 from airflow_provider_schemamig.core.ledger.maintenance import compact
+from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
+from airflow_provider_schemamig.core.storage import Store
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import LOG, counter, leader, sound_environment
+from tests.unit.ledger.samples import LOG, append_raw, counter, leader, sound_environment
 
 
 @pytest.fixture
@@ -41,7 +47,7 @@ def test_round_trip(lake: LedgerWriter, tmp_path: Path, consolidated: bool) -> N
     lake.transact(lambda state: [Put(leader(1, 9))])
 
     other = Environment.open(str(tmp_path / "other"))
-    assert restore(other, str(tmp_path / "backup")) == made
+    assert replace(restore(other, str(tmp_path / "backup")), notes=()) == made
     found = LedgerReader(other)
     assert found.state().version == made.version
     assert found.state().leader == leader(1, 4 if consolidated else 3)
@@ -154,3 +160,147 @@ def test_a_damaged_ledger_can_be_moved_away_and_restored(lake: LedgerWriter, tmp
     shutil.move(ledger, tmp_path / "damaged")
     restore(lake.env, str(tmp_path / "backup"))
     assert verify(LedgerReader(lake.env)) == ()
+
+
+# --- attacks -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_killed_at_any_file_is_none_and_can_be_made_again(lake: LedgerWriter, tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    whole = backup(lake.env, str(tmp_path / "whole"))
+    for survivors in range(0, whole.files + 1, 2):
+        lake.transact(lambda state, survivors=survivors: [Put(counter(survivors))])  # type: ignore[misc]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backups, "_put", killed_after(survivors))
+            with pytest.raises(KeyboardInterrupt):
+                backup(lake.env, str(place))
+        with pytest.raises(BackupUnusable, match="never finished"):
+            restore(Environment.open(str(tmp_path / "other")), str(place))
+        assert not (tmp_path / "other").exists()
+    made = backup(lake.env, str(place))
+    other = Environment.open(str(tmp_path / "other"))
+    assert restore(other, str(place)).version == made.version == lake.state().version
+    assert LedgerReader(other).state().raw == lake.state().raw
+
+
+def killed_after(survivors: int) -> Callable[..., None]:
+    put, left = backups._put, [survivors]
+
+    def dying(*arguments: object) -> None:
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        put(*arguments)  # type: ignore[arg-type]
+
+    return dying
+
+
+def test_two_backups_into_one_folder_do_not_mix(lake: LedgerWriter, tmp_path: Path) -> None:
+    """The second began before the first was finished, the ledger moved on in between: the first stays whole, the second is refused."""
+    place, state = str(tmp_path / "backup"), lake.state()
+    copied = backups._of_the_ledger
+    pending = [lambda: (backup(lake.env, place), lake.transact(lambda _: [Put(counter(7))]))]
+
+    def overtaken(source: Store, key: str) -> bytes:
+        if pending:
+            pending.pop()()
+        return copied(source, key)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backups, "_of_the_ledger", overtaken)
+        with contextlib.suppress(BackupUnusable):
+            backup(lake.env, place)
+    other = Environment.open(str(tmp_path / "other"))
+    assert restore(other, place).version == state.version
+    assert LedgerReader(other).state().raw == state.raw
+
+
+def test_a_folder_with_other_files_is_refused(lake: LedgerWriter, tmp_path: Path) -> None:
+    other = LedgerWriter(Environment.open(str(tmp_path / "taken")))
+    other.create("env-2")
+    with pytest.raises(BackupUnusable, match="something else"):
+        backup(lake.env, str(tmp_path / "taken"))
+    assert LedgerReader(other.env).state().config.env_id == "env-2"
+
+
+def test_a_backup_while_writers_race_is_of_one_version(lake: LedgerWriter, tmp_path: Path) -> None:
+    """An append and a compaction between any two files: what was listed at first is what is copied."""
+    copied, version, raw = backups._of_the_ledger, lake.state().version, lake.state().raw
+    numbers = iter(range(1_000))
+
+    def racing(source: Store, key: str) -> bytes:
+        number = next(numbers)
+        lake.transact(lambda state: [Put(counter(number))])
+        if number == 2:
+            compact(lake)
+        return copied(source, key)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backups, "_of_the_ledger", racing)
+        assert backup(lake.env, str(tmp_path / "backup")).version == version
+    other = Environment.open(str(tmp_path / "other"))
+    restore(other, str(tmp_path / "backup"))
+    assert LedgerReader(other).state().raw == raw
+    assert verify(LedgerReader(other)) == ()
+
+
+def test_a_backup_of_a_log_that_was_cleaned_up_opens(lake: LedgerWriter, tmp_path: Path) -> None:
+    """No ``_last_checkpoint`` is in a backup: the log is listed."""
+    compact(lake)
+    lake.transact(lambda state: [Put(leader(1, 4))])
+    log = tmp_path / "lake" / LOG
+    for path in log.glob("*.json"):
+        if int(path.stem) < lake.table.last_checkpoint():
+            path.unlink()
+    backup(lake.env, str(tmp_path / "backup"))
+    other = Environment.open(str(tmp_path / "other"))
+    restore(other, str(tmp_path / "backup"))
+    assert not (tmp_path / "other" / LOG / "_last_checkpoint").exists()
+    assert LedgerReader(other).state().raw == lake.state().raw
+    LedgerWriter(other).transact(lambda state: [Put(leader(1, 5))])
+    assert verify(LedgerReader(other)) == ()
+
+
+def test_rows_that_are_damaged_are_kept_as_they_are(lake: LedgerWriter, tmp_path: Path) -> None:
+    append_raw(lake.env, RawRow("shards", '"x"', "{", 4, 1), RawRow("objects", '"y"', "{}", 4, -1))
+    found = verify(LedgerReader(lake.env))
+    made = backup(lake.env, str(tmp_path / "backup"))
+    assert made.notes == (f"it is not sound: {len(found)} finding(s), {found[0].code} at {found[0].where} for one",)
+    other = Environment.open(str(tmp_path / "other"))
+    assert restore(other, str(tmp_path / "backup")).version == made.version
+    assert verify(LedgerReader(other)) == found
+
+
+def test_a_ledger_whose_files_are_damaged_is_not_taken_for_a_backup(lake: LedgerWriter, tmp_path: Path) -> None:
+    data = next((tmp_path / "lake" / "_schemamig" / "ledger").glob("*.parquet"))
+    data.unlink()
+    with pytest.raises(LedgerDamaged):
+        backup(lake.env, str(tmp_path / "backup"))
+    assert not (tmp_path / "backup").exists()
+
+
+def test_a_file_that_goes_while_it_is_copied_is_named(lake: LedgerWriter, tmp_path: Path) -> None:
+    plan = write_plan(lake.env, {"stages": []})
+    listed = backups._keys
+
+    def listed_then_gone(*arguments: object) -> list[str]:
+        keys = list(listed(*arguments))  # type: ignore[arg-type]
+        lake.env.store().delete(f"_schemamig/plans/{plan}.json")
+        return keys
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backups, "_keys", listed_then_gone)
+        with pytest.raises(LedgerDamaged, match=rf"{plan}\.json is damaged: the file is not there"):
+            backup(lake.env, str(tmp_path / "backup"))
+    assert not (tmp_path / "backup" / "backup.json").exists()
+
+
+def test_a_second_environment_of_one_id_is_told(lake: LedgerWriter, tmp_path: Path) -> None:
+    adopted = Shard(ShardId("a"), CollectionName("flights"), "s3://elsewhere/t", Generation(1), ShardState.RETIRED, adopted=True)
+    lake.transact(lambda state: [Put(adopted)])
+    backup(lake.env, str(tmp_path / "backup"))
+    assert restore(lake.env, str(tmp_path / "backup")).notes == (), "in its own place there is only one"
+    notes = restore(Environment.open(str(tmp_path / "lake2")), str(tmp_path / "backup")).notes
+    assert [note.split()[0] for note in notes] == ["this", "1"]
+    assert lake.env.location.uri in notes[0]
+    assert "s3://elsewhere/t" in notes[1]

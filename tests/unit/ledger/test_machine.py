@@ -94,7 +94,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         reader = LedgerReader(self.env)
         assert objects(reader.state()) == self.versions[-1]
-        standing = [row for row in dump(reader, consolidate=True)["rows"] if row["collection"] == "objects"]
+        standing = [row for row in dump(reader, current=True)["rows"] if row["collection"] == "objects"]
         assert [row["diff"] for row in standing] == [1] * len(self.versions[-1])
 
 

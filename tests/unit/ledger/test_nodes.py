@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
-from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, live_nodes, write_heartbeat
+from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, heartbeats, live_nodes, write_heartbeat
 from airflow_provider_schemamig.core.names import Fingerprint, InvalidName, Version
 from tests.unit.ledger.samples import NOW
 
@@ -39,11 +39,15 @@ def test_an_id_that_is_no_file_name_is_refused(env: Environment, node_id: str) -
         write_heartbeat(env, replace(NODE, node_id=node_id))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"node_id":"x"}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"node_id":"x"}', b"[" * 100_000])
 def test_a_node_that_cannot_be_read_is_not_taken_for_dead(env: Environment, content: bytes) -> None:
     env.store().put("_schemamig/nodes/x.json", content)
     with pytest.raises(LedgerDamaged, match=r"x\.json"):
         live_nodes(env, NOW)
+    write_heartbeat(env, NODE)
+    found, unreadable = sorted(heartbeats(env), key=lambda item: isinstance(item, LedgerDamaged))
+    assert found == NODE, "the others can be looked at still"
+    assert isinstance(unreadable, LedgerDamaged)
 
 
 def test_other_files_are_none_of_ours(env: Environment) -> None:

@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerTooNew,
     LedgerVersionUnknown,
 )
+from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
@@ -74,7 +75,7 @@ def test_a_reader_writes_nothing_at_all(tmp_path: Path) -> None:
 def newer_format(writer: LedgerWriter) -> None:
     """The ledger as a newer software would leave it: another format, and rows nobody here can read."""
     collection, key, value = encode(writer.state().config)
-    newer = value.replace('"format_version":1', '"format_version":2')
+    newer = value.replace(f'"format_version":{FORMAT_VERSION}', f'"format_version":{FORMAT_VERSION + 1}')
     append_raw(
         writer.env,
         RawRow(collection, key, value, 1, -1),
@@ -94,7 +95,7 @@ def test_a_newer_format_is_refused_by_reader_and_writer(writer: LedgerWriter) ->
         lambda: LedgerWriter(writer.env).create("env-9"),
         lambda: writer.transact(increment),
     ):
-        with pytest.raises(LedgerTooNew, match="format 2"):
+        with pytest.raises(LedgerTooNew, match=f"format {FORMAT_VERSION + 1}"):
             access()
     with pytest.raises(LedgerConflict):
         writer.compare_and_append(old, [Put(counter(1))])

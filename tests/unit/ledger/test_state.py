@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from airflow_provider_schemamig.core.ledger import codec, state
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerTooNew
-from airflow_provider_schemamig.core.ledger.rows import EnvironmentConfig, Hold, HoldState, Intent, IntentKind, Replacement
+from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, Hold, HoldState, Intent, IntentKind, Replacement
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, SchemaId, ShardId, Version
 from tests.unit.ledger.samples import NOW, collection, counter, deployment, leader
 
-CONFIG = EnvironmentConfig("e-1", 1, NOW)
+CONFIG = EnvironmentConfig("e-1", FORMAT_VERSION, NOW)
 
 
 def raw(row: Any, ts: int = 0, diff: int = 1) -> RawRow:
@@ -95,10 +95,10 @@ def test_a_key_of_the_wrong_form_is_damage() -> None:
 
 
 def test_a_newer_format_is_refused_before_anything_else_is_looked_at() -> None:
-    config = RawRow("config", '"environment"', '{"format_version":2,"all":"else is new"}', 0, 1)
+    config = RawRow("config", '"environment"', '{"format_version":7,"all":"else is new"}', 0, 1)
     with pytest.raises(LedgerTooNew) as caught:
         State.of(3, [config, *BROKEN["not JSON"]], "file:///lake")
-    assert (caught.value.found, caught.value.known) == ("2", 1)
+    assert (caught.value.found, caught.value.known) == ("7", FORMAT_VERSION)
 
 
 @pytest.mark.parametrize("value", ["{", "[]", '{"env_id":"x"}'])

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerMissing,
     LedgerOutcomeUnknown,
 )
-from airflow_provider_schemamig.core.ledger.rows import Object
+from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, Object
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
@@ -48,7 +48,7 @@ def test_nothing_there_is_missing(env: Environment) -> None:
 
 def test_create_is_one_commit_and_idempotent(env: Environment) -> None:
     first = LedgerWriter(env).create("env-1")
-    assert (first.version, first.config.env_id, first.config.format_version) == (0, "env-1", 1)
+    assert (first.version, first.config.env_id, first.config.format_version) == (0, "env-1", FORMAT_VERSION)
     before = tree(root(env))
     assert LedgerWriter(env).create("env-2").config == first.config
     assert tree(root(env)) == before

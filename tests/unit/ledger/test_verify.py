@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,19 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
-from airflow_provider_schemamig.core.ledger.errors import LedgerMissing, LedgerTooNew
+from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerMissing, LedgerTooNew
+from airflow_provider_schemamig.core.ledger.findings import REMEDIES
 from airflow_provider_schemamig.core.ledger.maintenance import compact
 from airflow_provider_schemamig.core.ledger.rows import (
+    ROW_TYPES,
+    Approval,
+    DeploymentState,
     EnvironmentRelease,
+    Hold,
+    HoldState,
     Intent,
     IntentKind,
+    LedgerSince,
     Object,
     Replacement,
     SchemaEntry,
@@ -28,14 +36,9 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Led
 from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import LOG, append_raw, collection, declaration, deployment, leader, sound_environment
+from tests.unit.ledger.samples import LOG, NOW, append_raw, collection, declaration, deployment, leader
 
 FLIGHTS, SHARD = CollectionName("flights"), ShardId("flights-1")
-
-
-@pytest.fixture
-def sound(tmp_path: Path) -> LedgerWriter:
-    return sound_environment(tmp_path / "lake", "flights", "planes")
 
 
 def codes(writer: LedgerWriter) -> list[tuple[str, str]]:
@@ -46,70 +49,99 @@ def object_(now: State, /, **changes: object) -> Put:
     return Put(replace(now.objects[FLIGHTS], **changes))  # type: ignore[arg-type]
 
 
+def schema(now: State, /, **changes: object) -> Put:
+    return Put(replace(now.schemas[FLIGHTS, SchemaId(1)], **changes))  # type: ignore[arg-type]
+
+
 def shard(now: State, /, **changes: object) -> Put:
     return Put(replace(now.shards[SHARD], **changes))  # type: ignore[arg-type]
 
 
-INTENT = Intent(FLIGHTS, SHARD, Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None)
+def put(*rows: object) -> Callable[[State], list[Update]]:
+    return lambda state: [Put(row) for row in rows]
 
-#: Appended through the front door: each row is well-formed, together they do not agree.
-UNSOUND: dict[str, tuple[Callable[[State], list[Update]], list[tuple[str, str]]]] = {
-    "no shard": (
-        lambda s: [object_(s, shard=ShardId("gone"))],
-        [("shard_not_live", "objects flights"), ("schema_of_other_shard", "objects flights"), ("orphan_shard", "shards flights-1")],
+
+INTENT = Intent(FLIGHTS, SHARD, Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None)
+X = Shard(ShardId("x"), FLIGHTS, "flights/x", Generation(1), ShardState.BUILDING)
+TO_X = Replacement(FLIGHTS, Version(1, 1, 0), Generation(1), ShardId("x"))
+TO_Y = replace(TO_X, version=Version(1, 2, 0), shard=ShardId("y"))
+HOLD = Hold(Generation(2), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN)
+
+#: Appended through the front door: each row is well-formed, together they do not agree. Rule -> what breaks it, and it alone; where.
+UNSOUND: dict[str, tuple[Callable[[State], list[Update]], str]] = {
+    "shard_not_live": (lambda s: [shard(s, collection=CollectionName("planes"))], 'objects "flights"'),
+    "shard_not_live, retired": (lambda s: [shard(s, state=ShardState.RETIRED, retired_by=Generation(1))], 'objects "flights"'),
+    "shard_not_live, missing": (lambda s: [Drop(Shard, SHARD)], 'objects "flights"'),
+    "schema_missing": (lambda s: [Drop(SchemaEntry, "flights/1")], 'objects "flights"'),
+    "schema_of_other_shard": (lambda s: [schema(s, shard=ShardId("planes-1"))], 'objects "flights"'),
+    "wrong_fingerprint": (lambda s: [schema(s, declared=declaration("flights", "id", "extra"))], 'objects "flights"'),
+    "no_release": (lambda s: [Drop(EnvironmentRelease, "release")], 'config "release"'),
+    "wrong_set_fingerprint": (put(EnvironmentRelease("lake", Version(1, 0, 0), Fingerprint("sf1:0"))), 'config "release"'),
+    "leader_unknown": (put(leader(2, 2)), 'leader "leader"'),
+    "leader_not_promoted": (put(leader(2, 2), deployment(2)), 'leader "leader"'),
+    "went_backwards": (put(leader(1, 0)), 'leader "leader"'),
+    "went_backwards, generation": (put(leader(0, 2), replace(deployment(0), state=DeploymentState.COMMITTED)), 'leader "leader"'),
+    "wrong_since": (put(LedgerSince(1)), 'config "since"'),
+    "intent_ahead": (put(replace(INTENT, epoch=Epoch(2))), 'intents "flights-1/expand/1"'),
+    "intent_ahead, generation": (put(replace(INTENT, generation=Generation(2))), 'intents "flights-1/expand/2"'),
+    "intent_without_shard": (put(replace(INTENT, shard=ShardId("x"))), 'intents "x/expand/1"'),
+    "generation_unknown": (put(replace(X, generation=Generation(9)), TO_X), 'shards "x"'),
+    "generation_unknown, replacement": (put(replace(TO_X, generation=Generation(9), shard=SHARD)), 'replacements "flights/1.1.0/9"'),
+    "generation_unknown, approval": (put(Approval(Generation(9), "d" * 64, "ann", NOW)), 'approvals "9"'),
+    "generation_unknown, hold": (put(replace(HOLD, generation=Generation(9))), 'holds "9"'),
+    "hold_without_commit": (put(deployment(2), HOLD), 'holds "2"'),
+    "replacement_without_shard": (put(deployment(2), replace(TO_X, generation=Generation(2))), 'replacements "flights/1.1.0/2"'),
+    "shared_uri": (put(replace(X, uri="flights/flights-1"), TO_X), 'shards "x"'),
+    "shared_uri, adopted": (
+        put(replace(X, uri="s3://b/t", adopted=True), replace(X, shard=ShardId("y"), uri="s3://b/t"), TO_X, TO_Y),
+        'shards "y"',
     ),
-    "retired shard": (lambda s: [shard(s, state=ShardState.RETIRED)], [("shard_not_live", "objects flights")]),
-    "shard of another": (lambda s: [shard(s, collection=CollectionName("planes"))], [("shard_not_live", "objects flights")]),
-    "no schema": (lambda s: [Drop(SchemaEntry, "flights/1")], [("schema_missing", "objects flights")]),
-    "fingerprint": (
-        lambda s: [object_(s, fingerprint=Fingerprint("sf1:0"))],
-        [("wrong_fingerprint", "objects flights"), ("wrong_set_fingerprint", "config release")],
-    ),
-    "declaration": (
-        lambda s: [Put(replace(s.schemas[FLIGHTS, SchemaId(1)], declared=declaration("flights", "id", "extra")))],
-        [("wrong_fingerprint", "objects flights")],
-    ),
-    "release": (
-        lambda s: [Put(EnvironmentRelease("lake", Version(1, 0, 0), Fingerprint("sf1:0")))],
-        [("wrong_set_fingerprint", "config release")],
-    ),
-    "unknown leader": (lambda s: [Put(leader(2, 2))], [("leader_unknown", "leader leader")]),
-    "epoch back": (lambda s: [Put(leader(1, 0))], [("went_backwards", "leader leader")]),
-    "generation back": (
-        lambda s: [Put(leader(0, 2)), Put(deployment(0))],
-        [("went_backwards", "leader leader")],
-    ),
-    "intent ahead": (lambda s: [Put(replace(INTENT, epoch=Epoch(2)))], [("intent_ahead", "intents flights-1/expand/1")]),
-    "orphan": (
-        lambda s: [Put(Shard(ShardId("x"), FLIGHTS, "flights/x", Generation(1), ShardState.LIVE))],
-        [("orphan_shard", "shards x")],
-    ),
-    "orphan being built": (
-        lambda s: [Put(Shard(ShardId("x"), FLIGHTS, "flights/x", Generation(1), ShardState.BUILDING))],
-        [("orphan_shard", "shards x")],
+    "unusable_uri": (lambda s: [shard(s, uri="../elsewhere")], 'shards "flights-1"'),
+    "orphan_shard": (put(replace(X, state=ShardState.LIVE)), 'shards "x"'),
+    "orphan_shard, being built": (put(X), 'shards "x"'),
+    "orphan_shard, retired by nobody": (put(replace(X, state=ShardState.RETIRED)), 'shards "x"'),
+    "orphan_shard, its hold is over": (
+        put(
+            replace(X, state=ShardState.RETIRED, retired_by=Generation(2)),
+            replace(deployment(2), state=DeploymentState.COMMITTED),
+            replace(HOLD, state=HoldState.CLOSED),
+        ),
+        'shards "x"',
     ),
 }
 
 
-@pytest.mark.parametrize(("updates", "expected"), UNSOUND.values(), ids=UNSOUND.keys())
-def test_rows_that_do_not_agree(sound: LedgerWriter, updates: Callable[[State], list[Update]], expected: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(("rule", "updates", "where"), [(rule, *case) for rule, case in UNSOUND.items()], ids=UNSOUND)
+def test_a_ledger_that_breaks_one_rule_has_that_finding_alone(
+    sound: LedgerWriter, rule: str, updates: Callable[[State], list[Update]], where: str
+) -> None:
     assert codes(sound) == []
     sound.transact(updates)
-    assert codes(sound) == expected
+    assert codes(sound) == [(rule.split(",", maxsplit=1)[0], where)]
+
+
+def test_an_object_whose_fingerprint_was_changed_takes_the_release_with_it(sound: LedgerWriter) -> None:
+    sound.transact(lambda s: [object_(s, fingerprint=Fingerprint("sf1:0"))])
+    assert codes(sound) == [("wrong_fingerprint", 'objects "flights"'), ("wrong_set_fingerprint", 'config "release"')]
 
 
 SOUND: dict[str, list[Update]] = {
-    "a shard being built for a replacement": [
-        Put(Shard(ShardId("x"), FLIGHTS, "flights/x", Generation(1), ShardState.BUILDING)),
-        Put(Replacement(FLIGHTS, Version(1, 1, 0), Generation(1), ShardId("x"))),
+    "a shard being built for a replacement": [Put(X), Put(TO_X)],
+    "a shard being built under an open intent": [Put(X), Put(replace(INTENT, shard=X.shard, kind=IntentKind.CREATE))],
+    "a retired shard with a way back": [
+        Put(replace(X, state=ShardState.RETIRED, retired_by=Generation(2))),
+        Put(replace(deployment(2), state=DeploymentState.COMMITTED)),
+        Put(HOLD),
     ],
-    "a shard being built under an open intent": [
-        Put(Shard(SHARD, FLIGHTS, "flights/x", Generation(1), ShardState.LIVE)),
-        Put(Shard(ShardId("x"), CollectionName("new"), "new/x", Generation(1), ShardState.BUILDING)),
-        Put(replace(INTENT, shard=ShardId("x"), kind=IntentKind.CREATE)),
+    "a shard that its own rollback took back": [Put(replace(X, state=ShardState.RETIRED, retired_by=Generation(1)))],
+    "the next epoch": [Put(leader(2, 2)), Put(replace(deployment(2), state=DeploymentState.PROMOTED))],
+    "a replacement of a deployment that is over": [Put(TO_X)],
+    "a hold that is over": [Put(deployment(2)), Put(replace(HOLD, state=HoldState.CLOSED))],
+    "a table adopted twice": [
+        Put(replace(X, uri="s3://b/t", adopted=True)),
+        Put(TO_X),
+        Put(replace(X, shard=ShardId("y"), uri="s3://b/t", adopted=True, state=ShardState.RETIRED, retired_by=Generation(1))),
     ],
-    "a retired shard": [Put(Shard(ShardId("x"), FLIGHTS, "flights/x", Generation(1), ShardState.RETIRED))],
-    "the next epoch": [Put(leader(2, 2)), Put(deployment(2))],
 }
 
 
@@ -122,16 +154,20 @@ def test_what_is_normal_has_no_finding(sound: LedgerWriter, updates: list[Update
 
 
 _, KEY, VALUE = encode(next(update.row for update in collection("flights") if isinstance(update, Put) and isinstance(update.row, Object)))
+APPROVAL = encode(Approval(Generation(1), "d", "ann", NOW))[2]
 OTHER = VALUE.replace('"schema_id":1', '"schema_id":2')
 
 #: Written past the front door.
 DAMAGE: dict[str, tuple[list[RawRow], list[tuple[str, str]]]] = {
-    "negative": ([RawRow("objects", '"x"', "{}", 2, -1)], [("negative_multiplicity", 'objects "x"'), ("unreadable_row", 'objects "x"')]),
+    "negative_multiplicity": ([RawRow("elements", '"x"', "{}", 2, -1)], [("negative_multiplicity", 'elements "x"')]),
     "doubled": ([RawRow("objects", KEY, VALUE, 2, 1)], [("doubled", 'objects "flights"')]),
-    "two values": ([RawRow("objects", KEY, OTHER, 2, 1)], [("two_values", 'objects "flights"')]),
-    "not JSON": ([RawRow("holds", '"1"', "{", 2, 1)], [("unreadable_row", 'holds "1"')]),
-    "other shape": ([RawRow("holds", '"1"', '{"zork":1}', 2, 1)], [("unreadable_row", 'holds "1"')]),
-    "later than the head": ([RawRow("elements", '"x"', "{}", 3, 1)], [("wrong_time", 'elements "x"')]),
+    "two_values": ([RawRow("objects", KEY, OTHER, 2, 1)], [("two_values", 'objects "flights"')]),
+    "unreadable_row": ([RawRow("holds", '"1"', "{", 2, 1)], [("unreadable_row", 'holds "1"')]),
+    "unreadable_row, of another shape": ([RawRow("holds", '"1"', '{"zork":1}', 2, 1)], [("unreadable_row", 'holds "1"')]),
+    "unreadable_row, no time": ([RawRow("approvals", '"1"', APPROVAL.replace("2026", "x"), 2, 1)], [("unreadable_row", 'approvals "1"')]),
+    "unreadable_row, of another key": ([RawRow("objects", '"x"', VALUE, 2, 1)], [("unreadable_row", 'objects "x"')]),
+    "wrong_time": ([RawRow("elements", '"x"', "{}", 3, 1)], [("wrong_time", 'elements "x"')]),
+    "wrong_time, no difference": ([RawRow("elements", '"x"', "{}", 2, 0)], [("wrong_time", 'elements "x"')]),
     "config": ([RawRow("config", '"release"', "{", 2, 1)], [("two_values", 'config "release"'), ("unreadable_row", 'config "release"')]),
 }
 
@@ -142,10 +178,48 @@ def test_damaged_rows(sound: LedgerWriter, rows: list[RawRow], expected: list[tu
     assert codes(sound) == expected
 
 
+def test_no_config_row(sound: LedgerWriter) -> None:
+    key = '"environment"'
+    stored = sound.state().stored("config", key)
+    assert stored is not None
+    append_raw(sound.env, RawRow("config", key, stored, 2, -1))
+    assert [code for code, _ in codes(sound)] == ["no_config"]
+
+
+def test_a_step_of_the_format_that_fails_is_a_finding(sound: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(state: State) -> None:
+        raise FormatStepFailed(source=1, target=2, reason="it forgot its work")
+
+    monkeypatch.setattr(State, "config", property(fail))
+    assert codes(sound) == [("format_step_failed", "format 1")]
+
+
+def test_every_code_has_a_ledger_that_breaks_its_rule_alone() -> None:
+    """The others are broken below and in test_verify_tables, each by a test of its own."""
+    alone = {rule.split(",")[0] for rule in [*UNSOUND, *DAMAGE]} - {"config"}
+    files = {"unreadable_log", "log_gap", "data_missing", "unreadable_data", "no_config", "format_step_failed"}
+    tables = {"table_missing", "fence_ahead", "orphan_folder", "plan_missing"}
+    assert alone | files | tables == set(REMEDIES)
+
+
+def test_a_finding_says_what_to_do(sound: LedgerWriter) -> None:
+    append_raw(sound.env, RawRow("holds", '"1"', "{", 2, 1))
+    (found,) = verify(LedgerReader(sound.env))
+    assert found.to_json() == {
+        "code": "unreadable_row",
+        "where": 'holds "1"',
+        "collection": "holds",
+        "key": '"1"',
+        "text": found.text,
+        "next": REMEDIES["unreadable_row"],
+    }
+    assert all(remedy[0].isupper() and remedy.endswith(".") for remedy in REMEDIES.values())
+
+
 def test_damage_in_one_place_does_not_hide_damage_in_another(sound: LedgerWriter) -> None:
     sound.transact(lambda state: [Put(leader(1, 0))])
     append_raw(sound.env, RawRow("holds", '"1"', "{", 3, 1))
-    assert codes(sound) == [("unreadable_row", 'holds "1"'), ("went_backwards", "leader leader")]
+    assert codes(sound) == [("unreadable_row", 'holds "1"'), ("went_backwards", 'leader "leader"')]
 
 
 def ledger_folder(env: Environment) -> Path:
@@ -201,3 +275,10 @@ def test_missing_and_too_new_are_no_damage(env: Environment, sound: LedgerWriter
     append_raw(sound.env, RawRow("config", key, stored, 2, -1), RawRow("config", key, newer, 2, 1), RawRow("objects", '"x"', "{", 2, 1))
     with pytest.raises(LedgerTooNew):
         verify(LedgerReader(sound.env))
+
+
+def test_the_docs_have_every_code_and_collection() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text()
+    codes, collections = (re.findall(r"^\| `(\w+)`", part, re.MULTILINE) for part in reversed(text.split("## Findings")))
+    assert codes == list(REMEDIES)
+    assert set(collections) == {row_type.COLLECTION for row_type in ROW_TYPES}

@@ -44,6 +44,10 @@ class History:
         return Lake(Environment.open(str(folder)), self.folders[VERSIONS[0]], self.folders[HEAD])
 
 
+#: Fourteen lakes are made for these tests, in one worker.
+pytestmark = pytest.mark.xdist_group("history")
+
+
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     """Through all releases one after the other."""

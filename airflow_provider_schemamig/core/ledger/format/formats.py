@@ -1,0 +1,83 @@
+"""The formats of the ledger that this software knows, and the steps from each to the next (DESIGN section 4, research B8, B9).
+
+The table has no gap: that is checked when it is made, so a forgotten step stops every import, not an upgrade. How to add a format:
+docs/ledger-format.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from airflow_provider_schemamig.core.ledger.format import objects_v1, objects_v2, v1_to_v2
+from airflow_provider_schemamig.core.ledger.format.actions import Action, Snapshot
+from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """``types``: every class of rows of the format; rows of other collections stay as they are, whatever they say."""
+
+    number: int
+    types: tuple[type[Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From format ``source`` to the next. ``upgrade`` is pure; ``verify`` says what it left wrong, given all rows before and after."""
+
+    source: int
+    title: str
+    upgrade: Callable[[Snapshot], Sequence[Action]]
+    verify: Callable[[Snapshot, Snapshot], str | None]
+
+    @property
+    def target(self) -> int:
+        return self.source + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Oldest format first, and one step between each two. ValueError if there is a gap, a double, or a step too many."""
+
+    formats: tuple[Format, ...]
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        numbers = [item.number for item in self.formats]
+        if not numbers or any(new != old + 1 for old, new in pairwise(numbers)):
+            raise ValueError(f"the ledger's formats have to follow each other without a gap, found {numbers}")
+        sources = [step.source for step in self.steps]
+        if sources != numbers[:-1]:
+            raise ValueError(f"formats {numbers} need steps from {numbers[:-1]}, found steps from {sources}")
+
+    @property
+    def minimum(self) -> int:
+        return self.formats[0].number
+
+    @property
+    def current(self) -> int:
+        return self.formats[-1].number
+
+    def types(self, number: int) -> tuple[type[Any], ...]:
+        """The classes of rows of a format from ``minimum`` to ``current``."""
+        return self.formats[number - self.minimum].types
+
+    def steps_from(self, number: int) -> tuple[Step, ...]:
+        """The steps that lead from a format to the current one."""
+        return self.steps[number - self.minimum :]
+
+
+def _step(source: int, module: Any) -> Step:
+    return Step(source, module.__doc__.strip().splitlines()[0], module.upgrade, module.verify)
+
+
+FORMATS = Formats(
+    formats=(Format(1, objects_v1.TYPES), Format(2, objects_v2.TYPES)),
+    steps=(_step(1, v1_to_v2),),
+)
+
+if FORMATS.current != FORMAT_VERSION:
+    raise ValueError(f"rows.FORMAT_VERSION is {FORMAT_VERSION}, the newest format of the table is {FORMATS.current}")

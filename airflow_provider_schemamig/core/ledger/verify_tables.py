@@ -1,0 +1,107 @@
+"""Is what the ledger says there is really there? Reads tables' logs and lists folders; no rows, no JVM, no write.
+
+Whether a table's columns are as recorded is ``status``'s to say (drift); here it is whether tables, plans and ledger belong together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence, read_fence
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated, TableMissing
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.blobs import read_plan
+from airflow_provider_schemamig.core.ledger.codec import encode_key
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
+from airflow_provider_schemamig.core.ledger.findings import Finding, of_row
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, Leader, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import Epoch
+from airflow_provider_schemamig.core.storage.errors import InvalidLocation
+
+#: What ``build.new_shard`` names its folders; anything else below the root is not ours to judge.
+_SHARD_FOLDER = re.compile(r"g\d+-[0-9a-f]{12}")
+#: What is found while the ledger moves on may have been in order before and after: looked at again, so often.
+_LOOKS = 3
+
+
+def verify_tables(reader: LedgerReader) -> tuple[Finding, ...]:
+    """Tables, folders and plans that are missing, left over or newer than the ledger. Where ledger rows cannot be read, what they name
+    is left out: ``verify`` found that already. Raises as reading the ledger and the storage does."""
+    for _ in range(_LOOKS):
+        # Folders first: whoever makes one has written its row before, so a folder without a row is nobody's.
+        folders = tuple(_shard_folders(reader.env))
+        state = reader.state()
+        found = tuple(_findings(reader.env, state, folders))
+        if not found or reader.state().version == state.version:
+            break
+    return found
+
+
+def _findings(env: Environment, state: State, folders: tuple[str, ...]) -> Iterator[Finding]:
+    try:
+        shards = tuple(shard for _, shard in sorted(state.shards.items()))
+        yield from _orphan_folders(env, state, folders, shards)
+        yield from _table_findings(env, state, shards)
+        yield from _plan_findings(env, state)
+    except LedgerDamaged:
+        return
+
+
+def _shard_folders(env: Environment) -> Iterator[str]:
+    store = env.store()
+    for collection in store.folders(""):
+        if collection != env.SYSTEM_FOLDER:
+            yield from (f"{collection}/{name}" for name in store.folders(collection) if _SHARD_FOLDER.fullmatch(name))
+
+
+def _orphan_folders(env: Environment, state: State, folders: tuple[str, ...], shards: tuple[Shard, ...]) -> Iterator[Finding]:
+    known = {place for shard in shards if (place := _place(env, shard)) is not None}
+    left = [folder for folder in folders if env.table_location(folder).uri not in known]
+    # A table that was given back (``unmanage``) has no shard row any more; the rows of its schemas stay.
+    given_back = {entry.shard for entry in state.schemas.values()} if left else set()
+    for folder in left:
+        if folder.rpartition("/")[2] not in given_back and env.table_store(folder).names("_delta_log"):
+            yield Finding("orphan_folder", folder, "a table of ours, and no shard row names it")
+
+
+def _table_findings(env: Environment, state: State, shards: tuple[Shard, ...]) -> Iterator[Finding]:
+    """Of live shards only: a retired one's files go before its row does."""
+    epoch = state.leader.epoch if state.leader is not None else Epoch(0)
+    highest = epoch
+    for shard in shards:
+        if shard.state is not ShardState.LIVE or _place(env, shard) is None:
+            continue
+        try:
+            fence = read_fence(env.table_store(shard.uri), Fence(state.config.env_id, shard.shard, epoch).app_id)
+        except TableMissing as error:
+            yield of_row("table_missing", Shard.COLLECTION, encode_key(shard.key), error.message.rstrip("."))
+        except LogTruncated:
+            continue  # ``status`` looks into the log and says what it lacks
+        else:
+            highest = max(highest, Epoch((fence or 0) // EPOCH_STRIDE))
+    if highest > epoch:
+        text = f"epoch {epoch}, and a table was fenced by epoch {highest} already"
+        yield of_row("fence_ahead", Leader.COLLECTION, encode_key(Leader.key), text)
+
+
+def _plan_findings(env: Environment, state: State) -> Iterator[Finding]:
+    """Plans that are still to be run, or to be gone back by."""
+    held = {hold.generation for hold in state.holds.values() if hold.state is not HoldState.CLOSED}
+    for generation, deployment in sorted(state.deployments.items()):
+        if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED) and generation not in held:
+            continue
+        try:
+            read_plan(env, deployment.plan_digest)
+        except (PlanMissing, LedgerDamaged) as error:
+            yield of_row("plan_missing", deployment.COLLECTION, encode_key(deployment.key), error.message.rstrip("."))
+
+
+def _place(env: Environment, shard: Shard) -> str | None:
+    """None for a place that is none; ``verify`` said so."""
+    try:
+        return env.table_location(shard.uri).uri
+    except InvalidLocation:
+        return None

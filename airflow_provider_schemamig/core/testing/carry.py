@@ -1,0 +1,99 @@
+"""What becomes of rows on the way from one release to another, by the declared steps alone: what every reader has to find afterwards.
+
+It knows neither files nor Delta: a column keeps its values under its new name, one that is new is NULL, one that is dropped is gone, and a
+replacement or a removal loses the rows. What a query makes of rows only Spark knows: those collections are ``UNKNOWN``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
+from airflow_provider_schemamig.core.release.columns import Origins, match
+from airflow_provider_schemamig.core.release.merged import Chain, Create, Evolve, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Struct
+from airflow_provider_schemamig.core.schema.paths import Fields, join
+from airflow_provider_schemamig.core.testing.row_codec import Row, row_of, row_text
+
+
+class Unknown(Enum):
+    """Rows that a query made."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN = Unknown.UNKNOWN
+#: Of one collection: the canonical texts of its rows, sorted.
+Texts = tuple[str, ...]
+Rows = Mapping[CollectionName, Texts]
+Expected = Mapping[CollectionName, Texts | Unknown]
+
+
+def needs_spark(chain: Chain) -> tuple[CollectionName, ...]:
+    """The collections whose rows the chain takes through a query."""
+    return tuple(
+        step.collection for step in chain.steps if isinstance(step, RewriteStep) or (isinstance(step, Replace) and step.fill is not None)
+    )
+
+
+def carry(chain: Chain, before: Rows, after: Mapping[CollectionName, Declaration]) -> Expected:
+    """The rows of every collection of ``after``, the target release's declarations."""
+    found: dict[CollectionName, Texts | Unknown] = {}
+    steps = {step.collection: step for step in chain.steps}
+    for name, declaration in after.items():
+        match steps.get(name):
+            case None:
+                found[name] = before[name]
+            case Create():
+                found[name] = ()
+            case Evolve(old=old, renames=renames):
+                found[name] = _evolved(before[old.name], old, declaration, renames)
+            case Replace(fill=fill):
+                found[name] = () if fill is None else UNKNOWN
+            case RewriteStep():
+                found[name] = UNKNOWN
+            case Remove():
+                raise AssertionError(f"{name} is removed and declared")
+    return found
+
+
+def _evolved(texts: Sequence[str], old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str]) -> Texts:
+    origins = match(old, new, renames)
+    rows = (show_row(row_of(text, old.fields), old.fields, new.fields, origins) for text in texts)
+    return tuple(sorted(row_text(row, new.fields) for row in rows))
+
+
+def show_row(row: Row, old: Fields, new: Fields, origins: Origins) -> Row:
+    """A row with the columns ``old`` as one with the columns ``new``; ``origins``: new path -> old path."""
+    return _fields(row, old, new, origins, "")
+
+
+def _fields(row: Mapping[str, Any], old: Fields, new: Fields, origins: Origins, prefix: str) -> Row:
+    types = {field.name: field.type for field in old}
+    shown: Row = {}
+    for field in new:
+        path = join(prefix, field.name)
+        origin = origins.get(path)
+        name = "" if origin is None else origin.rpartition(".")[2]
+        shown[field.name] = None if origin is None else _value(row[name], types[name], field.type, origins, path)
+    return shown
+
+
+def _value(value: Any, old: DataType, new: DataType, origins: Origins, path: str) -> Any:
+    if value is None:
+        return None
+    match old, new:
+        case Struct(fields=before), Struct(fields=after):
+            return _fields(value, before, after, origins, path)
+        case Array(element=before_type), Array(element=after_type):
+            return [_value(item, before_type, after_type, origins, f"{path}.element") for item in value]
+        case Map(), Map():
+            pairs = value.items() if isinstance(value, Mapping) else value
+            return [
+                (_value(k, old.key, new.key, origins, f"{path}.key"), _value(v, old.value, new.value, origins, f"{path}.value"))
+                for k, v in pairs
+            ]
+        case _:
+            return value

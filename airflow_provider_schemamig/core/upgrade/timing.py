@@ -1,0 +1,51 @@
+"""How long an upgrade would take: what its fills and copies have to read, at the speed this environment has been copied with before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.ledger.rows import Progress
+from airflow_provider_schemamig.core.ledger.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """``checked_seconds``: how long planning and checking took. ``rows``: what Spark would read; without any, an upgrade is a handful of
+    metadata commits a table. ``rows_per_second``: None before the environment's first copy. ``seconds``: of the work on rows."""
+
+    checked_seconds: float
+    rows: int
+    rows_per_second: int | None
+
+    @property
+    def seconds(self) -> float | None:
+        if not self.rows:
+            return 0.0
+        return None if self.rows_per_second is None else self.rows / self.rows_per_second
+
+    def to_json(self) -> dict[str, Any]:
+        seconds = self.seconds
+        return {
+            "checked_seconds": round(self.checked_seconds, 3),
+            "rows": self.rows,
+            "rows_per_second": self.rows_per_second,
+            "seconds": round(seconds, 1) if seconds is not None else None,
+        }
+
+
+def timing_of(state: State | None, estimates: Sequence[Mapping[str, Any]], checked_seconds: float) -> Timing:
+    """``estimates``: what ``preflight`` found about the inputs, with their ``rows``."""
+    return Timing(checked_seconds, sum(item["rows"] for item in estimates), None if state is None else rows_per_second(state))
+
+
+def rows_per_second(state: State) -> int | None:
+    """Of the largest copy that the ledger still knows; small ones tell more of Spark's start than of its speed."""
+    rates = [rate for row in state.progress.values() if (rate := _rate(row)) is not None]
+    return max(1, round(max(rates)[1])) if rates else None
+
+
+def _rate(row: Progress) -> tuple[int, float] | None:
+    rows, seconds = row.rows - row.rows_before, (row.updated_at - row.started_at).total_seconds()
+    return (rows, rows / seconds) if row.stage == "copy" and rows > 0 and seconds > 0 else None

@@ -1,0 +1,85 @@
+"""Benchmarks of the ledger: how long whoever opens an environment waits for its history."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+
+import pendulum
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
+from airflow_provider_schemamig.core.ledger.rows import Leader, Object, SchemaEntry, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
+from bench.measure import median_of, run
+from bench.schema_only import Row
+
+SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
+UPDATES, COLLECTIONS, COLUMNS = 100_000, 1_000, 20
+#: Changes of one commit: a release of many collections has thousands, a mark of progress is one.
+A_COMMIT = 60
+
+
+def open_long_history(folder: Path) -> Iterator[Row]:
+    """``ledger epoch``, the least that opens a ledger, on 100,000 updates of 1,000 collections: before and after compaction."""
+    env = str(folder / "lake")
+    commits = write_history(Environment.open(env))
+    command = [SCHEMAMIG, "ledger", "epoch", "--env", env, "--json"]
+    before = median_of(3, command)
+    compacted = run([SCHEMAMIG, "ledger", "compact", "--env", env, "--json"])
+    after = median_of(5, command)
+    dumped = median_of(3, [SCHEMAMIG, "ledger", "dump", "--env", env, "--current", "--json"])
+    yield Row(
+        f"ledger, {UPDATES:,} updates in {commits:,} commits, opened after compaction",
+        f"{after.wall_s:.2f} s wall, {after.cpu_s:.2f} s CPU, {after.peak_mib:.0f} MiB",
+        f"before: {before.wall_s:.2f} s, {before.peak_mib:.0f} MiB",
+        f"{before.cpu_s / after.cpu_s:.1f} x",
+        "1 s",
+    )
+    yield Row("the same ledger compacted", f"{compacted.wall_s:.2f} s wall, {compacted.cpu_s:.2f} s CPU, {compacted.peak_mib:.0f} MiB")
+    yield Row(f"all rows of {COLLECTIONS:,} collections dumped", f"{dumped.wall_s:.2f} s wall, {dumped.cpu_s:.2f} s CPU")
+
+
+def write_history(env: Environment) -> int:
+    """A ledger whose collections got one schema after the other, and as many leaders; the number of its commits."""
+    writer = LedgerWriter(env)
+    version, made, changes = writer.create("bench").version, 0, _changes()
+    while made < UPDATES:
+        rows = [row._replace(ts=version + 1) for change in islice(changes, A_COMMIT) for row in change]
+        writer.table.head()
+        writer.table.commit(rows, version, f"bench{version}", "append")
+        version, made = version + 1, made + len(rows)
+    return version + 1
+
+
+def _changes() -> Iterator[list[RawRow]]:
+    """Each the updates of one change: the old text of a row taken back, the new one inserted."""
+    stored: dict[tuple[str, str], str] = {}
+    for number in count():
+        updates = []
+        for row in _rows(number):
+            collection, key, value = encode(row)
+            before = stored.get((collection, key))
+            if before == value:
+                continue
+            if before is not None:
+                updates.append(RawRow(collection, key, before, 0, -1))
+            updates.append(RawRow(collection, key, value, 0, 1))
+            stored[collection, key] = value
+        yield updates
+
+
+def _rows(number: int) -> Iterator[object]:
+    """What the ``number``-th change of a collection leaves in the ledger."""
+    name, release = CollectionName(f"c{number % COLLECTIONS}"), number // COLLECTIONS + 1
+    shard, schema = ShardId(f"g1-{name}"), SchemaId(release)
+    fields = tuple(Field(f"column_{item}", Primitive("bigint"), comment=f"in release {release}") for item in range(COLUMNS))
+    declared = Declaration(name, fields)
+    yield Leader(Generation(release), Epoch(number), pendulum.datetime(2026, 1, 1))
+    yield Shard(shard, name, f"{name}/{shard}", Generation(1), ShardState.LIVE)
+    yield SchemaEntry(name, SchemaId(1), shard, declared, declared, release, Version(1, release, 0), ())
+    yield Object(name, shard, schema, Fingerprint(f"sf1:{release:064}"))

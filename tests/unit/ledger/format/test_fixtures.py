@@ -1,0 +1,331 @@
+"""Ledgers of every format, made by the software that wrote it (``fixtures/make.py``), through everything that today's software does."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger.codec import decode, encode, row_type_of
+from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld, LedgerInUse, LedgerTooNew
+from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
+from airflow_provider_schemamig.core.ledger.history import read_history
+from airflow_provider_schemamig.core.ledger.maintenance import compact
+from airflow_provider_schemamig.core.ledger.rows import (
+    Control,
+    DeploymentState,
+    Hold,
+    HoldState,
+    Leader,
+    Progress,
+    Replacement,
+    Shard,
+    ShardState,
+)
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.controls import throttle
+from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
+from airflow_provider_schemamig.exceptions import SchemamigError
+from tests.support.bytes import tree
+from tests.support.fake_jobs import FakeJobs
+from tests.support.lake import no_spark
+from tests.unit.ledger.samples import NOW
+
+FIXTURES = {path.name.removesuffix(".tar.gz"): path for path in sorted((Path(__file__).parent / "fixtures").glob("*.tar.gz"))}
+HELD = "hold_v1_first"
+VERSIONS = [name for name in FIXTURES if name != HELD]
+OLD = [name for name in VERSIONS if not name.startswith(f"v{FORMATS.current}")]
+#: What the software of format 1 knows.
+FIRST = Formats(FORMATS.formats[:1])
+GENERATION = Generation(3)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A fixture as it was made: at 1.1.0, generation 3 claimed for 1.2.0."""
+
+    folder: Path
+
+    @property
+    def env(self) -> Environment:
+        return Environment.open(str(self.folder / "lake"))
+
+    @property
+    def state(self) -> State:
+        return LedgerReader(self.env).state()
+
+    @property
+    def next(self) -> Path:
+        return self.folder / "product" / "1.2.0"
+
+    def gates(self, release: str | None) -> list[Any]:
+        return [row["gate"] for row in self.env.reader("flights", release).arrow().to_pylist() if row["id"] == 2]
+
+
+@pytest.fixture(autouse=True)
+def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def found(tmp_path: Path, request: pytest.FixtureRequest) -> Found:
+    with tarfile.open(FIXTURES[request.param]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return Found(tmp_path)
+
+
+every = pytest.mark.parametrize("found", VERSIONS, indirect=True)
+older = pytest.mark.parametrize("found", OLD, indirect=True)
+first = pytest.mark.parametrize("found", ["v1_first"], indirect=True)
+
+
+def texts(state: State) -> dict[str, dict[str, str]]:
+    """What is seen, without the format's own number."""
+    found = {name: dict(state._texts[name]) for name in state._texts if state._texts[name]}
+    config = json.loads(found["config"].pop('"environment"'))
+    return {**found, "environment": {name: str(value) for name, value in config.items() if name != "format_version"}}
+
+
+# --- every format --------------------------------------------------------------------------------------------------------------------
+
+
+def test_there_is_a_fixture_of_every_format() -> None:
+    assert {int(name[1:].split("_")[0]) for name in VERSIONS} == set(range(FORMATS.minimum, FORMATS.current + 1))
+
+
+@every
+def test_every_stored_row_is_one_of_its_format_byte_for_byte(found: Found, request: pytest.FixtureRequest) -> None:
+    state = found.state
+    assert f"v{state.format}" in request.node.name
+    types = FORMATS.types(state.format)
+    rows = [(collection, key, value) for collection, some in state.raw.items() for key, value in some.items()]
+    for collection, key, value in rows:
+        row_type = row_type_of(collection, key, types)
+        assert row_type is not None
+        assert encode(decode(row_type, key, value)) == (collection, key, value)
+
+
+@every
+def test_looking_changes_no_byte_and_shows_the_newest_format(found: Found) -> None:
+    before = tree(found.folder)
+    state = found.state
+    assert {
+        str(entry.release) for entry in map(state.entry, state.objects) if entry.key not in {row.key for row in state.ahead.values()}
+    } <= {
+        "1.0.0",
+        "1.1.0",
+    }
+    assert verbs.status(found.env).drifted == ()
+    assert verify(LedgerReader(found.env)) == ()
+    assert found.gates(None) == found.gates("1.1.0") == ["A1"]
+    assert tree(found.folder) == before
+
+
+@every
+def test_a_plan_with_its_data_is_the_same_before_and_after_and_writes_nothing(found: Found) -> None:
+    before = tree(found.folder)
+    report = verbs.plan(found.env, found.next, jobs=FakeJobs)
+    assert tree(found.folder) == before
+    assert report.refusals == ()
+    assert any("ledger upgrade" in note for note in report.notes) is not report.view.state.is_current  # type: ignore[union-attr]
+    assert report.to_json()["timing"]["checked_seconds"] > 0
+    upgrade_ledger(found.env)
+    after = verbs.plan(found.env, found.next, jobs=FakeJobs)
+    assert after.plan.digest == report.plan.digest
+    assert not any("ledger upgrade" in note for note in after.notes)
+
+
+@every
+def test_the_upgrade_stores_what_was_seen(found: Found) -> None:
+    seen, stored = texts(found.state), found.state.format
+    done = upgrade_ledger(found.env)
+    state = found.state
+    assert (done.source, done.target, state.format) == (stored, FORMATS.current, FORMATS.current)
+    assert texts(state) == seen
+    assert verify(LedgerReader(found.env)) == ()
+    assert upgrade_ledger(found.env).steps == ()
+    remembered = [entry.detail for entry in read_history(found.env) if entry.what == "ledger upgrade"]
+    assert len(remembered) == len(done.steps) == FORMATS.current - stored
+
+
+@every
+def test_the_claim_of_before_is_carried_out_after(found: Found) -> None:
+    """A claimed deployment keeps what it built; its readers of 1.1.0 still find the gate of 1.1.0 in what 1.2.0 calls a stand."""
+    upgrade_ledger(found.env)
+    outcome = verbs.upgrade(found.env, found.next, jobs=no_spark, claim_id=found.state.deployments[GENERATION].claim_id)
+    assert (outcome.generation, str(outcome.target)) == (GENERATION, "1.2.0")
+    assert found.gates("1.1.0") == ["A1"]
+    assert found.gates("1.2.0") == [None]
+    assert verify(LedgerReader(found.env)) == ()
+    assert verbs.status(found.env).drifted == ()
+    verbs.rollback(found.env)
+    assert found.gates(None) == found.gates("1.1.0") == ["A1"]
+
+
+# --- on an older format --------------------------------------------------------------------------------------------------------------
+
+
+def _building(state: State) -> list[Update]:
+    """What preflight writes while it builds and copies, of every kind."""
+    shard = ShardId("g4-0")
+    return [
+        Put(Shard(shard, CollectionName("flights"), "flights/g4-0", Generation(4), ShardState.BUILDING)),
+        Put(Replacement(CollectionName("flights"), Version(1, 2, 0), Generation(4), shard)),
+        Put(Progress(CollectionName("flights"), Generation(4), "copy", "files", 1, 2, 3, NOW, NOW)),
+    ]
+
+
+@older
+def test_an_upgrade_that_is_given_up_never_locks_older_software_out(found: Found) -> None:
+    checked = verbs.preflight(found.env, found.next, claim_id="newer", jobs=no_spark)
+    assert checked.generation == 4
+    verbs.approve(found.env, checked.generation, checked.plan_digest)
+    LedgerWriter(found.env).transact(_building)
+    throttle(found.env, None, rows_per_second=100)
+    assert not found.state.is_current
+    assert isinstance(found.state.controls["*"], Control)
+    verbs.cancel(found.env, checked.generation)
+    state = LedgerReader(found.env, FIRST).state()
+    assert state.is_current
+    for collection, some in state.raw.items():
+        for key, value in some.items():
+            row_type = row_type_of(collection, key, FIRST.types(1))
+            assert row_type is not None
+            decode(row_type, key, value)
+    assert state.deployments[Generation(4)].state is DeploymentState.CANCELLED
+
+
+REFUSED: dict[str, Callable[[Found], Any]] = {
+    "upgrade": lambda found: verbs.upgrade(found.env, found.next, jobs=no_spark),
+    "promote": lambda found: verbs.promote(found.env, GENERATION),
+    "expand": lambda found: verbs.expand(found.env, GENERATION),
+    "change": lambda found: verbs.change(found.env, GENERATION, jobs=no_spark),
+    "cutover": lambda found: verbs.cutover(found.env, GENERATION),
+    "cleanup": lambda found: verbs.cleanup(found.env, Generation(2)),
+    "rollback": lambda found: verbs.rollback(found.env),
+    "writing it anew": lambda found: compact(LedgerWriter(found.env)),
+}
+
+
+@first
+def test_what_changes_the_environment_is_refused_on_an_older_format(found: Found) -> None:
+    before = tree(found.folder)
+    for what, run in REFUSED.items():
+        with pytest.raises(LedgerFormatOld) as caught:
+            run(found)
+        assert caught.value.what == what
+        assert "`schemamig ledger upgrade`" in caught.value.next_action
+        assert tree(found.folder) == before, what
+    assert verbs.upgrade(found.env, found.folder / "product" / "1.1.0", jobs=no_spark).stages == (), "nothing to do is nothing to refuse"
+    assert tree(found.folder) == before
+
+
+@older
+def test_older_software_is_refused_after_the_upgrade_and_not_before(found: Found) -> None:
+    LedgerReader(found.env, FIRST).state()
+    upgrade_ledger(found.env)
+    before = tree(found.folder)
+    with pytest.raises(LedgerTooNew):
+        LedgerReader(found.env, FIRST).state()
+    with pytest.raises(LedgerTooNew):
+        LedgerWriter(found.env, FIRST).transact(lambda state: [])
+    assert tree(found.folder) == before
+
+
+# --- who is at work ------------------------------------------------------------------------------------------------------------------
+
+
+def _promoted(state: State) -> list[Update]:
+    from dataclasses import replace
+
+    deployment = replace(state.deployments[GENERATION], state=DeploymentState.PROMOTED)
+    return [Put(Leader(GENERATION, Epoch(9), NOW)), Put(deployment)]
+
+
+def _rolling_back(state: State) -> list[Update]:
+    return [Put(Hold(Generation(2), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.ROLLING_BACK))]
+
+
+@first
+@pytest.mark.parametrize(
+    ("begin", "words"),
+    [(_promoted, "the upgrade of generation 3"), (_rolling_back, "the rollback of generation 2")],
+    ids=["upgrade", "rollback"],
+)
+def test_it_does_not_lock_out_who_is_at_work(found: Found, begin: Callable[[State], list[Update]], words: str) -> None:
+    LedgerWriter(found.env, FIRST).transact(begin)
+    before = tree(found.folder)
+    with pytest.raises(LedgerInUse, match=words):
+        upgrade_ledger(found.env)
+    assert tree(found.folder) == before
+
+
+@first
+def test_a_promotion_between_its_look_and_its_append_stops_it(found: Found) -> None:
+    writer = LedgerWriter(found.env)
+
+    def meanwhile(state: State) -> None:
+        from airflow_provider_schemamig.core.upgrade.ledger_format import check_unused
+
+        check_unused(state)
+        LedgerWriter(found.env, FIRST).transact(_promoted)
+
+    with pytest.raises(LedgerInUse):
+        writer.upgrade_format(meanwhile)
+    assert found.state.format == 1
+
+
+@first
+def test_a_leader_of_older_software_in_flight_is_refused_at_its_next_append(found: Found) -> None:
+    LedgerWriter(found.env, FIRST).transact(lambda state: [Put(Leader(Generation(2), Epoch(2), NOW))])
+    older = LedgerWriter(found.env, FIRST)
+    state = older.state()
+    upgrade_ledger(found.env)
+    before = tree(found.folder)
+    with pytest.raises(SchemamigError) as caught:
+        older.transact(lambda state: [Put(Leader(Generation(2), Epoch(3), NOW))])
+    assert caught.value.code == "ledger_too_new"
+    with pytest.raises(SchemamigError) as caught:
+        older.compare_and_append(state, [Put(Leader(Generation(2), Epoch(3), NOW))])
+    assert caught.value.code == "ledger_conflict"
+    assert tree(found.folder) == before
+
+
+@pytest.mark.parametrize("found", [HELD], indirect=True)
+def test_the_way_back_that_older_software_left_is_still_there(found: Found) -> None:
+    upgrade_ledger(found.env)
+    assert found.gates("1.1.0") == ["A1"]
+    verbs.rollback(found.env)
+    for collection, columns in (("flights", {"id", "dep_delay", "hour"}), ("stats", {"origin", "flights"}), ("untouched", {"id"})):
+        for release in (None, "1.0.0"):
+            assert set(found.env.reader(collection, release).arrow().column_names) == columns
+    with pytest.raises(SchemamigError) as caught:
+        found.gates("1.1.0")
+    assert caught.value.code == "not_in_release", "what its fields were called was never written down"
+    assert verify(LedgerReader(found.env)) == ()
+    assert verbs.status(found.env).drifted == ()
+
+
+# --- what the names are for ----------------------------------------------------------------------------------------------------------
+
+
+@first
+def test_names_that_were_never_written_down_serve_no_reader_of_an_older_release(found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the record a reader would take the new gate for the old one, and show NULL; so it stops."""
+    upgrade_ledger(found.env)
+    monkeypatch.setattr("airflow_provider_schemamig.core.upgrade.expand.record_names", lambda work: None)
+    verbs.upgrade(found.env, found.next, jobs=no_spark)
+    with pytest.raises(SchemamigError) as caught:
+        found.gates("1.1.0")
+    assert caught.value.code == "not_in_release"

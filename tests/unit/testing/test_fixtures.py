@@ -1,0 +1,128 @@
+"""Fixture files: missing, edited, damaged, too new, written by hand; and that nothing but the head's is ever written again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.release.check import load_checked
+from airflow_provider_schemamig.core.testing.fixtures import read_fixtures, write_fixtures
+from airflow_provider_schemamig.core.testing.generate import GENERATOR
+from tests.support.bytes import tree
+from tests.unit.testing.samples import history
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return history(tmp_path)
+
+
+def codes(folder: Path) -> list[str]:
+    before = tree(folder)
+    found = read_fixtures(load_checked(folder))
+    assert tree(folder) == before, "reading writes nothing"
+    return sorted(refusal.code for refusal in found.refusals)
+
+
+def edit(folder: Path, file: str, change: Callable[[list[str]], list[str]]) -> None:
+    path = folder / "fixtures" / file
+    path.write_text("".join(f"{line}\n" for line in change(path.read_text().splitlines())))
+
+
+def header(**values: object) -> str:
+    return json.dumps({"collection": "a", "version": "1.0.0", **values})
+
+
+def test_a_version_has_those_of_what_it_makes_or_changes(folder: Path) -> None:
+    found = sorted(path.relative_to(folder / "fixtures").as_posix() for path in (folder / "fixtures").rglob("*.jsonl"))
+    assert found == [
+        *("1.0.0/a.jsonl", "1.0.0/old.jsonl", "1.0.0/stats.jsonl"),
+        *("1.1.0/a.jsonl", "1.1.0/stats.jsonl", "1.1.0/young.jsonl"),
+        *("1.2.0/a.jsonl", "1.2.0/stats.jsonl", "1.2.0/youth.jsonl"),
+    ]
+    assert codes(folder) == []
+
+
+def test_written_again_they_are_the_same(folder: Path) -> None:
+    before = tree(folder)
+    assert write_fixtures(load_checked(folder)).files == ()
+    assert tree(folder) == before
+
+
+CASES: dict[str, tuple[str, Callable[[list[str]], list[str]], list[str]]] = {
+    "a value edited": ("1.0.0/a.jsonl", lambda lines: [lines[0], lines[1].replace('"id":', '"id":1'), *lines[2:]], ["fixture_changed"]),
+    "a row deleted": ("1.1.0/a.jsonl", lambda lines: lines[:-1], ["fixture_changed"]),
+    "no header": ("1.0.0/a.jsonl", lambda lines: lines[1:], ["fixture_damaged"]),
+    "empty": ("1.0.0/a.jsonl", lambda lines: [], ["fixture_damaged"]),
+    "a newer generator": ("1.0.0/a.jsonl", lambda lines: [header(generator=GENERATOR + 1), *lines[1:]], ["fixture_too_new"]),
+    "by hand": ("1.0.0/a.jsonl", lambda lines: [header(generator="hand"), *lines[1:2]], []),
+    "by hand, no JSON": ("1.0.0/a.jsonl", lambda lines: [header(generator="hand"), "{"], ["fixture_damaged"]),
+    "by hand, no such column": ("1.0.0/old.jsonl", lambda lines: [header(generator="hand"), '{"x":1}'], ["fixture_damaged"]),
+    "by hand, spaces": ("1.0.0/old.jsonl", lambda lines: [header(generator="hand"), '{"id": 1}'], ["fixture_not_canonical"]),
+    "by hand, two faults": (
+        "1.0.0/old.jsonl",
+        lambda lines: [header(generator="hand"), '{"id": 1}', '{"id":"x"}'],
+        ["fixture_damaged", "fixture_not_canonical"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_wrong_with_a_file(folder: Path, case: str) -> None:
+    file, change, expected = CASES[case]
+    edit(folder, file, change)
+    assert codes(folder) == expected
+
+
+def test_an_older_generator_is_not_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit(folder, "1.0.0/old.jsonl", lambda lines: lines[:2])
+    assert codes(folder) == ["fixture_changed"]
+    monkeypatch.setattr("airflow_provider_schemamig.core.testing.fixtures.GENERATOR", GENERATOR + 1)
+    assert codes(folder) == [], "of generator 1, one row less; another generator made other rows then"
+
+
+def test_missing_and_unexpected(folder: Path) -> None:
+    (folder / "fixtures/1.0.0/a.jsonl").rename(folder / "fixtures/1.0.0/b.jsonl")
+    assert codes(folder) == ["fixture_missing", "fixture_unexpected"]
+    assert write_fixtures(load_checked(folder)).files == ("fixtures/1.0.0/a.jsonl",)
+    assert codes(folder) == ["fixture_unexpected"]
+
+
+def test_only_the_head_is_written_again(folder: Path) -> None:
+    for version in ("1.0.0", "1.2.0"):
+        edit(folder, f"{version}/a.jsonl", lambda lines: lines[:-1])
+    assert codes(folder) == ["fixture_changed"] * 2
+    assert write_fixtures(load_checked(folder)).files == ("fixtures/1.2.0/a.jsonl",)
+    assert codes(folder) == ["fixture_changed"]
+
+
+def test_rows_by_hand_are_kept(folder: Path) -> None:
+    edit(folder, "1.2.0/youth.jsonl", lambda lines: [header(generator="hand"), '{"id":7,"x":null}'])
+    assert write_fixtures(load_checked(folder)).files == ()
+    assert codes(folder) == []
+
+
+def test_a_raised_minimum_needs_all_collections(tmp_path: Path) -> None:
+    folder = history(
+        tmp_path,
+        (
+            ("CREATE TABLE a (id INT); CREATE TABLE b (id INT);", ""),
+            ("CREATE TABLE a (id INT, x INT); CREATE TABLE b (id INT);", 'evolution("a")'),
+        ),
+    )
+    (folder / "release.toml").write_text('name = "lake"\nversion = "1.1.0"\nmin_version = "1.1.0"\n')
+    for file in ("snapshots/1.0.0.sql", "migrations/v1_1_0.py"):
+        (folder / file).unlink()
+    lock = (folder / "snapshots.lock").read_text().splitlines(keepends=True)
+    (folder / "snapshots.lock").write_text("".join(line for line in lock if "1.0.0" not in line and "v1_1_0" not in line))
+    assert codes(folder) == ["fixture_missing", "fixture_unexpected", "fixture_unexpected"]
+    assert write_fixtures(load_checked(folder)).files == ("fixtures/1.1.0/b.jsonl",)
+
+
+def test_beyond_the_generator(tmp_path: Path) -> None:
+    folder = history(tmp_path, (("CREATE TABLE a (s STRING, CONSTRAINT c CHECK (regexp_like(s, 'x')));", ""),))
+    assert write_fixtures(load_checked(folder)).beyond == {"fixtures/1.0.0/a.jsonl": "c"}
+    assert codes(folder) == []
