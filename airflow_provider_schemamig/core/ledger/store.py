@@ -7,6 +7,7 @@ decided on, or not at all. An unclear outcome is resolved by the commit's own id
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -65,14 +66,29 @@ class Leadership:
     epoch: Epoch
 
 
+class _Known(threading.local):
+    """The ledger that this thread looked at last. Each verb has a reader of its own: to open the table and to sum it up anew for every
+    one of them was half of what a small upgrade costs. By the environment's identity, so one that is opened anew is read anew."""
+
+    table: LedgerTable | None = None
+    state: State | None = None
+
+
+_known = _Known()
+
+
 class LedgerReader:
     """The ledger's states. Reading changes no byte below the environment's root."""
 
     def __init__(self, env: Environment, formats: Formats = FORMATS) -> None:
         self.env = env
-        self.table = LedgerTable(env)
         self.formats = formats
-        self._state: State | None = None
+
+    @property
+    def table(self) -> LedgerTable:
+        if _known.table is None or _known.table.env is not self.env:
+            _known.table, _known.state = LedgerTable(self.env), None
+        return _known.table
 
     def exists(self) -> bool:
         return self.table.exists()
@@ -84,9 +100,10 @@ class LedgerReader:
         LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text is not readable.
         """
         version = self.table.head()
-        if self._state is None or self._state.version != version:
-            self._state = self._read_on(self._state, version) or self._sum_up(version, self.table.scan())
-        return self._state if at is None or at == version else self._state_at(at, self._state)
+        known = _known.state if _known.state is not None and _known.state.formats is self.formats else None
+        if known is None or known.version != version:
+            known = _known.state = self._read_on(known, version) or self._sum_up(version, self.table.scan())
+        return known if at is None or at == version else self._state_at(at, known)
 
     def rows(self) -> tuple[RawRow, ...]:
         """Every stored update since ``state().since``, oldest first."""
@@ -208,13 +225,13 @@ class LedgerWriter(LedgerReader):
         if _without_since(following) != _without_since(state):
             raise ValueError("a rewrite may not change what the ledger says")
         self._commit(rows, state.version, "overwrite")
-        self._state = following
+        _known.state = following
         return following
 
     def _append(self, state: State, rows: Sequence[RawRow]) -> State:
         following = state.after(rows, state.version + 1)
         self._commit(rows, state.version)
-        self._state = following
+        _known.state = following
         return following
 
     def _commit(self, rows: Sequence[RawRow], expected: int, mode: Mode = "append") -> None:

@@ -34,6 +34,7 @@ from airflow_provider_schemamig.core.release.lock import (
     by_version,
     digest,
     is_snapshot,
+    is_too_old,
     module_file,
     parse_lock,
     snapshot_file,
@@ -311,7 +312,7 @@ def _range_refusals(folder: Folder, lock: Mapping[str, str], settings: Settings)
             continue
         if version > head:
             yield VersionAboveHead(file=file, version=version, head=head)
-        elif version < low or (version == low and not is_snapshot(file)):
+        elif is_too_old(file, low):
             yield VersionBelowMinimum(file=file, version=version, minimum=low)
     for version in sorted(known):
         if snapshot_file(version) not in present:

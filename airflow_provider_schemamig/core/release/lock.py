@@ -97,6 +97,12 @@ def must_be_locked(file: str, minimum: Version, head: Version) -> bool:
     return minimum <= version <= head if is_snapshot(file) else minimum < version < head
 
 
+def is_too_old(file: str, minimum: Version) -> bool:
+    """Whether ``file`` is of a version that is no longer supported; no step leads to ``minimum`` itself any more."""
+    version = version_of(file)
+    return version is not None and (version < minimum or (version == minimum and not is_snapshot(file)))
+
+
 def verify_lock(entries: Mapping[str, str], digests: Mapping[str, str], minimum: Version, head: Version) -> list[FileRefusal]:
     """Compare the lock with the files' digests. Released modules and all supported snapshots must be in it, unchanged."""
     refusals: list[FileRefusal] = []

@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.release.folder_errors import (
 )
 from airflow_provider_schemamig.core.release.lock import (
     digest,
+    is_too_old,
     module_file,
     must_be_locked,
     render_lock,
@@ -100,7 +101,7 @@ def _frozen(folder: Folder, settings: Settings, refusals: list[Refusal]) -> dict
         kept = read_lock(folder, {LOCK_FILE: folder.files[LOCK_FILE].decode(errors="replace")}, refusals) or {}
     # What is no longer supported leaves the lock; the head's own lines are made anew.
     mine = {snapshot_file(head), module_file(head)}
-    kept = {file: line for file, line in kept.items() if file not in mine and (version_of(file) or head) >= settings.min_version}
+    kept = {file: line for file, line in kept.items() if file not in mine and not is_too_old(file, settings.min_version)}
     missing = {file: found for file, found in digests.items() if file not in kept and must_be_locked(file, settings.min_version, head)}
     entries = {**kept, **missing}
     refusals.extend(verify_lock(entries, digests, settings.min_version, head))

@@ -47,9 +47,9 @@ class Released:
         return next(point for point in self.points if point.version == version)
 
     def before(self, version: Version) -> Version | None:
-        """The version that ``version``'s own chain comes from; None for its oldest."""
-        release = self.of(version).release
-        older = [known for known in release.versions if known < version] if release is not None else []
+        """The release that ``version``'s own chain comes from; None for the oldest that anybody may still be at."""
+        release, out = self.of(version).release, {point.version for point in self.points}
+        older = [known for known in release.versions if known < version and known in out] if release is not None else []
         return older[-1] if older else None
 
 

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import append_raw, counter, leader, sound_environment
+from tests.unit.ledger.samples import append_raw, counter, elsewhere, leader, sound_environment
 
 COUNTER = CollectionName("counter")
 
@@ -121,9 +121,9 @@ def test_an_unreadable_log_or_file_is_damage(writer: LedgerWriter, tmp_path: Pat
         shutil.copy(path, spare)
         path.write_bytes(b"\x00" * 64)
         with pytest.raises(LedgerDamaged):
-            LedgerReader(writer.env).state()
+            LedgerReader(elsewhere(writer.env)).state()
         shutil.copy(spare, path)
-    assert LedgerReader(writer.env).state().version == 1
+    assert LedgerReader(elsewhere(writer.env)).state().version == 1
 
 
 def in_a_process_that_may_write_no_byte(code: str) -> str:

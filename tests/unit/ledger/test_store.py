@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import commit_ids, counter, leader
+from tests.unit.ledger.samples import commit_ids, counter, elsewhere, leader
 
 COUNTER = CollectionName("counter")
 UNDER_ONE = Leadership(Generation(1), Epoch(1))
@@ -144,14 +144,14 @@ def test_many_appends_by_one_writer_reopen_the_handle(writer: LedgerWriter, monk
         opened.append(uri)
         return DeltaTable(uri)
 
-    writer = LedgerWriter(writer.env)
+    writer = LedgerWriter(elsewhere(writer.env))
     monkeypatch.setattr("airflow_provider_schemamig.core.ledger.table._REOPEN_AFTER", 3)
     monkeypatch.setattr("airflow_provider_schemamig.core.ledger.delta_io.open_table", counting)
     for value in range(10):
         writer.transact(lambda state, value=value: [Put(counter(value))])  # type: ignore[misc]
     assert writer.state().version == 10
     assert len(opened) == 4, "at versions 0, 3, 6 and 9"
-    assert LedgerReader(writer.env).state().objects[COUNTER].schema_id == 9
+    assert LedgerReader(elsewhere(writer.env)).state().objects[COUNTER].schema_id == 9
 
 
 # --- unclear outcomes -----------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.release.check import load_checked
+from airflow_provider_schemamig.core.release.scaffold import snapshot
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
 from airflow_provider_schemamig.core.testing.results import Kind, Verdict
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -125,7 +126,7 @@ def commit(repository: Path, source: Path, tag: str | None, day: int) -> Path:
     """The release folder ``source`` as ``flights_lake`` of the repository, committed and tagged on that day."""
     folder = repository / "data" / "flights_lake"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source, folder)
+    shutil.copytree(source, folder, copy_function=shutil.copy)  # with times of their own, by which git sees that files changed
     git(repository, "add", "-A", day=day)
     git(repository, "commit", "-m", "a release", day=day)
     if tag is not None:
@@ -160,6 +161,36 @@ def test_by_tags_each_folder_is_what_git_has(tmp_path: Path) -> None:
     assert {result.verdict for result in results} == {Verdict.PASSED}, [result.findings for result in results]
     with pytest.raises(SchemamigError, match="invalid_released"):
         rehearsed(folder, tmp_path / "none", tags="release-*")
+
+
+def test_a_repository_with_merges_and_a_squashed_base(tmp_path: Path) -> None:
+    """What came in by a merge is a release like any; in a history that begins anew, at 1.1.0, the tags of before still count."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    git(repository, "init", "-q", "-b", "main")
+    product = Product(tmp_path / "main")
+    commit(repository, product.release("1.0.0", PLAIN), "v1.0.0", 1)
+    commit(repository, product.release("1.1.0", WITH_X, EVOLVE), "v1.1.0", 2)
+    git(repository, "checkout", "-q", "-b", "feature", day=3)
+    commit(repository, product.release("1.2.0", WITH_XY, EVOLVE), None, 3)
+    git(repository, "checkout", "-q", "main", day=4)
+    git(repository, "commit", "--allow-empty", "-m", "meanwhile", day=4)
+    git(repository, "merge", "-q", "--no-ff", "-m", "the feature", "feature", day=5)
+    git(repository, "tag", "v1.2.0", day=5)
+    squashed = product.release("1.3.0", WITH_XYZ, EVOLVE)
+    settings = squashed / "release.toml"
+    settings.write_text(settings.read_text().replace('min_version = "1.0.0"', 'min_version = "1.1.0"'))
+    (squashed / "snapshots" / "1.0.0.sql").unlink()
+    (squashed / "migrations" / "v1_1_0.py").unlink()
+    snapshot(squashed)
+    git(repository, "checkout", "-q", "--orphan", "anew", day=6)
+    folder = commit(repository, with_fixtures(squashed), None, 6)
+
+    found = rehearsed(folder, tmp_path / "work", tags="v*")
+    assert broken(found) == {}
+    results = [found.run(path) for path in found.paths if path.kind is Kind.RELEASED]
+    assert sorted(result.path.way for result in results) == ["1.1.0..1.2.0", "1.1.0..1.3.0", "1.2.0..1.3.0"], "nobody is at 1.0.0 any more"
+    assert {result.verdict for result in results} == {Verdict.PASSED}, [result.findings for result in results]
 
 
 def test_a_tag_with_other_bytes(tmp_path: Path) -> None:
