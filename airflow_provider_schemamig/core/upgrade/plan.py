@@ -86,11 +86,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan with every refusal at once; a plan with refusals is for reading only."""
+    """A plan with every refusal at once; a plan with refusals is for reading only.
+
+    ``online``: the source collections of evolutions that need more than a commit, and what of them does.
+    """
 
     plan: Plan
     refusals: tuple[SchemamigError, ...]
     pending: tuple[Hold, ...]
+    online: Mapping[CollectionName, tuple[Change, ...]]
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def build_plan(target: Target, view: View, *, end_hold: bool = False) -> Planned
     refusals = list(planned.refusals)
     if target.source != target.version and not end_hold:
         refusals.extend(_holds_in_use(pending, view))
-    return Planned(planned.plan, tuple(refusals), pending)
+    return replace(planned, refusals=tuple(refusals), pending=pending)
 
 
 def open_holds(state: State | None) -> tuple[Hold, ...]:
@@ -143,6 +147,7 @@ class _Planner:
         self._target = target
         self._view = view
         self._refusals: list[SchemamigError] = []
+        self._online: dict[CollectionName, tuple[Change, ...]] = {}
         self._notes: list[str] = []
 
     def plan(self) -> Planned:
@@ -158,7 +163,7 @@ class _Planner:
             stages.append(s.Commit(self._target.source, self._target.version, self._target.restated))
         stages.sort(key=lambda stage: (s.PLAN_KINDS.index(stage.kind), stage.collection or ""))
         plan = Plan(self._target, tuple(stages), tuple(self._notes))
-        return Planned(plan, tuple(self._refusals), ())
+        return Planned(plan, tuple(self._refusals), (), self._online)
 
     def _settle(self) -> list[s.Stage]:
         """Open intents belong to somebody who died, or, at the environment's own version, to a deployment that must finish first."""
@@ -253,6 +258,8 @@ class _Planner:
             refusal.collection = refusal.collection or collection
             self._refusals.append(refusal)
             return []
+        if found.online:
+            self._online[source_name] = found.online
         for change in found.online:
             where = getattr(change, "path", collection)
             self._refusals.append(NotYet(collection=collection, op=change.op, path=where, cost=change.cost))

@@ -12,13 +12,12 @@ from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.release.casts import casts_over_source
-from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import change_json
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.explain import explain
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
-from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, evolution_phases, hold_json
+from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, hold_json
 from airflow_provider_schemamig.core.upgrade.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.timing import Timing, timing_of
@@ -128,7 +127,7 @@ def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs, start
 
     Violations become refusals of the report. No question, no JVM. ``started``: when planning began, by ``time.monotonic``.
     """
-    checks, inputs = data_checks(env, view, planned.plan), fill_sizes(env, view, planned.plan)
+    checks, inputs = data_checks(env, view, planned), fill_sizes(env, view, planned.plan)
     if not checks and not inputs:
         return PlanReport(planned, view, timing=timing_of(view.state, (), time.monotonic() - started))
     wanted = [{"collection": source, "uri": uri} for _, source, uri in inputs]
@@ -154,19 +153,17 @@ def fill_sizes(env: Environment, view: View, plan: Plan) -> list[tuple[str, str,
     ]
 
 
-def data_checks(env: Environment, view: View, plan: Plan) -> list[dict[str, Any]]:
+def data_checks(env: Environment, view: View, planned: Planned) -> list[dict[str, Any]]:
     """The questions a plan has about the rows of its evolved collections."""
     checks: list[dict[str, Any]] = []
-    for stage in plan.of_kind(Copy):
+    for stage in planned.plan.of_kind(Copy):
         if view.state is not None and view.heads.get(stage.source) is not None:
             uri = table_store(env, view.state, view.state.objects[stage.source].shard).location.uri
             checks += [{"collection": stage.source, "uri": uri, "projection": stage.projection, **found} for found in _casts(stage)]
-    for step in plan.target.steps:
-        if not isinstance(step, Evolve) or view.state is None or view.heads.get(step.old.name) is None:
-            continue
-        source = step.old.name
+    for source, changes in planned.online.items():
+        assert view.state is not None  # what evolves is there
         uri = table_store(env, view.state, view.state.objects[source].shard).location.uri
-        for change in evolution_phases(view.state, step).online:
+        for change in changes:
             question = _question(change)
             if question is not None:
                 checks.append({"collection": source, "uri": uri, **question})
