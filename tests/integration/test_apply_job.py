@@ -78,6 +78,7 @@ def test_what_only_came_is_inserted_and_what_came_and_went_is_no_commit(rewrite:
     assert rewrite.version("b") == before
 
 
+@pytest.mark.soak
 def test_what_cannot_be_done_is_a_typed_error_and_writes_nothing(rewrite: Rewrite) -> None:
     rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     rewrite.make_target("b")

@@ -20,7 +20,7 @@ from example.releases import cut_back
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.soak]  # `make demo` holds every row and value against it, too
 
 BEFORE = Version(1, 0, 0)
 FLIGHTS = 336_776

@@ -50,6 +50,7 @@ def test_copy_and_tail_give_what_the_query_gives(rewrite: Rewrite, layout: str) 
     assert feed["delta"] == files["delta"]
 
 
+@pytest.mark.soak
 def test_a_repeat_is_skipped_and_digests_add_up(rewrite: Rewrite) -> None:
     rewrite.make_source(LAYOUTS[ALL])
     rewrite.make_target("b", "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")

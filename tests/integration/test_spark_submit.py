@@ -47,6 +47,7 @@ def test_a_driver_fills_and_a_repeat_in_this_process_finds_it_done(
     assert any("SparkSubmit" in message or "spark" in message.lower() for message in caplog.messages), "the driver's output is in the log"
 
 
+@pytest.mark.soak
 def test_a_driver_s_typed_error_comes_back_as_itself(lake: Lake) -> None:
     with pytest.raises(errors.BadValue) as caught:
         SubmitRunner("local[1]").run("fill", fill_request(lake, query="SELECT id, CAST(v AS BIGINT) AS n FROM s"))
