@@ -24,13 +24,13 @@ from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder import load_release
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.session import embedded_session
+from airflow_provider_schemamig.core.testing.places import cut
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.exceptions import SchemamigError
 from example import rows
 from example.airflow_home import DEMO, LAKE, PROJECT, RELEASE, migrate_database
 from example.dag_run import DagRun, run_dag
 from example.load import TABLES, load
-from example.releases import cut_back
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,8 +94,8 @@ def _empty_lake() -> Environment:
 
 def _initialize(to: Console, env: Environment) -> None:
     with _timed(to, f"Five collections and their statistics, empty, at {BEFORE}"):
-        cut = cut_back(RELEASE, BEFORE, DEMO / "flights_lake_1_0_0")
-        verbs.upgrade(env, cut, hold=timedelta(0), jobs=_no_spark)
+        before = cut(load_release(RELEASE), [BEFORE], DEMO / "flights_lake_1_0_0")
+        verbs.upgrade(env, before, hold=timedelta(0), jobs=_no_spark)
 
 
 def _no_spark() -> NoReturn:

@@ -11,11 +11,11 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder import load_release
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
+from airflow_provider_schemamig.core.testing.places import cut
 from airflow_provider_schemamig.core.upgrade import verbs
 from example import rows
 from example.airflow_home import RELEASE
 from example.load import load
-from example.releases import cut_back
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ FLIGHTS = 336_776
 def test_every_row_and_value_of_nycflights13_survives_the_upgrade(spark: SparkSession, tmp_path: Path) -> None:
     release = load_release(RELEASE)
     env = Environment.open(str(tmp_path / "lake"))
-    verbs.upgrade(env, cut_back(RELEASE, BEFORE, tmp_path / "cut"), jobs=EmbeddedRunner)
+    verbs.upgrade(env, cut(release, [BEFORE], tmp_path / "cut"), jobs=EmbeddedRunner)
     loaded = load(spark, env, tmp_path, lambda name, count: None)
     assert loaded == {"airlines": 16, "airports": 1458, "planes": 3322, "weather": 26115, "flights": FLIGHTS, "route_stats": 224}
     assert load(spark, env, tmp_path, lambda name, count: None) == loaded, "a second load added rows"

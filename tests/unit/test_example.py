@@ -12,9 +12,10 @@ from airflow_provider_schemamig.core.release.check import check
 from airflow_provider_schemamig.core.release.folder import Release, load_release
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.testing.fixtures import read_fixtures
+from airflow_provider_schemamig.core.testing.places import cut
 from example.airflow_home import RELEASE, airflow_environment
 from example.load import TABLES, csv_file
-from example.releases import cut_back
 from example.rows import views
 
 BEFORE = Version(1, 0, 0)
@@ -45,17 +46,21 @@ def test_it_shows_every_kind_of_change_the_readme_speaks_of(release: Release) ->
 
 
 def test_cut_back(tmp_path: Path, release: Release) -> None:
-    cut = load_release(cut_back(RELEASE, BEFORE, tmp_path / "cut"))
-    assert (cut.name, cut.version, cut.versions) == (release.name, BEFORE, (BEFORE,))
-    assert cut.declarations(BEFORE) == release.declarations(BEFORE)
-    assert list(check(cut.path)) == []
+    found = load_release(cut(release, [BEFORE], tmp_path / "cut"))
+    assert (found.name, found.version, found.versions) == (release.name, BEFORE, (BEFORE,))
+    assert found.declarations(BEFORE) == release.declarations(BEFORE)
+    assert list(check(found.path)) == []
 
 
 def test_cut_back_to_the_head_is_the_folder_itself(tmp_path: Path, release: Release) -> None:
-    cut = cut_back(RELEASE, release.version, tmp_path / "cut")
-    copied = {path.relative_to(cut): path.read_bytes() for path in cut.rglob("*") if path.is_file()}
+    made = cut(release, release.versions, tmp_path / "cut")
+    copied = {path.relative_to(made): path.read_bytes() for path in made.rglob("*") if path.is_file()}
     here = {path.relative_to(RELEASE): path.read_bytes() for path in RELEASE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    assert copied == here
+    assert copied == {file: data for file, data in here.items() if file.parts[0] != "fixtures"}
+
+
+def test_its_fixtures_are_what_is_generated(release: Release) -> None:
+    assert not read_fixtures(release).refusals
 
 
 def test_every_collection_is_loaded_and_compared(release: Release) -> None:
