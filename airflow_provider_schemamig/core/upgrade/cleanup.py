@@ -98,12 +98,14 @@ def forget_shards(gone: Set[ShardId], state: State) -> list[Update]:
 
 
 def stale_shards(state: State, generation: Generation) -> tuple[Shard, ...]:
-    """Shards that an earlier generation was building when it ended, or brought and took back, and that no object points at."""
+    """Shards that no object points at and that an earlier generation was building when it ended, or brought and took back; of this
+    one, whose release is in, those that it gave up for another (a process that died in between left them)."""
     used = {item.shard for item in state.objects.values()}
+    used |= {row.shard for row in state.replacements.values() if row.generation == generation}
     return tuple(
         shard
         for _, shard in sorted(state.shards.items())
-        if shard.generation < generation and shard.shard not in used and not shard.adopted and _is_stale(state, shard)
+        if shard.generation <= generation and shard.shard not in used and not shard.adopted and _is_stale(state, shard)
     )
 
 

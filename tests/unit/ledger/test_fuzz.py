@@ -115,7 +115,9 @@ def files(env: Path) -> list[Path]:
 
 def spoil(path: Path, others: list[Path], dice: random.Random) -> str:
     content = path.read_bytes()
-    at = dice.randrange(len(content)) if content else 0
+    if not content:
+        return f"{path.name} is empty already"
+    at = dice.randrange(len(content))
     ways: dict[str, Callable[[], object]] = {
         "gone": path.unlink,
         "empty": lambda: path.write_bytes(b""),
