@@ -27,9 +27,10 @@ def digest(document: Any) -> str:
 
 def write_plan(env: Environment, document: Any) -> str:
     """Store a JSON value and return its digest. Writing it again, or racing another writer of the same, changes nothing."""
-    name = digest(document)
+    text = canonical(document).encode()
+    name = hashlib.sha256(text).hexdigest()
     try:
-        env.store().put_if_absent(_key(name), canonical(document).encode())
+        env.store().put_if_absent(_key(name), text)
     except ObjectExists:
         read_plan(env, name)  # the same content by its name; a damaged one must not be taken for ours
     return name

@@ -7,7 +7,6 @@ this release, not the generation (the same plan may be claimed twice), nor what 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +17,8 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.edit import edit
 from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.head import Head
-from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
+from airflow_provider_schemamig.core.jsonable import from_json, to_json
+from airflow_provider_schemamig.core.ledger import blobs
 from airflow_provider_schemamig.core.ledger.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
@@ -62,9 +62,9 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(canonical(self.document).encode()).hexdigest()
+        return blobs.digest(self.document)
 
-    @property
+    @cached_property
     def document(self) -> dict[str, Any]:
         """What is stored with the deployment, and digested."""
         bound = tuple(stage for stage in self.stages if not isinstance(stage, s.EndHold | s.Settle))
