@@ -8,8 +8,6 @@ all or nothing.
 from __future__ import annotations
 
 import json
-import random
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +28,6 @@ from airflow_provider_schemamig.core.ledger.edit_errors import (
 )
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerCompacted,
-    LedgerConflict,
     LedgerDamaged,
     LedgerVersionUnknown,
 )
@@ -40,14 +37,12 @@ from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_
 from airflow_provider_schemamig.core.ledger.liveness import signs_of_life
 from airflow_provider_schemamig.core.ledger.rows import EnvironmentConfig
 from airflow_provider_schemamig.core.ledger.state import check_format
-from airflow_provider_schemamig.core.ledger.store import CONFLICT_PATIENCE_SECONDS, LedgerWriter
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.ledger.texts import sums
-from airflow_provider_schemamig.core.ledger.turns import turn
 from airflow_provider_schemamig.core.ledger.verify_rows import check_rows, strictest_types
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 _CONFIG = (EnvironmentConfig.COLLECTION, encode_key(EnvironmentConfig.key))
-_LONGEST_PAUSE_SECONDS = 0.1
 #: A diff is stored as a 64-bit number; a damaged ledger may need more than one to be set right.
 _LARGEST_DIFF = 2**62
 
@@ -102,22 +97,19 @@ def edit_row(env: Environment, wanted: RowEdit, who: str, now: pendulum.DateTime
     Raises UnknownRow, InvalidRow, RowProtected, RowChanged; unless forced LooksAlive, EditUnsound, NotAudited; and as appends do.
     """
     ledger, audit, task = _Ledger(env), _Audit(env, who), None
-    deadline = time.monotonic() + CONFLICT_PATIENCE_SECONDS
+
+    def attempt() -> Edited:
+        nonlocal task
+        task = _task(ledger, wanted, task)
+        if task.is_done:
+            return task.outcome(*audit.end("done", task))
+        task = _checked(ledger, task, pendulum.now("UTC") if now is None else now)
+        audit.begin(task)
+        ledger.append(task.updates(), task.version)
+        return task.outcome(*audit.end("done", task), changed=True)
+
     try:
-        while True:
-            try:
-                with turn(env):
-                    task = _task(ledger, wanted, task)
-                    if task.is_done:
-                        return task.outcome(*audit.end("done", task))
-                    task = _checked(ledger, task, pendulum.now("UTC") if now is None else now)
-                    audit.begin(task)
-                    ledger.append(task.updates(), task.version)
-                    return task.outcome(*audit.end("done", task), changed=True)
-            except LedgerConflict:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))
+        return ledger.patiently(attempt)
     except SchemamigError as error:
         if task is not None:
             audit.end(error.code, task)

@@ -6,6 +6,7 @@ and an upgrade does not fail because it could not be written.
 
 from __future__ import annotations
 
+import getpass
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -48,9 +49,30 @@ class HistoryEntry:
     outcome: str
     detail: str = ""
 
+    @classmethod
+    def ended(
+        cls,
+        what: str,
+        started: pendulum.DateTime,
+        *,
+        collection: str | None = None,
+        generation: int | None = None,
+        outcome: str = "done",
+        detail: str = "",
+        who: str | None = None,
+    ) -> HistoryEntry:
+        """What ``who`` (default: this process's user) began at ``started``, and ended now."""
+        seconds = (pendulum.now("UTC") - started).total_seconds()
+        return cls(who or getpass.getuser(), what, collection, generation, started, seconds, outcome, detail)
+
 
 def append_history(env: Environment, *entries: HistoryEntry) -> str | None:
-    """Append entries in one commit. None, or the note to show to the user if they could not be written."""
+    """Append entries in one commit. None, or the note to show to the user if they could not be written.
+
+    Nobody looks up what was done to an environment that is thrown away.
+    """
+    if env.options.throwaway:
+        return None
     try:
         _append(env, [_row(entry) for entry in entries])
     except Exception as error:  # noqa: BLE001 - visible as a note: an upgrade that is done is done, whatever its log says

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import pendulum
@@ -29,9 +29,12 @@ from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Forma
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, EnvironmentConfig, LedgerSince
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.table import LedgerTable, Mode
+from airflow_provider_schemamig.core.ledger.texts import replaced
 from airflow_provider_schemamig.core.ledger.turns import turn
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage import probe_put_if_absent, require_safe_log_store
+
+T = TypeVar("T")
 
 #: How long ``transact`` tries again on conflicts. Eight racing writers make about 20 appends a second, unfairly (research/delta.md A1).
 CONFLICT_PATIENCE_SECONDS = 30.0
@@ -196,17 +199,25 @@ class LedgerWriter(LedgerReader):
         return before[0], after
 
     def _again(self, act: Callable[[State], State], authority: Leadership | None = None) -> State:
-        """Read and ``act``, once more after every conflict, for ``CONFLICT_PATIENCE_SECONDS``."""
+        """Read and ``act``, patiently."""
+
+        def attempt() -> State:
+            state = self.state()
+            if authority is not None:
+                check_authority(state, authority)  # before ``act`` decides: another leader may have taken its rows away
+            return act(state)
+
+        return self.patiently(attempt)
+
+    def patiently(self, attempt: Callable[[], T]) -> T:
+        """Make an ``attempt`` in its turn, once more after every conflict, for ``CONFLICT_PATIENCE_SECONDS``."""
         deadline = time.monotonic() + CONFLICT_PATIENCE_SECONDS
         tries = 0
         while True:
             tries += 1
             try:
                 with turn(self.env):
-                    state = self.state()
-                    if authority is not None:
-                        check_authority(state, authority)  # before ``act`` decides: another leader may have taken its rows away
-                    return act(state)
+                    return attempt()
             except LedgerConflict as conflict:
                 if time.monotonic() > deadline:
                     raise LedgerConflict(expected=conflict.expected, tries=tries) from conflict
@@ -287,13 +298,7 @@ def _changes(state: State, updates: Iterable[Update]) -> list[RawRow]:
         if (collection, key) in seen:
             raise ValueError(f"two updates of {collection} {key} in one append")
         seen.add((collection, key))
-        stored = state.stored(collection, key)
-        if stored == value:
-            continue
-        if stored is not None:
-            rows.append(RawRow(collection, key, stored, ts, -1))
-        if value is not None:
-            rows.append(RawRow(collection, key, value, ts, 1))
+        rows += replaced(collection, key, state.stored(collection, key), value, ts)
     return rows
 
 

@@ -64,3 +64,9 @@ def one_value_a_key(rows: Iterable[RawRow]) -> Texts:
             raise LedgerDamaged(where=where, reason="it has two values")
         texts[key] = value
     return texts
+
+
+def replaced(collection: str, key: str, stored: str | None, value: str | None, ts: int) -> list[RawRow]:
+    """The updates that put ``value`` in the place of exactly the ``stored`` text (None: there is, or shall be, no row); none if equal."""
+    texts = ((stored, -1), (value, 1)) if stored != value else ()
+    return [RawRow(collection, key, text, ts, diff) for text, diff in texts if text is not None]

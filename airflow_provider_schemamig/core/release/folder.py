@@ -102,6 +102,11 @@ class Settings:
     version: Version
     min_version: Version
 
+    @property
+    def toml(self) -> bytes:
+        """A new file that says this and nothing else."""
+        return f'name = "{self.name}"\nversion = "{self.version}"\nmin_version = "{self.min_version}"\n'.encode()
+
 
 @dataclass(frozen=True)
 class Folder:

@@ -97,6 +97,12 @@ def must_be_locked(file: str, minimum: Version, head: Version) -> bool:
     return minimum <= version <= head if is_snapshot(file) else minimum < version < head
 
 
+def completed(kept: Mapping[str, str], digests: Mapping[str, str], minimum: Version, head: Version) -> dict[str, str]:
+    """The lines of a lock: those that are ``kept``, and one for each other file that must have one."""
+    missing = {file: found for file, found in digests.items() if file not in kept and must_be_locked(file, minimum, head)}
+    return {**kept, **missing}
+
+
 def is_too_old(file: str, minimum: Version) -> bool:
     """Whether ``file`` is of a version that is no longer supported; no step leads to ``minimum`` itself any more."""
     version = version_of(file)

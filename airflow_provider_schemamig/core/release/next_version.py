@@ -35,8 +35,8 @@ from airflow_provider_schemamig.core.release.folder_errors import (
     SchemaNotFrozen,
     VersionAboveHead,
 )
-from airflow_provider_schemamig.core.release.lock import digest, module_file, must_be_locked, render_lock, snapshot_file
-from airflow_provider_schemamig.core.release.modules import WHY_PLACEHOLDER, read_module
+from airflow_provider_schemamig.core.release.lock import completed, digest, module_file, render_lock, snapshot_file
+from airflow_provider_schemamig.core.release.modules import read_module
 from airflow_provider_schemamig.core.release.scaffold import FIRST_VERSION
 from airflow_provider_schemamig.core.release.validate import validate_pair
 from airflow_provider_schemamig.core.schema.model import Declaration
@@ -104,7 +104,7 @@ def known(path: Path) -> Known:
 def first_version(path: Path, schema: str) -> NextVersion:
     """Version 1.0.0 of a new folder, named after it. Raises FolderNotEmpty, InvalidReleaseToml."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", path.absolute().name)
-    toml = f'name = "{name}"\nversion = "{FIRST_VERSION}"\nmin_version = "{FIRST_VERSION}"\n'.encode()
+    toml = Settings(name, FIRST_VERSION, FIRST_VERSION).toml
     refusals: list[Refusal] = []
     read_settings(Folder(path, {RELEASE_TOML: toml}), refusals)
     raise_refusals(refusals)
@@ -128,9 +128,7 @@ def next_version(folder: Known, schema: str, title: str, why: str, steps: Sequen
     """
     release = folder.release
     version = bump(release.version, Part.MINOR)
-    module = (
-        module_text(title, steps).replace(f"{WHY_PLACEHOLDER} say why, for whoever reads this in two years.", f"Why: {why}", 1).encode()
-    )
+    module = module_text(title, steps, f"Why: {why}").encode()
     text, frozen = schema.encode(), snapshot_file(version)
     toml = with_version(folder.reading.texts[RELEASE_TOML], Settings(release.name, version, release.min_version))
     begun = {module_file(version): module, frozen: text}
@@ -147,8 +145,7 @@ def _lock(path: Path, release: Release, version: Version, begun: Mapping[str, by
     assert folder is not None
     kept = read_lock(folder, {LOCK_FILE: folder.files.get(LOCK_FILE, b"").decode(errors="replace")}, []) or {}
     digests = {**folder.digests(), **{file: digest(data) for file, data in begun.items()}}
-    missing = {file: found for file, found in digests.items() if file not in kept and must_be_locked(file, release.min_version, version)}
-    return render_lock({**kept, **missing}).encode()
+    return render_lock(completed(kept, digests, release.min_version, version)).encode()
 
 
 def _unexplained(folder: Known, made: NextVersion) -> list[Refusal]:

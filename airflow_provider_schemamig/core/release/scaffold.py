@@ -20,10 +20,10 @@ from airflow_provider_schemamig.core.release.folder_errors import (
     VersionAboveHead,
 )
 from airflow_provider_schemamig.core.release.lock import (
+    completed,
     digest,
     is_too_old,
     module_file,
-    must_be_locked,
     render_lock,
     snapshot_file,
     verify_lock,
@@ -65,7 +65,7 @@ def init(path: Path, name: str) -> Written:
         raise UnreadableFile(file=str(path), reason=error.strerror or str(error)) from error
     if found:
         raise FolderNotEmpty(file=str(path), found=found)
-    toml = f'name = "{name}"\nversion = "{FIRST_VERSION}"\nmin_version = "{FIRST_VERSION}"\n'.encode()
+    toml = Settings(name, FIRST_VERSION, FIRST_VERSION).toml
     read_settings(Folder(path, {RELEASE_TOML: toml}), refusals)
     raise_refusals(refusals)
     schema = _SCHEMA_TEMPLATE.encode()
@@ -102,8 +102,7 @@ def _frozen(folder: Folder, settings: Settings, refusals: list[Refusal]) -> dict
     # What is no longer supported leaves the lock; the head's own lines are made anew.
     mine = {snapshot_file(head), module_file(head)}
     kept = {file: line for file, line in kept.items() if file not in mine and not is_too_old(file, settings.min_version)}
-    missing = {file: found for file, found in digests.items() if file not in kept and must_be_locked(file, settings.min_version, head)}
-    entries = {**kept, **missing}
+    entries = completed(kept, digests, settings.min_version, head)
     refusals.extend(verify_lock(entries, digests, settings.min_version, head))
     return {snapshot_file(head): schema, LOCK_FILE: render_lock(entries).encode()}
 

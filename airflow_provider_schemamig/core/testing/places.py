@@ -14,9 +14,9 @@ from airflow_provider_schemamig.core.environment import Environment, WriteHook
 from airflow_provider_schemamig.core.ledger.maintenance import compact
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.release.folder import Release, Settings
 from airflow_provider_schemamig.core.release.folder_errors import LOCK_FILE, RELEASE_TOML, SCHEMA_SQL
-from airflow_provider_schemamig.core.release.lock import digest, module_file, must_be_locked, render_lock, snapshot_file
+from airflow_provider_schemamig.core.release.lock import completed, digest, module_file, render_lock, snapshot_file
 from airflow_provider_schemamig.core.storage import THROWAWAY, Location, StorageOptions
 
 OPTIONS = {THROWAWAY: "true"}
@@ -87,10 +87,10 @@ def cut(release: Release, versions: Sequence[Version], folder: Path) -> Path:
         return folder
     files = {snapshot_file(version): release.snapshots[version].text.encode() for version in versions}
     files |= {module_file(version): (release.path / module_file(version)).read_bytes() for version in versions[1:]}
-    lock = {file: digest(data) for file, data in files.items() if must_be_locked(file, minimum, head)}
+    lock = completed({}, {file: digest(data) for file, data in files.items()}, minimum, head)
     files[LOCK_FILE] = render_lock(lock).encode()
     files[SCHEMA_SQL] = files[snapshot_file(head)]
-    files[RELEASE_TOML] = f'name = "{release.name}"\nversion = "{head}"\nmin_version = "{minimum}"\n'.encode()
+    files[RELEASE_TOML] = Settings(release.name, head, minimum).toml
     made = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
     for name in ("snapshots", "migrations"):
         (made / name).mkdir(parents=True)

@@ -6,6 +6,7 @@ encoded again is the very same text (research B17), and a value that was widened
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -31,8 +32,6 @@ def row_text(row: Row, fields: Fields) -> str:
 
 def row_of(text: str, fields: Fields) -> Row:
     """The row of a JSON text. Raises ValueError (also where a column is missing, unknown, or NULL and may not be)."""
-    import json
-
     data = json.loads(text)
     row = _decode_fields(data, fields)
     _encode_fields(row, fields)  # NOT NULL, ranges, scales

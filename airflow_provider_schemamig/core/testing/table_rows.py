@@ -190,7 +190,7 @@ def scan(store: ReadStore, head: Head) -> Iterator[Row]:
     for add in active_files(store, head.version).values():
         if add.get("deletionVector"):
             raise NotImplementedError("deletion vectors are read by Spark and delta-rs alone")
-        values = {name: add["partitionValues"].get(name) for name in add["partitionValues"]}
+        values = add["partitionValues"]
         for stored in _file(store, unquote(str(add["path"]))):
             yield {
                 f["name"]: _parsed(values.get(physical_name(f)), f["type"])

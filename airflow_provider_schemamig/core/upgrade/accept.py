@@ -9,8 +9,7 @@ The folder is written first, release.toml last; a process that dies in between i
 
 from __future__ import annotations
 
-import getpass
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,7 +91,7 @@ def accept(env: Environment, release_dir: Path, collections: Sequence[str] = ())
     state = ledger.state()
     state.require_current("accept")
     no_open_deployment(state)
-    taken = list(_drifted(env, state, collections))
+    taken = _drifted(env, state, collections)
     if not taken:
         return Accepted(None, (), ())
     no_open_hold(state)
@@ -112,7 +111,7 @@ def accept(env: Environment, release_dir: Path, collections: Sequence[str] = ())
 # --- what was done -------------------------------------------------------------------------------------------------------------------
 
 
-def _drifted(env: Environment, state: State, collections: Sequence[str]) -> Iterator[_Taken]:
+def _drifted(env: Environment, state: State, collections: Sequence[str]) -> list[_Taken]:
     unknown = [name for name in collections if name not in state.objects]
     raise_refusals([UnknownCollection(collection=name) for name in unknown])
     refusals: list[SchemamigError] = []
@@ -126,7 +125,7 @@ def _drifted(env: Environment, state: State, collections: Sequence[str]) -> Iter
         else:
             found += [taken] if taken is not None else []
     raise_refusals(refusals)
-    yield from found
+    return found
 
 
 def _taken(env: Environment, state: State, name: CollectionName, head: Head | None, *, named: bool) -> _Taken | None:
@@ -255,17 +254,8 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
 
 def _remember(env: Environment, state: State, taken: Sequence[_Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:
     """One line of audit a collection."""
-    notes = []
-    for item in taken:
-        entry = HistoryEntry(
-            who=getpass.getuser(),
-            what="accept",
-            collection=item.name,
-            generation=state.leader.generation if state.leader is not None else None,
-            started_at=started,
-            seconds=(pendulum.now("UTC") - started).total_seconds(),
-            outcome="done",
-            detail=f"into {version}: {'; '.join(map(describe, item.changes))}",
-        )
-        notes.append(append_history(env, entry))
-    return tuple(dict.fromkeys(note for note in notes if note))
+    generation = state.leader.generation if state.leader is not None else None
+    details = {item.name: f"into {version}: {'; '.join(map(describe, item.changes))}" for item in taken}
+    entries = [HistoryEntry.ended("accept", started, collection=name, generation=generation, detail=text) for name, text in details.items()]
+    note = append_history(env, *entries)
+    return (note,) if note else ()

@@ -9,7 +9,6 @@ of its own, so that whoever was at work under the old one is fenced.
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -219,9 +218,9 @@ def _record(
         for table in found:
             refuse_place(env, state, table.collection, table.location)
         generation = Generation(max(state.deployments, default=0) + 1)
-        updates = _adopted(env, state, release, found, generation, started)
-        taken.extend(_taken(table, shard) for table, shard in zip(found, _shards(state, found, generation), strict=True))
-        return updates
+        shards = _shards(state, found, generation)
+        taken.extend(_taken(table, shard) for table, shard in zip(found, shards, strict=True))
+        return _adopted(env, state, release, found, shards, generation, started)
 
     ledger.transact(decide)
     if not taken:
@@ -231,13 +230,19 @@ def _record(
 
 
 def _adopted(
-    env: Environment, state: State, release: _Release, found: Sequence[Found], generation: Generation, now: pendulum.DateTime
+    env: Environment,
+    state: State,
+    release: _Release,
+    found: Sequence[Found],
+    shards: Sequence[Shard],
+    generation: Generation,
+    now: pendulum.DateTime,
 ) -> list[Update]:
     fingerprints = {name: state.released(item) for name, item in state.objects.items()}
     updates: list[Update] = []
-    for table, shard in zip(found, _shards(state, found, generation), strict=True):
+    for table, shard in zip(found, shards, strict=True):
         declared = release.declared[table.collection]
-        fingerprints[table.collection] = fingerprint(declared)
+        declares = fingerprints[table.collection] = fingerprint(declared)
         schema_id = state.next_schema_id(table.collection)
         entry = SchemaEntry(
             collection=table.collection,
@@ -249,7 +254,7 @@ def _adopted(
             release=release.version,
             stored_names=names_of(table.head, declared),
         )
-        updates += [Put(shard), Put(entry), Put(Object(table.collection, shard.shard, schema_id, fingerprint(declared)))]
+        updates += [Put(shard), Put(entry), Put(Object(table.collection, shard.shard, schema_id, declares))]
     goal = set_fingerprint(fingerprints)
     plan = Plan(Target(release.name, release.source, release.version, goal, ()), (Commit(release.source, release.version),))
     write_plan(env, plan.document)
@@ -300,17 +305,8 @@ def _taken(table: Found, shard: Shard) -> AdoptedTable:
 
 def _remember(env: Environment, taken: Sequence[AdoptedTable], generation: Generation, started: pendulum.DateTime) -> tuple[str, ...]:
     """One line of audit a table; the adoption does not fail because of it."""
-    notes = []
-    for table in taken:
-        entry = HistoryEntry(
-            who=getpass.getuser(),
-            what="adopt",
-            collection=table.collection,
-            generation=generation,
-            started_at=started,
-            seconds=(pendulum.now("UTC") - started).total_seconds(),
-            outcome="done",
-            detail=table.uri,
-        )
-        notes.append(append_history(env, entry))
-    return tuple(dict.fromkeys(note for note in notes if note))
+    entries = [
+        HistoryEntry.ended("adopt", started, collection=table.collection, generation=generation, detail=table.uri) for table in taken
+    ]
+    note = append_history(env, *entries)
+    return (note,) if note else ()

@@ -115,7 +115,7 @@ def _tell_how_far(copying: Copying, state: State, versions: int, rows: int) -> N
     """Each round is a process of its own in Airflow: when the last one wrote stands in the ledger."""
     collection, generation, now = copying.stage.collection, copying.deployment.generation, pendulum.now("UTC")
     row = Progress(collection, generation, "tail", "versions", versions, versions, rows, now, now)
-    known = next((found for found in state.progress.values() if found.key == row.key), None)
+    known = state.progress.get((collection, row.stage, str(generation)))
     if known is None or (now - known.updated_at).total_seconds() >= WRITE_SECONDS:
         put_progress(copying.ledger, copying.listen, row if known is None else replace(row, started_at=known.started_at))
 

@@ -10,7 +10,6 @@ contract that died) is what any next leader finds, and settles.
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,15 +94,6 @@ def check_unused(state: State) -> None:
 
 def _remember(env: Environment, step: Taken, started: pendulum.DateTime) -> list[str]:
     """One line of audit; the note, if it could not be written."""
-    entry = HistoryEntry(
-        who=getpass.getuser(),
-        what="ledger upgrade",
-        collection=None,
-        generation=None,
-        started_at=started,
-        seconds=(pendulum.now("UTC") - started).total_seconds(),
-        outcome="done",
-        detail=f"format {step.source + 1}: {step.rows} row(s), {step.title}",
-    )
-    note = append_history(env, entry)
+    detail = f"format {step.source + 1}: {step.rows} row(s), {step.title}"
+    note = append_history(env, HistoryEntry.ended("ledger upgrade", started, detail=detail))
     return [] if note is None else [note]

@@ -7,7 +7,6 @@ table and looks, and sees it as recorded or still drifted; both are right, and t
 from __future__ import annotations
 
 import functools
-import getpass
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -144,15 +143,6 @@ def _mapping_note(before: Head, after: Head) -> tuple[str, ...]:
 def _remembered(env: Environment, work: Work, done: Reverted, started: pendulum.DateTime) -> Reverted:
     if done.table_version is None:
         return done
-    entry = HistoryEntry(
-        who=getpass.getuser(),
-        what="revert",
-        collection=done.collection,
-        generation=work.generation,
-        started_at=started,
-        seconds=(pendulum.now("UTC") - started).total_seconds(),
-        outcome="done",
-        detail="; ".join(map(describe, done.changes)),
-    )
-    note = append_history(env, entry)
+    detail = "; ".join(map(describe, done.changes))
+    note = append_history(env, HistoryEntry.ended("revert", started, collection=done.collection, generation=work.generation, detail=detail))
     return Reverted(done.collection, done.table_version, done.changes, done.losses, done.notes + ((note,) if note else ()))

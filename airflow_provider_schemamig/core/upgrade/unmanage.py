@@ -6,7 +6,6 @@ was given back and is not simply missing.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -63,17 +62,8 @@ def unmanage(env: Environment, collection: str) -> GivenBack:
     state = LedgerWriter(env).transact(decide)
     if uri is None:
         return GivenBack(name, None)
-    entry = HistoryEntry(
-        who=getpass.getuser(),
-        what="unmanage",
-        collection=name,
-        generation=state.leader.generation if state.leader is not None else None,
-        started_at=started,
-        seconds=(pendulum.now("UTC") - started).total_seconds(),
-        outcome="done",
-        detail=uri,
-    )
-    note = append_history(env, entry)
+    generation = state.leader.generation if state.leader is not None else None
+    note = append_history(env, HistoryEntry.ended("unmanage", started, collection=name, generation=generation, detail=uri))
     return GivenBack(name, uri, (note,) if note else ())
 
 

@@ -161,14 +161,14 @@ def cancel(env: Environment, generation: Generation, *, listen: Listener = silen
         return rollback(env, listen=listen)
     started = pendulum.now("UTC")
     outcome = cancel_claim(env, generation, listen)
-    _remember(env, "cancel", getpass.getuser(), generation, started, "done", "")
+    _remember(env, "cancel", generation, started)
     return outcome
 
 
 def approve(env: Environment, generation: Generation, digest: str, by: str | None = None) -> Approval:
     """Record a person's approval of plan ``digest`` for ``generation``."""
     approval = promotion.approve(env, generation, digest, by or getpass.getuser())
-    _remember(env, "approve", approval.approved_by, generation, approval.approved_at, "done", digest)
+    _remember(env, "approve", generation, approval.approved_at, detail=digest, who=approval.approved_by)
     return approval
 
 
@@ -297,7 +297,7 @@ def rollback(env: Environment, *, jobs: Jobs = without_spark, allow_lossy: bool 
     """To the release before: of a promoted deployment by its inverses, of a committed one while its hold is open."""
     started = pendulum.now("UTC")
     outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy)
-    _remember(env, "rollback", getpass.getuser(), outcome.generation, started, "done", f"to {outcome.target}")
+    _remember(env, "rollback", outcome.generation, started, detail=f"to {outcome.target}")
     return outcome
 
 
@@ -362,21 +362,13 @@ def _led(
     try:
         run(work)
     except BaseException as error:
-        _remember(env, task, getpass.getuser(), generation, started, "failed", f"{type(error).__name__}: {error}"[:500])
+        _remember(env, task, generation, started, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
         raise
-    note = _remember(env, task, getpass.getuser(), generation, started, "done", f"{len(work.results)} stage(s)")
+    note = _remember(env, task, generation, started, detail=f"{len(work.results)} stage(s)")
     outcome = work.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
 
 
-def _remember(
-    env: Environment, what: str, who: str, generation: Generation | None, started: pendulum.DateTime, outcome: str, detail: str
-) -> str:
+def _remember(env: Environment, what: str, generation: Generation | None, started: pendulum.DateTime, **rest: str) -> str:
     """One line of audit. The upgrade does not fail because of it; the note says so if it could not be written."""
-    if env.options.throwaway:
-        return ""
-    seconds = (pendulum.now("UTC") - started).total_seconds()
-    entry = HistoryEntry(
-        who=who, what=what, collection=None, generation=generation, started_at=started, seconds=seconds, outcome=outcome, detail=detail
-    )
-    return append_history(env, entry) or ""
+    return append_history(env, HistoryEntry.ended(what, started, generation=generation, **rest)) or ""

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, Ledg
 from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, Snapshot, Stored, Update
 from airflow_provider_schemamig.core.ledger.format.formats import Formats, Step
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, EnvironmentConfig
+from airflow_provider_schemamig.core.ledger.texts import replaced
 
 Address = tuple[str, str]
 """Ledger collection and stored key."""
@@ -111,25 +112,18 @@ def _words(address: Address) -> str:
 
 
 def _updates(standing: Standing, wanted: Mapping[Address, Any], version: int) -> list[RawRow]:
-    """Retract exactly the stored text, insert the new; nothing where they are equal."""
-    rows = []
-    for (collection, key), row in wanted.items():
-        stored = standing.get((collection, key), (None, 0))[0]
-        value = None if row is None else encode(row)[2]
-        if stored == value:
-            continue
-        if stored is not None:
-            rows.append(RawRow(collection, key, stored, version, -1))
-        if value is not None:
-            rows.append(RawRow(collection, key, value, version, 1))
+    rows: list[RawRow] = []
+    for address, row in wanted.items():
+        stored, _ = standing.get(address, (None, 0))
+        rows += replaced(*address, stored, None if row is None else encode(row)[2], version)
     return rows
 
 
-def _numbered(standing: Standing, step: Step, version: int) -> tuple[RawRow, RawRow]:
+def _numbered(standing: Standing, step: Step, version: int) -> list[RawRow]:
     """The format's own number: the one thing that changes in a frozen collection."""
     stored = standing[_CONFIG][0]
     value = canonical({**json.loads(stored), "format_version": step.target})
-    return RawRow(*_CONFIG, stored, version, -1), RawRow(*_CONFIG, value, version, 1)
+    return replaced(*_CONFIG, stored, value, version)
 
 
 def _applied(standing: Standing, rows: Iterable[RawRow]) -> Standing:
