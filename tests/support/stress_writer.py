@@ -1,8 +1,9 @@
-"""A writer process of the stress test: changes rows of its own ids until it is refused, and remembers what was acknowledged.
+"""A writer process of the stress test: changes rows of its own ids until it is refused or told to stop, and remembers every answer.
 
-``python -m tests.support.stress_writer KIND ENVIRONMENT COLLECTION LOG SPARK_URL SEED``. Each line of LOG is written and synced before an
-operation begins (``try``) and after it was acknowledged (``ack``) or refused (``no``): whoever reads it knows what must be there, what
-must not, and what may be either way.
+``python -m tests.support.stress_writer KIND SPARK_URL`` reads one job a line (``{"env", "collection", "log", "seed"}``), works at it until
+the next line comes (any: an empty one is no job) and answers ``done``: starting a writer takes half as long as a round, so one lives
+through all. Each line of a job's log is written and synced before an operation begins (``try``) and after it was acknowledged (``ack``)
+or refused (``no``): whoever reads it knows what must be there, what must not, and what may be either way.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import WriterFenced
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 #: A writer's ids are its number times this, and up.
 IDS = 1_000_000
+#: Values from here on are changed ones.
+FIRST_CHANGED = 100
 KINDS = ("ours-arrow", "ours-spark", "spark", "delta-rs")
 _SEALED = ("schemamig_moved_to", "APPEND_ONLY", "append only", "appendOnly", "Boolean(false)")
 
@@ -59,10 +63,10 @@ def changes(kind: str, rng: random.Random) -> Iterator[Change]:
             ids = list(range(first + number, first + number + rng.randint(1, 3)))
             number += len(ids)
             alive += ids
-            yield [{"id": found, "owner": kind, "v": rng.randint(0, 99)} for found in ids], []
+            yield [{"id": found, "owner": kind, "v": rng.randint(0, FIRST_CHANGED - 1)} for found in ids], []
         elif dice < 0.8:
             ids = rng.sample(alive, 2)
-            yield [{"id": found, "owner": kind, "v": rng.randint(100, 999)} for found in ids], []
+            yield [{"id": found, "owner": kind, "v": rng.randint(FIRST_CHANGED, 999)} for found in ids], []
         else:
             found = alive.pop(rng.randrange(len(alive)))
             yield [], [found]
@@ -81,8 +85,7 @@ def delta_rs(path: str) -> Callable[[Change], None]:
     return lambda change: write_deltalake(path, _arrow(change[0]), mode="append")
 
 
-def plain_spark(path: str, url: str) -> Callable[[Change], None]:
-    spark = _session(url)
+def plain_spark(path: str, spark: SparkSession) -> Callable[[Change], None]:
     table = f"delta.`{path}`"
 
     def write(change: Change) -> None:
@@ -90,35 +93,45 @@ def plain_spark(path: str, url: str) -> Callable[[Change], None]:
         if gone:
             spark.sql(f"DELETE FROM {table} WHERE id = {gone[0]}").collect()
             return
-        values = ", ".join(f"({row['id']}L, '{row['owner']}', {row['v']})" for row in rows)
+        if _all_new(rows):
+            spark.sql(f"INSERT INTO {table} (id, owner, v) VALUES {_values(rows)}").collect()
+            return
         spark.sql(
-            f"MERGE INTO {table} t USING (SELECT * FROM VALUES {values} AS s(id, owner, v)) s ON t.id = s.id "
+            f"MERGE INTO {table} t USING (SELECT * FROM VALUES {_values(rows)} AS s(id, owner, v)) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET t.v = s.v WHEN NOT MATCHED THEN INSERT (id, owner, v) VALUES (s.id, s.owner, s.v)"
         ).collect()
 
     return write
 
 
-def ours(env: Environment, collection: str, url: str | None) -> Callable[[Change], None]:
-    spark = None if url is None else _session(url)
+def ours(env: Environment, collection: str, spark: SparkSession | None) -> Callable[[Change], None]:
     writer = env.writer(collection, release="1.0.0", spark=spark)
 
     def write(change: Change) -> None:
         rows, gone = change
         if spark is None:
             writer.append(_arrow(rows))
-        elif gone:
-            spark.sql("SELECT 1").collect()  # our handle deletes nothing: it has the row's value changed instead
+        elif gone:  # our handle deletes nothing: it has the row's value changed instead
             writer.merge(_frame(spark, [{"id": gone[0], "owner": "ours-spark", "v": -1}]), on=["id"])
+        elif _all_new(rows):
+            writer.append(_frame(spark, rows))
         else:
             writer.merge(_frame(spark, rows), on=["id"])
 
     return write
 
 
+def _all_new(rows: Sequence[Row]) -> bool:
+    """An insert: it can be an append, which another append does not beat. A merge among appenders waits for a quiet moment."""
+    return all(row["v"] < FIRST_CHANGED for row in rows)
+
+
+def _values(rows: Sequence[Row]) -> str:
+    return ", ".join(f"({row['id']}L, '{row['owner']}', {row['v']})" for row in rows)
+
+
 def _frame(spark: SparkSession, rows: Sequence[Row]) -> Any:
-    values = ", ".join(f"({row['id']}L, '{row['owner']}', {row['v']})" for row in rows)
-    return spark.sql(f"SELECT * FROM VALUES {values} AS s(id, owner, v)")
+    return spark.sql(f"SELECT * FROM VALUES {_values(rows)} AS s(id, owner, v)")
 
 
 def _session(url: str) -> SparkSession:
@@ -129,69 +142,76 @@ def _session(url: str) -> SparkSession:
 
 
 def main(arguments: Sequence[str]) -> int:
-    kind, uri, collection, log_path, url, seed = arguments
-    env = Environment.open(uri)
-    path = env.table_location(LedgerReader(env).state().shard_of(CollectionName(collection)).uri).local_path
-    makers: Mapping[str, Callable[[], Callable[[Change], None]]] = {
-        "ours-arrow": lambda: ours(env, collection, None),
-        "ours-spark": lambda: ours(env, collection, url),
-        "spark": lambda: plain_spark(str(path), url),
-        "delta-rs": lambda: delta_rs(str(path)),
-    }
-    write, log = makers[kind](), Log(Path(log_path))
-    Path(f"{log_path}.ready").touch()
-    pause = 1.0 if kind in ("ours-arrow", "delta-rs") else 0.3  # faster, they would starve Spark of commits
-    for number, change in enumerate(changes(kind, random.Random(f"{seed}/{kind}"))):
-        try:
-            _until_answered(write, log, number, change)
-        except Refused:
-            return 0
-        time.sleep(pause)
+    kind, url = arguments
+    spark = _session(url) if kind in ("ours-spark", "spark") else None
+    print("ready", flush=True)
+    with open(0, "rb", buffering=0) as lines:  # not buffered, or select would not see the line after this one
+        while line := lines.readline():
+            if job := line.strip():
+                with suppress(Refused):
+                    work(kind, spark, lines, **json.loads(job))
+                print("done", flush=True)
     return 0
 
 
-def _until_answered(write: Callable[[Change], None], log: Log, number: int, change: Change) -> None:
-    """A writer that lost a race tries again, as anybody would; one that is refused for good stops."""
-    while True:
-        log("try", number, change)
-        try:
-            write(change)
-        except WriterFenced as fenced:
-            log("no", number, change)
-            raise Refused from fenced
-        except Exception as error:
-            log("no", number, change)
-            if any(sign in str(error) for sign in _SEALED):
-                raise Refused from error
-            print(f"{type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
-            time.sleep(0.1)
-            continue
-        log("ack", number, change)
-        return
+def work(kind: str, spark: SparkSession | None, lines: IO[bytes], *, env: str, collection: str, log: str, seed: str) -> None:
+    """Until it is refused for good, or a line waits."""
+    write, remember = writer_of(kind, Environment.open(env), CollectionName(collection), spark), Log(Path(log))
+    rng = random.Random(f"{seed}/{kind}")
+    for number, change in enumerate(changes(kind, rng)):
+        while not _answered(write, remember, number, change):  # who lost a race tries again, as anybody would
+            if _told_to_stop(lines, 0.1):
+                return
+        if _told_to_stop(lines, rng.uniform(0.3, 4.0)):  # faster or more regular, those who append would starve those who merge
+            return
 
 
-def replay(log: Path) -> tuple[dict[int, Row], dict[int, list[Row | None]]]:
-    """What must be there by id, and for ids whose last operation got no answer all that may be (None: no row)."""
-    sure: dict[int, Row] = {}
-    maybe: dict[int, list[Row | None]] = {}
+def _told_to_stop(lines: IO[bytes], seconds: float) -> bool:
+    return bool(select.select([lines], [], [], seconds)[0])
+
+
+def writer_of(kind: str, env: Environment, collection: CollectionName, spark: SparkSession | None) -> Callable[[Change], None]:
+    if kind.startswith("ours"):
+        return ours(env, collection, spark)
+    path = str(env.table_location(LedgerReader(env).state().shard_of(collection).uri).local_path)
+    return delta_rs(path) if spark is None else plain_spark(path, spark)
+
+
+def _answered(write: Callable[[Change], None], log: Log, number: int, change: Change) -> bool:
+    """Whether it was acknowledged; :class:`Refused` if it never will be."""
+    log("try", number, change)
+    try:
+        write(change)
+    except WriterFenced as fenced:
+        log("no", number, change)
+        raise Refused from fenced
+    except Exception as error:
+        log("no", number, change)
+        if any(sign in str(error) for sign in _SEALED):
+            raise Refused from error
+        print(f"{type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
+        return False
+    log("ack", number, change)
+    return True
+
+
+def replay(log: Path) -> dict[int, Row]:
+    """What must be there, by id: of each operation that was begun the answer is known."""
+    there: dict[int, Row] = {}
+    open_end: str | None = None
     for line in log.read_text().splitlines():
         entry = json.loads(line)
-        for row in [
-            *entry["rows"],
-            *({"id": gone, "owner": "ours-spark", "v": -1} if "ours-spark" in log.name else {"id": gone} for gone in entry["gone"]),
-        ]:
-            wanted = row if "v" in row else None
-            if entry["what"] == "try":
-                maybe[row["id"]] = [sure.get(row["id"]), wanted]
-                continue
-            maybe.pop(row["id"], None)
-            if entry["what"] == "no":
-                continue
-            if wanted is None:
-                sure.pop(row["id"], None)
+        open_end = line if entry["what"] == "try" else None
+        if entry["what"] != "ack":
+            continue
+        there |= {row["id"]: row for row in entry["rows"]}
+        for gone in entry["gone"]:
+            if log.stem == "ours-spark":
+                there[gone] = {"id": gone, "owner": "ours-spark", "v": -1}
             else:
-                sure[row["id"]] = wanted
-    return sure, maybe
+                del there[gone]
+    assert open_end is None, f"{log.stem} never said what became of {open_end}"
+    return there
 
 
 if __name__ == "__main__":
