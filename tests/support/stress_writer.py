@@ -162,7 +162,7 @@ def work(kind: str, spark: SparkSession | None, lines: IO[bytes], *, env: str, c
         while not _answered(write, remember, number, change):  # who lost a race tries again, as anybody would
             if _told_to_stop(lines, 0.1):
                 return
-        if _told_to_stop(lines, rng.uniform(0.5, 5.0)):  # faster or more regular, those who append would starve those who merge
+        if _told_to_stop(lines, rng.uniform(1.0, 6.0)):  # faster or more regular, those who append would starve those who merge
             return
 
 

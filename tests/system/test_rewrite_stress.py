@@ -46,19 +46,29 @@ SHAPES = (
     {"key": ", PRIMARY KEY (id)", "cdf": " TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"},
     {"key": "", "cdf": ""},
 )
-#: Tried so often after the kills: a conflict with a statement that lives on in the server may take more than one.
-TRIES = 4
+#: Tried so often after the kills: a statement that lives on in the server is in the way, and so are writers if the machine is busy.
+TRIES = 10
 #: The exit code of what is to be tried again.
 CONFLICT = 75
 SMALL, MANY = 3, 100
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 
 
+#: It lives for thousands of statements in the default heap of 1 GiB: what it remembers of them must not fill it, nor the sessions of those
+#: who were killed.
+FORGETFUL = {
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.connect.session.manager.defaultSessionTimeout": "2m",
+}
+
+
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     """A server and four writers that live through all rounds, as they would."""
     folder = tmp_path_factory.mktemp("crew")
-    with connect_server(folder, master="local[2]") as url, Crew.at_work(url, folder) as crew:
+    with connect_server(folder, FORGETFUL, master="local[2]") as url, Crew.at_work(url, folder) as crew:
         yield crew
 
 
