@@ -116,23 +116,25 @@ def _resolve(
     resolved: dict[ForeignKey, ForeignKey] = {}
     for declaration, key, line, column in references:
         target = declarations.get(key.references)
-        found = key if target is None else _referenced(key, target)
+        found = key if target is None else referenced(key, target)
         resolved[key] = found
-        reason = _wrong_reference(declaration, found, target)
+        reason = wrong_reference(declaration, found, target)
         if reason is not None:
             used_by = f"FOREIGN KEY ({', '.join(key.columns)}) REFERENCES {key.references}"
             refusals.append(InvalidUse(collection=declaration.name, file=file, line=line, column=column, used_by=used_by, reason=reason))
     return resolved
 
 
-def _referenced(key: ForeignKey, target: Declaration) -> ForeignKey:
+def referenced(key: ForeignKey, target: Declaration) -> ForeignKey:
+    """The key with the columns it refers to, as they are declared; without any it means the primary key."""
     if not key.referenced_columns and target.primary_key is not None:
         return replace(key, referenced_columns=target.primary_key.columns)
     declared = {f.name.lower(): f.name for f in target.fields}
     return replace(key, referenced_columns=tuple(declared.get(name.lower(), name) for name in key.referenced_columns))
 
 
-def _wrong_reference(declaration: Declaration, key: ForeignKey, target: Declaration | None) -> str | None:
+def wrong_reference(declaration: Declaration, key: ForeignKey, target: Declaration | None) -> str | None:
+    """Why a foreign key of ``declaration`` cannot refer to ``target``; None if it can."""
     if target is None:
         return "there is no such collection in this file"
     unknown = [name for name in key.referenced_columns if target.field(name) is None]

@@ -105,10 +105,10 @@ class Cursor:
         self.expect(")")
         return found
 
-    def expression(self) -> tuple[str, Token]:
-        """The canonical text of what goes on to a comma, a closing parenthesis or a column option. Raises SqlSyntax."""
+    def expression(self, *ends: str) -> tuple[str, Token]:
+        """The canonical text of what goes on to a comma, a closing parenthesis, a column option or one of ``ends``. Raises SqlSyntax."""
         first, last, depth = self.peek(), None, 0
-        while not self.at_end and not (depth == 0 and self._ends_expression(last)):
+        while not self.at_end and not (depth == 0 and self._ends_expression(last, ends)):
             last = self.next()
             if last.kind is Kind.SYMBOL:
                 depth += (last.text in "([{") - (last.text in ")]}")
@@ -116,12 +116,12 @@ class Cursor:
             raise self.unexpected("an expression")
         return self._canonical(self.text[first.start : last.end], first), first
 
-    def _ends_expression(self, last: Token | None) -> bool:
+    def _ends_expression(self, last: Token | None, ends: tuple[str, ...]) -> bool:
         if self.looks_at(",") or self.looks_at(")"):
             return True
         if self.looks_at("NOT", "NULL"):
             return last is not None and last.upper != "IS"
-        options = ("COMMENT", "CONSTRAINT", "REFERENCES", "UNIQUE", "DEFAULT", "GENERATED", "COLLATE")
+        options = ("COMMENT", "CONSTRAINT", "REFERENCES", "UNIQUE", "DEFAULT", "GENERATED", "COLLATE", *ends)
         return any(map(self.looks_at, options)) or self.looks_at("CHECK", "(") or self.looks_at("PRIMARY", "KEY")
 
     def _canonical(self, text: str, first: Token) -> str:

@@ -69,14 +69,9 @@ class Builder:
             seen.add(column.token.text.lower())
             default = None
             if column.default is not None:
-                default = self._default(*column.default)
+                default = constant_default(self._cursor, *column.default)
             fields.append(Field(column.token.text, column.type, column.nullable, default, column.comment))
         return tuple(fields)
-
-    def _default(self, expression: str, token: Token) -> str | None:
-        if column_references(expression):
-            self._invalid_use(token, "a DEFAULT", f"it refers to {column_references(expression)[0]}; a default is made of constants")
-        return None if expression == "NULL" else expression
 
     def _required(self, primary: Key | None) -> tuple[Field, ...]:
         """A PRIMARY KEY's columns are NOT NULL, as everywhere in SQL."""
@@ -158,15 +153,16 @@ class Builder:
 
     def _clustering(self) -> tuple[str, ...]:
         paths = self._draft.clustered_by
-        found = [path for path in map(self._clustering_path, paths) if path is not None]
+        found = [(parts[0], path) for parts in paths if (path := self._clustering_path(parts)) is not None]
+        names = tuple(path for _, path in found)
         if paths and self._draft.partitioned_by:
             self._invalid_use(paths[0][0], "CLUSTER BY", "the table is PARTITIONED BY columns already, and Delta knows one of the two")
         if len(paths) > MAX_CLUSTERING_COLUMNS:
             self._invalid_use(paths[0][0], "CLUSTER BY", f"Delta clusters by at most {MAX_CLUSTERING_COLUMNS} columns")
-        for number, path in enumerate(found):
-            if path in found[:number]:
-                self._duplicate("CLUSTER BY column", paths[number][0], path)
-        return tuple(found)
+        for number, (token, path) in enumerate(found):
+            if path in names[:number]:
+                self._duplicate("CLUSTER BY column", token, path)
+        return names
 
     def _clustering_path(self, parts: list[Token]) -> str | None:
         here: DataType = Struct(self._fields)
@@ -204,6 +200,14 @@ class Builder:
 
     def _invalid_use(self, token: Token, used_by: str, reason: str) -> None:
         self._cursor.note(InvalidUse, token, used_by=used_by, reason=reason)
+
+
+def constant_default(cursor: Cursor, expression: str, token: Token) -> str | None:
+    """A column's default, None for ``DEFAULT NULL``; one that is not made of constants is noted."""
+    if column_references(expression):
+        reason = f"it refers to {column_references(expression)[0]}; a default is made of constants"
+        cursor.note(InvalidUse, token, used_by="a DEFAULT", reason=reason)
+    return None if expression == "NULL" else expression
 
 
 def check_name(expression: str) -> str:

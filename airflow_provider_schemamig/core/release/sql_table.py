@@ -6,7 +6,7 @@ ignored. Here whatever is not understood is refused (seed 000: nothing is change
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_schemamig.core.release.sql_cursor import Cursor
@@ -76,7 +76,7 @@ _REFUSED_CLAUSES: dict[tuple[str, ...], str] = {
     ("STORED",): "it belongs to Hive tables",
     ("DEFAULT", "COLLATION"): "schemamig does not manage collations",
 }
-_REFUSED_OPTIONS: dict[tuple[str, ...], str] = {
+REFUSED_OPTIONS: dict[tuple[str, ...], str] = {
     ("GENERATED",): "schemamig does not manage generated and identity columns",
     ("COLLATE",): "schemamig does not manage collations",
     ("NULL",): "Spark SQL does not have it; a column is nullable unless it is NOT NULL",
@@ -104,54 +104,57 @@ def _header(cursor: Cursor) -> Token:
     if not cursor.accept("CREATE", "TABLE"):
         words = f"{first.text} {cursor.peek(1).text}".upper()
         if first.upper == "CREATE":
-            raise _unsupported(cursor, first, words, _ONLY)
+            raise unsupported(cursor, first, words, _ONLY)
         if first.upper in ("ALTER", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "USE", "SET", "COMMENT", "WITH", "REPLACE"):
-            raise _unsupported(cursor, first, first.upper, _ONLY)
+            raise unsupported(cursor, first, first.upper, _ONLY)
         raise cursor.unexpected("CREATE TABLE")
     cursor.accept("IF", "NOT", "EXISTS")  # says nothing about the table
     name = cursor.name()
     if cursor.looks_at("."):
-        raise _unsupported(cursor, name, "a schema or catalog before the name", "a collection's name is one word")
+        raise unsupported(cursor, name, "a schema or catalog before the name", "a collection's name is one word")
     return name
 
 
 def _element(cursor: Cursor, draft: Draft) -> None:
     """A column or a table constraint."""
-    if cursor.looks_at("CONSTRAINT") and cursor.peek(1).kind in (Kind.WORD, Kind.QUOTED) and _constraint_follows(cursor, 2):
+    if cursor.looks_at("CONSTRAINT") and cursor.peek(1).kind in (Kind.WORD, Kind.QUOTED) and constraint_follows(cursor, 2):
         cursor.next()
-        _table_constraint(cursor, draft, cursor.name())
-    elif _constraint_follows(cursor, 0):
-        _table_constraint(cursor, draft, None)
+        table_constraint(cursor, draft, cursor.name())
+    elif constraint_follows(cursor, 0):
+        table_constraint(cursor, draft, None)
     else:
         _column(cursor, draft)
 
 
-def _constraint_follows(cursor: Cursor, ahead: int) -> bool:
+def constraint_follows(cursor: Cursor, ahead: int) -> bool:
+    """True if a table constraint, without its name, begins at this token."""
     pair = (cursor.peek(ahead).upper, cursor.peek(ahead + 1).text.upper())
     return pair in (("CHECK", "("), ("UNIQUE", "("), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
 
 
-def _table_constraint(cursor: Cursor, draft: Draft, name: Token | None) -> None:
+def table_constraint(cursor: Cursor, draft: Draft, name: Token | None) -> None:
+    """``CHECK (...)``, ``PRIMARY KEY (...)``, ``UNIQUE (...)`` or ``FOREIGN KEY (...) REFERENCES ...``, added to the draft."""
     token = cursor.peek()
     if cursor.accept("CHECK"):
         expression, _ = cursor.parenthesized_expression()
         draft.checks.append(DraftCheck(name, expression, token))
     elif cursor.accept("FOREIGN", "KEY"):
         columns = cursor.names()
-        _references(cursor, draft, name, columns, token)
+        references(cursor, draft, name, columns, token)
     else:
         primary = cursor.accept("PRIMARY", "KEY")
         if not primary:
             cursor.expect("UNIQUE")
         draft.keys.append(DraftKey(name, cursor.names(), primary, token))
-    _refuse(cursor, _REFUSED_OPTIONS)
+    refuse(cursor, REFUSED_OPTIONS)
 
 
-def _references(cursor: Cursor, draft: Draft, name: Token | None, columns: list[Token], token: Token) -> None:
+def references(cursor: Cursor, draft: Draft, name: Token | None, columns: list[Token], token: Token) -> None:
+    """``REFERENCES t [(...)]`` of these columns, added to the draft."""
     cursor.expect("REFERENCES")
-    references = cursor.name()
+    target = cursor.name()
     referenced_columns = cursor.names() if cursor.looks_at("(") else []
-    draft.foreign_keys.append(DraftForeignKey(name, columns, references, referenced_columns, token))
+    draft.foreign_keys.append(DraftForeignKey(name, columns, target, referenced_columns, token))
 
 
 def _column(cursor: Cursor, draft: Draft) -> None:
@@ -189,20 +192,20 @@ def _column_constraint(cursor: Cursor, draft: Draft, column: DraftColumn) -> Non
         expression, _ = cursor.parenthesized_expression()
         draft.checks.append(DraftCheck(name, expression, token))
     elif cursor.looks_at("REFERENCES"):
-        _references(cursor, draft, name, [column.token], token)
+        references(cursor, draft, name, [column.token], token)
     elif cursor.accept("PRIMARY", "KEY"):
         draft.keys.append(DraftKey(name, [column.token], True, token))
     elif cursor.accept("UNIQUE"):
         draft.keys.append(DraftKey(name, [column.token], False, token))
     else:
-        _refuse(cursor, _REFUSED_OPTIONS)
+        refuse(cursor, REFUSED_OPTIONS)
         raise cursor.unexpected("a comma, ) or a column option (NOT NULL, DEFAULT, COMMENT, CHECK, PRIMARY KEY, UNIQUE, REFERENCES)")
 
 
 def _clauses(cursor: Cursor, draft: Draft) -> None:
     seen: set[str] = set()
     while not cursor.at_end:
-        _refuse(cursor, _REFUSED_CLAUSES)
+        refuse(cursor, _REFUSED_CLAUSES)
         token = cursor.peek()
         clause = next((words for words in _CLAUSES if cursor.accept(*words)), None)
         if clause is None:
@@ -216,7 +219,7 @@ def _clauses(cursor: Cursor, draft: Draft) -> None:
 def _using(cursor: Cursor, draft: Draft) -> None:
     token = cursor.name()
     if token.text.lower() != "delta":
-        raise _unsupported(cursor, token, f"USING {token.text}", "collections are Delta tables")
+        raise unsupported(cursor, token, f"USING {token.text}", "collections are Delta tables")
 
 
 def _partitioned_by(cursor: Cursor, draft: Draft) -> None:
@@ -224,7 +227,7 @@ def _partitioned_by(cursor: Cursor, draft: Draft) -> None:
     while True:
         token = cursor.name()
         if cursor.looks_at("("):
-            raise _unsupported(cursor, token, f"PARTITIONED BY {token.text}(...)", "Delta partitions by columns, not by expressions")
+            raise unsupported(cursor, token, f"PARTITIONED BY {token.text}(...)", "Delta partitions by columns, not by expressions")
         if not (cursor.looks_at(",") or cursor.looks_at(")")):
             raise cursor.syntax(f"the partition column {token.text} is declared among the columns, without its type here", cursor.peek())
         draft.partitioned_by.append(token)
@@ -233,10 +236,11 @@ def _partitioned_by(cursor: Cursor, draft: Draft) -> None:
     cursor.expect(")")
 
 
-def _cluster_by(cursor: Cursor, draft: Draft) -> None:
+def cluster_by(cursor: Cursor, draft: Draft) -> None:
+    """``(a, b.c, ...)``, added to the draft."""
     if not cursor.looks_at("("):
         reason = "name the columns, so that the declaration says how the table is clustered"
-        raise _unsupported(cursor, cursor.peek(), f"CLUSTER BY {cursor.peek().text}", reason)
+        raise unsupported(cursor, cursor.peek(), f"CLUSTER BY {cursor.peek().text}", reason)
     cursor.expect("(")
     while True:
         path = [cursor.name()]
@@ -252,11 +256,12 @@ def _comment(cursor: Cursor, draft: Draft) -> None:
     draft.comment = cursor.string()
 
 
-def _properties(cursor: Cursor, draft: Draft) -> None:
+def table_properties(cursor: Cursor, draft: Draft) -> None:
+    """``(key = value, ...)``, added to the draft."""
     cursor.expect("(")
     while True:
         token = cursor.peek()
-        key = cursor.next().text if token.kind is Kind.STRING else _dotted_key(cursor)
+        key = property_key(cursor)
         cursor.expect("=")
         draft.properties.append((token, key, _property_value(cursor)))
         if not cursor.accept(","):
@@ -264,7 +269,10 @@ def _properties(cursor: Cursor, draft: Draft) -> None:
     cursor.expect(")")
 
 
-def _dotted_key(cursor: Cursor) -> str:
+def property_key(cursor: Cursor) -> str:
+    """``'a.b'`` or ``a.b``."""
+    if cursor.peek().kind is Kind.STRING:
+        return cursor.next().text
     key = cursor.name().text
     while cursor.accept("."):
         key += "." + cursor.name().text
@@ -283,17 +291,19 @@ def _property_value(cursor: Cursor) -> str:
 _CLAUSES: dict[tuple[str, ...], Callable[[Cursor, Draft], None]] = {
     ("USING",): _using,
     ("PARTITIONED", "BY"): _partitioned_by,
-    ("CLUSTER", "BY"): _cluster_by,
+    ("CLUSTER", "BY"): cluster_by,
     ("COMMENT",): _comment,
-    ("TBLPROPERTIES",): _properties,
+    ("TBLPROPERTIES",): table_properties,
 }
 
 
-def _refuse(cursor: Cursor, refused: dict[tuple[str, ...], str]) -> None:
+def refuse(cursor: Cursor, refused: Mapping[tuple[str, ...], str]) -> None:
+    """Raises UnsupportedClause if one of these words comes next; ``refused`` gives the reason for each."""
     for words, reason in refused.items():
         if cursor.looks_at(*words):
-            raise _unsupported(cursor, cursor.peek(), " ".join(words), reason)
+            raise unsupported(cursor, cursor.peek(), " ".join(words), reason)
 
 
-def _unsupported(cursor: Cursor, token: Token, clause: str, reason: str) -> UnsupportedClause:
+def unsupported(cursor: Cursor, token: Token, clause: str, reason: str) -> UnsupportedClause:
+    """The refusal of something that Spark SQL has and we do not, at its place."""
     return cursor.refusal(UnsupportedClause, token, clause=clause, reason=reason)

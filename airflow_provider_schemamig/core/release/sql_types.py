@@ -90,12 +90,16 @@ def _field(cursor: Cursor, depth: int, in_collection: bool, seen: set[str]) -> F
     found = data_type(cursor, depth=depth + 1, in_collection=in_collection)
     required = cursor.looks_at("NOT", "NULL")
     if required and in_collection:
-        reason = "Delta enforces it in structs only and refuses writes to such a table"
-        clause = "NOT NULL inside an array or map"
-        cursor.note(UnsupportedClause, cursor.peek(), clause=clause, reason=reason)
+        note_not_null_inside(cursor, cursor.peek())
     cursor.accept("NOT", "NULL")
     comment = cursor.string() if cursor.accept("COMMENT") else None
     return Field(token.text, found, nullable=not required, comment=comment)
+
+
+def note_not_null_inside(cursor: Cursor, token: Token) -> None:
+    """Note a NOT NULL inside an array or map, at its place."""
+    reason = "Delta enforces it in structs only and refuses writes to such a table"
+    cursor.note(UnsupportedClause, token, clause="NOT NULL inside an array or map", reason=reason)
 
 
 def _varchar(cursor: Cursor, token: Token, depth: int) -> DataType:
