@@ -21,7 +21,13 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Schema upgrades of Delta lakes, from one release of a data product to the next.",
         "integrations": [{"integration-name": INTEGRATION, "tags": ["software"]}],
         "operators": _modules(
-            "operators.read_only", "operators.gate", "operators.leader", "operators.rollback", "operators.compaction", "operators.control"
+            "operators.read_only",
+            "operators.gate",
+            "operators.leader",
+            "operators.rollback",
+            "operators.alter",
+            "operators.compaction",
+            "operators.control",
         ),
         "sensors": _modules("sensors.fingerprint", "sensors.promotion"),
         "hooks": _modules("hooks.schemamig"),

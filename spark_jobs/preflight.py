@@ -8,11 +8,17 @@ select list that gives the rows the shape the check speaks of; default ``*``):
 - ``check``: ``expression``. NULL is a violation, as it is to Delta.
 - ``cast``: ``column``, ``type``: the value is there and TRY_CAST of it is NULL.
 - ``duplicate_key``: ``columns``. Every row of a key that occurs more than once counts; keys with a NULL do not, as in SQL.
+- ``orphans``: ``columns``, ``referenced_uri``, ``referenced_columns``, and optionally ``referenced_version`` (default newest). A row
+  counts if no key column is NULL and no row of the other table has the key.
+
+The last two may have ``new_files`` (names without folders): only rows in these files count, as keys that came with them, while the rows
+of all files are compared.
 
 Result: ``violations`` [{collection, kind, rule, count (rows), version, sample (up to 5 rows, {column: text}), files (up to 5 URIs)}], only
-those with a count; ``estimates`` [{collection, rows, bytes, files}], from the log alone where its statistics are complete.
+those with a count, and where ``new_files`` were named with ``by_file`` [{file (URI), rows, sample (one key)}], all of them;
+``estimates`` [{collection, rows, bytes, files}], from the log alone where its statistics are complete.
 
-All checks of one table, version and projection but duplicate keys share one scan; samples are looked for only where there are some.
+All checks of one table, version and projection but keys share one scan; samples are looked for only where there are some.
 """
 
 from __future__ import annotations
@@ -33,8 +39,10 @@ from spark_jobs.predicates import cast_violation, check_violation, not_null_viol
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FILE = "_schemamig_file"
-_COUNT = "_schemamig_count"
+_OWN = "_schemamig_"
+_FILE = f"{_OWN}file"
+_COUNT = f"{_OWN}count"
+_KEYS = ("duplicate_key", "orphans")
 _SAMPLES = 5
 _CHARACTERS = 200
 
@@ -77,10 +85,11 @@ def _check(spark: SparkSession, checks: Sequence[Mapping[str, Any]]) -> Iterator
         table = table_sql(first["uri"])
         version = first.get("version")
         scan = _Scan(table, newest_version(spark, table) if version is None else int(version), first.get("projection", "*"))
-        by_row = [check for check in checks if check["kind"] != "duplicate_key"]
-        yield from _check_rows(spark, scan, by_row)
+        yield from _check_rows(spark, scan, [check for check in checks if check["kind"] not in _KEYS])
         for check in checks:
-            if check["kind"] == "duplicate_key":
+            if check["kind"] == "orphans" or "new_files" in check:
+                yield from _check_matches(spark, scan, check)
+            elif check["kind"] == "duplicate_key":
                 yield from _check_keys(spark, scan, check)
 
 
@@ -95,10 +104,13 @@ def _check_rows(spark: SparkSession, scan: _Scan, checks: Sequence[Mapping[str, 
     (counts,) = rows.selectExpr(*(f"count_if({predicate}) AS c{number}" for number, predicate in enumerate(violated))).collect()
     for check, predicate, count in zip(checks, violated, counts, strict=True):
         if count:
-            found = rows.where(predicate)
-            sample = found.selectExpr(*_as_text(rows)).limit(_SAMPLES).collect()
-            files = found.select(_FILE).distinct().limit(_SAMPLES).collect()
-            yield _violation(check, scan, count, [row.asDict() for row in sample], [row[0] for row in files])
+            yield _found(check, scan, rows.where(predicate), count)
+
+
+def _found(check: Mapping[str, Any], scan: _Scan, broken: DataFrame, count: int) -> dict[str, Any]:
+    sample = broken.selectExpr(*_as_text(broken)).limit(_SAMPLES).collect()
+    files = broken.select(_FILE).distinct().limit(_SAMPLES).collect()
+    return _violation(check, scan, count, [row.asDict() for row in sample], [row[0] for row in files])
 
 
 def _predicate(rows: DataFrame, check: Mapping[str, Any]) -> str:
@@ -153,6 +165,47 @@ def _check_keys(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> I
     yield _violation(check, scan, total["n"], [row.asDict() for row in sample.collect()], [row[0] for row in files.collect()])
 
 
+def _check_matches(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows of all files, or of ``new_files``, whose key is in other rows where it should not be, or in none where it should."""
+    columns = [quote(column) for column in check["columns"]]
+    numbered = [f"k{number}" for number in range(len(columns))]
+    keys = [f"{column} AS {_OWN}{name}" for column, name in zip(columns, numbered, strict=True)]
+    names = [f"{_OWN}{name}" for name in numbered]
+    rows = spark.sql(f"SELECT *, {', '.join(keys)} FROM {scan.rows}").dropna(subset=names)
+    if check["kind"] == "orphans":
+        others, how = _referenced(spark, scan, check, names), "left_anti"
+    else:
+        others, how = rows.groupBy(*names).count().where("count > 1").select(*names), "left_semi"
+    broken = _new(rows, check).join(others, names, how).drop(*names)
+    if count := broken.count():
+        by_file = {"by_file": _by_file(broken, columns)} if "new_files" in check else {}
+        yield {**_found(check, scan, broken, count), **by_file}
+
+
+def _new(rows: DataFrame, check: Mapping[str, Any]) -> DataFrame:
+    if "new_files" not in check:
+        return rows
+    from pyspark.sql import functions
+
+    return rows.where(functions.element_at(functions.split(_FILE, "/"), -1).isin(list(check["new_files"])))
+
+
+def _referenced(spark: SparkSession, scan: _Scan, check: Mapping[str, Any], names: Sequence[str]) -> DataFrame:
+    """The keys of the table that is referred to; if it is the same one, at the same version."""
+    table = table_sql(check["referenced_uri"])
+    version = scan.version if table == scan.table else check.get("referenced_version")
+    pinned = newest_version(spark, table) if version is None else int(version)
+    keys = ", ".join(f"{quote(column)} AS {name}" for column, name in zip(check["referenced_columns"], names, strict=True))
+    return spark.sql(f"SELECT {keys} FROM {table} VERSION AS OF {pinned}")
+
+
+def _by_file(broken: DataFrame, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Of each file how many rows, and the least key among them as text."""
+    texts = _as_text(broken.selectExpr(*columns))
+    found = broken.selectExpr(_FILE, f"struct({', '.join(texts)}) AS least").groupBy(_FILE).agg({"*": "count", "least": "min"})
+    return [{"file": row[_FILE], "rows": int(row["count(1)"]), "sample": row["min(least)"].asDict()} for row in found.collect()]
+
+
 # --- results -------------------------------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +230,8 @@ def _rule(check: Mapping[str, Any]) -> str:
             return f"CAST({check['column']} AS {check['type']})"
         case "duplicate_key":
             return f"UNIQUE ({', '.join(check['columns'])})"
+        case "orphans":
+            return f"FOREIGN KEY ({', '.join(check['columns'])})"
         case _:
             return str(check["expression"])
 

@@ -10,7 +10,7 @@ import gc
 
 import typer
 
-from airflow_provider_schemamig.cli import adopt, author, compact, ledger, lint, rehearse, release, rows, status, upgrade
+from airflow_provider_schemamig.cli import adopt, alter, author, compact, ledger, lint, rehearse, release, rows, status, upgrade, verify
 
 app = typer.Typer(
     name="schemamig",
@@ -24,9 +24,11 @@ app.add_typer(author.app)
 app.add_typer(lint.app)
 app.add_typer(rehearse.app)
 app.add_typer(upgrade.app)
+app.add_typer(alter.app)
 app.add_typer(adopt.app)
 app.add_typer(rows.app)
 app.add_typer(compact.app)
+app.add_typer(verify.app)
 app.add_typer(status.app)
 app.add_typer(ledger.app, name="ledger")
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Before promotion", "no live table is touched", ("build", "copy")),
     ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "end_hold", "create", "expand")),
+    ("Change online", "rows are validated and filled while others read and write", ("change",)),
     ("Cut over and commit", "the environment is at the new release afterwards", ("seal", "cutover", "commit")),
     ("Contract", "when the hold is over", ("contract", "retire")),
 )

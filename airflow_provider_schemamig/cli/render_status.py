@@ -26,6 +26,8 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
     parts += [Text(), _collections(document["collections"])]
     parts += list(_drift(document["collections"]))
     parts += list(touched_texts(document["retired"]))
+    if document["elements"]:
+        parts += [Text(), _elements(document["elements"])]
     if document["progress"]:
         parts += [Text(), progress_table(document["progress"])]
     said = [*map(control_text, document["controls"]), *map(pin_text, document["pins"])]
@@ -98,6 +100,16 @@ def _way(way: Document) -> Text:
     does = "; ".join(way["does"]) if not way["why_not"] else "cannot: " + "; ".join(way["why_not"])
     losses = f" (loses: {'; '.join(way['loses'])})" if way["loses"] and not way["why_not"] else ""
     return Text.assemble("  ", (way["way"], "bold"), f"  {does}{losses}\n    ", (way["command"], "dim"))
+
+
+def _elements(elements: Sequence[Document]) -> Table:
+    table = table_of("collection", "element", "state", "since", "commit>", "checked up to>", "error")
+    for item in elements:
+        numbers = ("" if item[name] is None else str(item[name]) for name in ("table_version", "checked_version"))
+        style = "bold red" if item["error"] else "green" if item["state"] == "public" else "yellow"
+        state = Text(item["state"].upper(), style=style)
+        table.add_row(Text(item["collection"], style="cyan"), item["element"], state, when(item["since"]), *numbers, item["error"] or "")
+    return table
 
 
 def _deployments(deployments: Sequence[Document]) -> Table:

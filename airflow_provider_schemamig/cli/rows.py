@@ -61,11 +61,11 @@ def tail(
 
 @app.command(rich_help_panel=TASKS)
 @answered
-def cancel(env: EnvOption, generation: GenerationOption, as_json: JsonOption = False) -> Answer:
+def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Give a generation up: what it built is deleted. Promoted already: it is rolled back. Committed: refused."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return run_task(lambda listen: verbs.cancel(open_environment(env), Generation(generation), listen=listen))
+    return run_task(lambda listen: verbs.cancel(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
 
 
 @app.command(rich_help_panel=PANEL)

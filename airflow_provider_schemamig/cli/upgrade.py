@@ -151,11 +151,11 @@ def promote(env: EnvOption, generation: GenerationOption, as_json: JsonOption = 
 
 @app.command(rich_help_panel=TASKS)
 @answered
-def expand(env: EnvOption, generation: GenerationOption, as_json: JsonOption = False) -> Answer:
+def expand(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Settle what an earlier leader left, then make every change that readers and writers do not notice."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return run_task(lambda listen: verbs.expand(open_environment(env), Generation(generation), listen=listen))
+    return run_task(lambda listen: verbs.expand(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)

@@ -19,6 +19,8 @@ ColumnPath = NewType("ColumnPath", str)
 
 #: Marks everything in an environment that is ours and not a user's row: folders, constraints, txn application ids.
 RESERVED_PREFIX = "schemamig"
+#: The CHECK that seals a table; the shard the rows have moved to follows, so that a writer's error says where (DESIGN section 6).
+SEAL_PREFIX = f"{RESERVED_PREFIX}_moved_to_"
 
 _COLLECTION = re.compile(r"[a-z][a-z0-9_]{0,62}")
 # What Delta refuses without column mapping (space ,;{}()\n\t=), plus dot (paths), quotes and backtick (SQL).

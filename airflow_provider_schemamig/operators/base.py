@@ -88,7 +88,10 @@ class VerbOperator(EnvironmentOperator):
         raise NotImplementedError
 
     def execute(self, context: Context) -> dict[str, Any]:
-        outcome = self.run_verb()
+        return self.answer(self.run_verb())
+
+    def answer(self, outcome: Outcome) -> dict[str, Any]:
+        """What goes to XCom, once the notes are in the log."""
         for note in outcome.notes:
             self.log.info(note)
         return outcome_summary(outcome.to_json())

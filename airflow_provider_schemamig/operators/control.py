@@ -91,7 +91,8 @@ class ControlOperator(EnvironmentOperator):
     def _cancel(self) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import verbs
 
-        return outcome_summary(verbs.cancel(self.hook.environment, as_generation(self.generation), listen=self.listener()).to_json())
+        env, generation = self.hook.environment, as_generation(self.generation)
+        return outcome_summary(verbs.cancel(env, generation, jobs=self.hook.job_runner, listen=self.listener()).to_json())
 
     def _pin(self) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import pins

@@ -48,11 +48,14 @@ class ExpandOperator(LeaderOperator):
     def run_verb(self) -> Outcome:
         from airflow_provider_schemamig.core.upgrade import verbs
 
-        return verbs.expand(self.hook.environment, as_generation(self.generation), listen=self.listener())
+        return verbs.expand(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
 
 
 class ChangeOperator(LeaderOperator):
-    """Bring some collections up to date before the cut-over: fills whose inputs moved since; map it over ``FillChunksOperator``.
+    """Make the online changes of some collections, and fill again what has inputs that moved since; map it over ``FillChunksOperator``.
+
+    Its log tells each element's way to PUBLIC. Killed, the next try goes on from there. Rows that break a rule fail it for good, and the
+    table is as it was before: mend them, and clear the task.
 
     :param collections: (templated) the collections of this task.
     """

@@ -96,7 +96,8 @@ class FillChunksOperator(EnvironmentOperator):
     """Split what has to be filled into chunks to map a task over; nothing to fill gives an empty list and skips the mapped task.
 
     :param generation: (templated) the generation that preflight claimed.
-    :param collections: (templated) what preflight found to fill. None: ask the ledger which fills are stale by now.
+    :param collections: (templated) what preflight found to fill. None: ask the ledger what there is to
+        change by now.
     :param chunk_size: collections a chunk; default ``[schemamig] fill_chunk_size``.
     """
 
@@ -120,7 +121,7 @@ class FillChunksOperator(EnvironmentOperator):
 
         collections = self.collections
         if collections is None:
-            collections = verbs.stale(self.hook.environment, as_generation(self.generation))
+            collections = verbs.to_change(self.hook.environment, as_generation(self.generation))
         return chunks(collections, self.chunk_size or config.fill_chunk_size())
 
 

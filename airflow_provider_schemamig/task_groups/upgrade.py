@@ -87,11 +87,11 @@ def _gates(
 def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any]) -> None:
     """Everything after promotion, in the order of the protocol."""
     expand = ExpandOperator(task_id="expand", **claimed)
-    stale_fills = FillChunksOperator(task_id="stale_fills", **claimed)
-    change = ChangeOperator.partial(task_id="change", **claimed).expand(collections=stale_fills.output)
+    to_change = FillChunksOperator(task_id="to_change", **claimed)
+    change = ChangeOperator.partial(task_id="change", **claimed).expand(collections=to_change.output)
     cutover = CutoverOperator(task_id="cutover_and_commit", trigger_rule=_AFTER_MAPS, **claimed)
     cleanup = CleanupOperator(task_id="cleanup", **claimed)
     # The last task decides the state of the run: a failed clean-up is harmless, a failed or skipped commit is not.
     contract = ContractOperator(task_id="contract", trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **claimed)
-    promote >> expand >> stale_fills >> change >> cutover >> cleanup >> contract
+    promote >> expand >> to_change >> change >> cutover >> cleanup >> contract
     expand >> cutover >> contract

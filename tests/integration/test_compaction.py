@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compare_and_evolve_schema
 from spark_jobs.digest import rows_digest
 from tests.support.lake import Crash, no_spark
+from tests.support.meddling import Meddling
 from tests.support.product import Product
 from tests.support.spark_lake import InFlight, SparkLake
 from tests.support.spark_lake import table as table_sql
@@ -155,24 +156,6 @@ def test_deltalake_reads_the_same(lake: SparkLake) -> None:
 
 
 # --- others at work ------------------------------------------------------------------------------------------------------------------
-
-
-class Meddling(EmbeddedRunner):
-    """Something happens to the table, once, when the new files are written and not yet committed."""
-
-    def __init__(self, meddle: Callable[[], object]) -> None:
-        super().__init__()
-        self._meddle: Callable[[], object] | None = meddle
-
-    def __call__(self) -> Meddling:
-        return self
-
-    def run(self, job: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-        done = super().run(job, request)
-        meddle, self._meddle = self._meddle, None
-        if meddle is not None:
-            meddle()
-        return done
 
 
 def test_everything_may_happen_while_files_are_rewritten(lake: SparkLake) -> None:

@@ -28,7 +28,7 @@ class FakeVerbs:
     #: Rewritten collections: they are followed until this many rounds were run, or the generation was promoted.
     rewritten: Sequence[str] = ()
     rounds: int = 1_000_000
-    stale_fills: Sequence[str] = ()
+    to_change_now: Sequence[str] = ()
     refusals: Sequence[Refusal] = ()
     due: bool = True
     hold_over: bool = False
@@ -48,9 +48,9 @@ class FakeVerbs:
         report = SimpleNamespace(to_json=lambda: {**PLAN, "stages": [*copies, *PLAN["stages"]]})
         return SimpleNamespace(generation=7, plan_digest="d" * 64, report_uri="file:///r.json", report=report, fills=tuple(self.fills))
 
-    def stale(self, env: object, generation: int) -> Sequence[str]:
+    def to_change(self, env: object, generation: int) -> Sequence[str]:
         self._called("stale", env=env, generation=generation)
-        return self.stale_fills
+        return self.to_change_now
 
     def followed(self, env: object, generation: int, collections: Sequence[str]) -> tuple[str, ...]:
         self._called("followed", env=env, generation=generation, collections=collections)

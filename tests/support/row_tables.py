@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_provider_schemamig.core.deltalog.names import physical_name
 from airflow_provider_schemamig.core.spark.errors import (
     ConcurrentTransaction,
     ConcurrentWrite,
@@ -65,7 +66,7 @@ class Snapshot:
             stored = _stored(str(self.path / name))
         except FileNotFoundError:
             raise SourceVacuumed(condition="DELTA_FILE_NOT_FOUND", detail=f"{name} is gone") from None
-        return [{field["name"]: row.get(field["name"]) for field in self.fields} for row in stored]
+        return [{field["name"]: row.get(physical_name(field)) for field in self.fields} for row in stored]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -123,7 +124,7 @@ def data_file(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[Ro
             raise ConstraintViolated(condition="DELTA_NOT_NULL_CONSTRAINT_VIOLATED", detail=f"NULL in {field['name']}")
     if not path.exists():
         raise InputMissing(condition="PATH_NOT_FOUND", detail=f"{path} is gone")
-    columns = {field["name"]: pa.array([row[field["name"]] for row in rows], _TYPES[field["type"]]) for field in fields}
+    columns = {physical_name(field): pa.array([row[field["name"]] for row in rows], _TYPES[field["type"]]) for field in fields}
     name = f"part-{uuid.uuid4()}.parquet"
     pq.write_table(pa.table(columns), path / name)
     stats = {"numRecords": len(rows), "nullCount": {name: column.null_count for name, column in columns.items()}}

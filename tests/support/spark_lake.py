@@ -97,7 +97,7 @@ class InFlight(threading.Thread):
         at_work, self._may_go_on = folder / "at_work", folder / "may_go_on"
         for sign in (at_work, self._may_go_on):
             sign.unlink(missing_ok=True)
-        _register_held(spark, str(at_work), str(self._may_go_on))
+        register_held(spark, str(at_work), str(self._may_go_on))
         self.start()
         wait_until(lambda: at_work.exists() or not self.is_alive(), 120)
         assert at_work.exists(), f"never began: {self._error}"
@@ -115,8 +115,11 @@ class InFlight(threading.Thread):
         return self._error
 
 
-def _register_held(spark: SparkSession, at_work: str, may_go_on: str) -> None:
-    """The SQL function ``held``. It runs in Spark's Python worker, which has no module of the tests: it must bring all it needs."""
+def register_held(spark: SparkSession, at_work: str, may_go_on: str) -> None:
+    """The SQL function ``held``: it says with one file that it was called, and waits for the other.
+
+    It runs in Spark's Python worker, which has no module of the tests: it must bring all it needs.
+    """
     from pyspark.sql.functions import udf
 
     def held(_: object) -> bool:

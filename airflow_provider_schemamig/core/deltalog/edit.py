@@ -14,10 +14,9 @@ from airflow_provider_schemamig.core.deltalog import edit_table as table
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.draft import Draft, open_draft
 from airflow_provider_schemamig.core.deltalog.features import with_features
-from airflow_provider_schemamig.core.deltalog.names import SEAL_PREFIX
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
 from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CONSTRAINT
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, ColumnPath
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
 
 _EDITORS: Mapping[type[Any], Callable[[Draft, Any], None]] = {

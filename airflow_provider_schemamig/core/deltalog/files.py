@@ -71,10 +71,15 @@ def file_difference(store: ReadStore, lo: int, hi: int) -> FileDifference:
 
 def batches(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
     """The files by path, cut where a batch would exceed a limit; a file that is larger than ``max_bytes`` is a batch of its own."""
+    return cut(_by_path(files), max_files, max_bytes)
+
+
+def cut(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
+    """``batches`` of files in the order they are given in."""
     found: list[tuple[RawAction, ...]] = []
     batch: list[RawAction] = []
     size = 0
-    for file in _by_path(files):
+    for file in files:
         if batch and (len(batch) == max_files or size + file["size"] > max_bytes):
             found.append(tuple(batch))
             batch, size = [], 0

@@ -16,10 +16,10 @@ from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
 from airflow_provider_schemamig.core.deltalog.listing import LogFiles, list_log, read_commit, table_exists
 from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged, LogTruncated, TableMissing
-from airflow_provider_schemamig.core.deltalog.names import SEAL_PREFIX, logical_path
+from airflow_provider_schemamig.core.deltalog.names import logical_path
 from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT
 from airflow_provider_schemamig.core.deltalog.snapshot import Snapshot, read_checkpoint, read_crc
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
 from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location, ReadStore

@@ -38,7 +38,7 @@ def nulls_since(store: ReadStore, head: Head, path: str, since: int) -> bool | N
     physical = physical_path(head.schema, path)
     if physical is None:
         return None
-    counts = [_null_count(file, physical) for file in files]
+    counts = [null_count(file, physical) for file in files]
     if any(count is not None and count > 0 for count in counts):
         return True
     return None if any(count is None for count in counts) else False
@@ -92,7 +92,7 @@ def _bounds(file: RawAction, physical: tuple[str, ...]) -> tuple[Decimal, ...] |
     return numbers if len(numbers) == len(found) else None
 
 
-def _null_count(file: RawAction, physical: tuple[str, ...]) -> int | None:
+def null_count(file: RawAction, physical: tuple[str, ...]) -> int | None:
     """NULLs of a column in one file: from its partition values or statistics; None if they do not tell."""
     partition = file.get("partitionValues") or {}
     if physical[0] in partition:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, ColumnPath
-
-#: The CHECK that seals a table; the shard the rows have moved to follows, so that a writer's error says where (DESIGN section 6).
-SEAL_PREFIX = f"{RESERVED_PREFIX}_moved_to_"
+from airflow_provider_schemamig.core.names import ColumnPath
 
 MAPPING_ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"

@@ -179,3 +179,26 @@ class WroteOtherColumns(Refusal):
     @property
     def next_action(self) -> str:
         return "Take the rows of that version out (DELETE, or RESTORE if nothing came after it), then write them again."
+
+
+@dataclass(eq=False, kw_only=True)
+class KeyViolated(Refusal):
+    """Rows to be written break a key of the collection, which nothing on the table enforces; nothing was written.
+
+    ``key``: in SQL's words. ``count``: rows of the write. ``sample``: up to 5 of their values in the key's columns, as text.
+    """
+
+    code = "key_violated"
+    key: str
+    count: int
+    sample: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        return f"{self.count} row(s) would break {self.key}: {', '.join(self.sample)}; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        if self.key.startswith("FOREIGN KEY"):
+            return "Write the rows that they refer to first, or leave them out."
+        return "Leave them out, or merge on the key, which updates the rows that are there."

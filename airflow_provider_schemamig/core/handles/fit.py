@@ -17,8 +17,12 @@ from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at, join
+from airflow_provider_schemamig.core.schema.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.widening import decimal_of, is_widening, varchar_length
+
+#: A column of a change of type that is not the one in use: rows written since the swap have no value in it, or one from before.
+STAND_IN = "has another type in the table, and what is left of this one is for the way back only"
 
 
 class Evidence(Protocol):
@@ -120,6 +124,8 @@ class _Fitter:
         return Field(field.name, bare_type(field.type))
 
     def _kept(self, live: Field, wanted: Field, origin: ColumnPath, path: ColumnPath) -> tuple[Field, Field]:
+        if is_stand_in(live.name):
+            raise Unfit(path, STAND_IN)
         if live.nullable and not wanted.nullable and (self._gone is None or not self._evidence.no_null(origin)):
             raise Unfit(path, "is NOT NULL for it, and may hold NULL in the table")
         before, after = self._type(live.type, wanted.type, origin, path)

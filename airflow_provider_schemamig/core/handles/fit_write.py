@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from airflow_provider_schemamig.core.handles.fit import Fit, Unfit, bare, bare_type, only
+from airflow_provider_schemamig.core.handles.fit import STAND_IN, Fit, Unfit, bare, bare_type, only
 from airflow_provider_schemamig.core.handles.shape import Shape, match_fields
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
+from airflow_provider_schemamig.core.schema.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.widening import is_widening
 
@@ -135,6 +136,8 @@ class _Placer:
             if there is None:
                 raise Unfit(here, self._gone)
             name = there.rpartition(".")[2]
+            if is_stand_in(name):
+                raise Unfit(here, STAND_IN)
             taken[name] = field
             if name != field.name:
                 self.renames[here] = name

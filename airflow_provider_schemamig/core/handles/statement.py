@@ -5,12 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.handles.arrow import APPENDABLE, arrow_schema, check_honest, show
 from airflow_provider_schemamig.core.handles.errors import NeedsSpark
 from airflow_provider_schemamig.core.handles.fit_write import WriteFit
+from airflow_provider_schemamig.core.handles.guard import Check
+from airflow_provider_schemamig.core.handles.guard_arrow import check_rows
+from airflow_provider_schemamig.core.handles.guard_sql import explained, guarded
+from airflow_provider_schemamig.core.handles.mode import Mode
 from airflow_provider_schemamig.core.handles.pinned import Place
 from airflow_provider_schemamig.core.handles.select import select
 from airflow_provider_schemamig.core.jsonable import canonical
@@ -23,12 +26,6 @@ from airflow_provider_schemamig.core.storage import require_safe_log_store, spar
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-
-class Mode(StrEnum):
-    APPEND = "append"
-    MERGE = "merge"
-    OVERWRITE = "overwrite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +53,25 @@ class Stamp:
 # --- Spark ---------------------------------------------------------------------------------------------------------------------------
 
 
-def run_statement(data: DataFrame, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str], stamp: Stamp, txn: Txn | None) -> None:
-    """Commit ``data`` by one statement that names every column. ``on``: the table's names. Raises what Spark raises."""
+def run_statement(
+    data: DataFrame, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str], stamp: Stamp, txn: Txn | None, checks: Sequence[Check] = ()
+) -> None:
+    """Commit ``data`` by one statement that names every column. ``on``: the table's names.
+
+    Raises what Spark raises; KeyViolated if rows break one of ``checks``.
+    """
     from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS
     from airflow_provider_schemamig.core.spark.storage_access import session_settings
 
     spark = data.sparkSession
     view = f"schemamig_rows_{stamp.attempt}"
     data.createOrReplaceTempView(view)
+    table = f"delta.{quote(spark_uri(place.uri))}"
     rows = select(fit.into, f"({select(fit.given, quote(view))})")
+    source = guarded(rows, table, checks, fit.columns) if checks else rows
     try:
-        with session_settings(spark, {**MEANING_SETTINGS, **_settings(stamp, txn)}):
-            spark.sql(statement(f"delta.{quote(spark_uri(place.uri))}", rows, mode, fit.columns, on)).collect()
+        with session_settings(spark, {**MEANING_SETTINGS, **_settings(stamp, txn)}), explained(spark, rows, table, checks):
+            spark.sql(statement(table, source, mode, fit.columns, on)).collect()
     finally:
         spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")
 
@@ -100,11 +104,19 @@ def _settings(stamp: Stamp, txn: Txn | None) -> Mapping[str, str]:
 
 
 def append_arrow(
-    data: pa.Table, place: Place, fit: WriteFit, collection: CollectionName, options: Mapping[str, str], stamp: Stamp, txn: Txn | None
+    data: pa.Table,
+    place: Place,
+    fit: WriteFit,
+    collection: CollectionName,
+    options: Mapping[str, str],
+    stamp: Stamp,
+    txn: Txn | None,
+    checks: Sequence[Check],
 ) -> None:
     """Append ``data`` to the very version that it was fitted to, or to a later one of the same metadata; exactly once by ``txn``.
 
-    Raises NeedsSpark, UnsafeLogStore, and what delta-rs raises.
+    With ``checks`` to exactly that version: what others add after it has not been compared. Raises KeyViolated, NeedsSpark,
+    UnsafeLogStore, and what delta-rs raises.
     """
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
 
@@ -114,11 +126,15 @@ def append_arrow(
     if txn is not None and (table.transaction_version(txn.app_id) or -1) >= txn.number:
         return
     transactions = [] if txn is None else [Transaction(txn.app_id, txn.number)]
+    rows = _filled_up(show(show(data, fit.given), fit.into), place)
+    check_rows(rows, table, checks, options, collection)
     write_deltalake(
         table,
-        _filled_up(show(show(data, fit.given), fit.into), place),
+        rows,
         mode="append",
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": stamp.text}, app_transactions=transactions),
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": stamp.text}, app_transactions=transactions, max_commit_retries=0 if checks else None
+        ),
         post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
     )
 

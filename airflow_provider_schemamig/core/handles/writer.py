@@ -1,8 +1,8 @@
 """A writer built for one release: its rows go into the table as it is, or it is fenced (DESIGN section 7; seed 003, "delaying the check").
 
 What a writer finds out is true for one version only, so everything is looked at again for every try: another commit of metadata aborts the
-statement (Delta's own check), a seal refuses it, and the next try plans on what is there then. Keys that the table's registry holds will
-be enforced between ``_planned`` and the commit.
+statement (Delta's own check), a seal refuses it, and the next try plans on what is there then. So it is with keys, which nothing on the
+table enforces: each try looks which are in force, and checks them in what it commits (``guard``).
 """
 
 from __future__ import annotations
@@ -20,13 +20,22 @@ from airflow_provider_schemamig.core.deltalog.head import TableMissing, read_hea
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.names import physical_path
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.errors import NotForArrow, ShardMoving, UnknownColumn, WriterFenced, WroteOtherColumns
+from airflow_provider_schemamig.core.handles.errors import (
+    KeyViolated,
+    NotForArrow,
+    ShardMoving,
+    UnknownColumn,
+    WriterFenced,
+    WroteOtherColumns,
+)
 from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.handles.fit_write import WriteFit, fit_writer
+from airflow_provider_schemamig.core.handles.guard import Check, checks_of
 from airflow_provider_schemamig.core.handles.handle import Handle
+from airflow_provider_schemamig.core.handles.mode import Mode
 from airflow_provider_schemamig.core.handles.pinned import Look, Place
 from airflow_provider_schemamig.core.handles.releases import Declared
-from airflow_provider_schemamig.core.handles.statement import Mode, Stamp, Txn, append_arrow, run_statement
+from airflow_provider_schemamig.core.handles.statement import Stamp, Txn, append_arrow, run_statement
 from airflow_provider_schemamig.core.ledger.nodes import NodeKind
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version
@@ -71,7 +80,7 @@ class Writer(Handle):
         super().__init__(env, collection, release, spark, node, kind=NodeKind.WRITER)
 
     def append(self, rows: DataFrame | pa.Table, *, txn: tuple[str, int] | None = None) -> Written:
-        """Add rows. Raises WriterFenced, NeedsSpark, ConstraintViolated, BadValue, and conflicts that outlast all tries."""
+        """Add rows. Raises WriterFenced, NeedsSpark, ConstraintViolated, KeyViolated, BadValue, and conflicts that outlast all tries."""
         return self._write(rows, Mode.APPEND, (), txn)
 
     def merge(self, rows: DataFrame | pa.Table, on: Sequence[str], *, txn: tuple[str, int] | None = None) -> Written:
@@ -99,10 +108,11 @@ class Writer(Handle):
             keys = [self._key(seen.declared, fit, column) for column in on]
             if number is not None and self._is_done(seen, place, number):
                 return Written(place.shard.shard, None, True)
+            checks = self._checks(seen, place, fit, mode, keys)
             stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node)
             try:
-                self._commit(rows, place, fit, mode, keys, stamp, number)
-            except (ConcurrentWrite, ConstraintViolated, QueryRefused) as error:
+                self._commit(rows, place, fit, mode, keys, checks, stamp, number)
+            except (ConcurrentWrite, ConstraintViolated, KeyViolated, QueryRefused) as error:
                 version = _landed(place, fit, stamp, self.collection)  # an answer may be lost, and the error be another's
                 if version is None and left and self._may_try_again(error, place):
                     time.sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS / (left + 1)))
@@ -115,16 +125,24 @@ class Writer(Handle):
         raise AssertionError("the last try returned or raised")
 
     def _commit(
-        self, rows: DataFrame | pa.Table, place: Place, fit: WriteFit, mode: Mode, keys: Sequence[str], stamp: Stamp, txn: Txn | None
+        self,
+        rows: DataFrame | pa.Table,
+        place: Place,
+        fit: WriteFit,
+        mode: Mode,
+        keys: Sequence[str],
+        checks: Sequence[Check],
+        stamp: Stamp,
+        txn: Txn | None,
     ) -> None:
         import pyarrow as pa
 
-        if isinstance(rows, pa.Table):
-            with _delta_rs_errors(self._env, self.collection):
-                append_arrow(rows, place, fit, self.collection, self._env.delta_options, stamp, txn)
-        else:
+        if not isinstance(rows, pa.Table):
             with _spark_errors(self.collection):
-                run_statement(rows, place, fit, mode, keys, stamp, txn)
+                run_statement(rows, place, fit, mode, keys, stamp, txn, checks)
+            return
+        with _delta_rs_errors(self._env, self.collection):
+            append_arrow(rows, place, fit, self.collection, self._env.delta_options, stamp, txn, checks)
 
     def _unsealed(self) -> Look:
         """The collection once no cut-over holds it. Raises ShardMoving if one does for too long."""
@@ -142,15 +160,25 @@ class Writer(Handle):
     def _planned(self, seen: Look, given: Fields) -> tuple[Place, WriteFit]:
         """How the rows go into the table as it is now. Raises WriterFenced."""
         declared = seen.declared
-        try:
+        with self._fences(seen):
             place = seen.table()
             return place, fit_writer(given, declared.shape, place.live, ahead=declared.is_ahead, gone=seen.gone)
+
+    def _checks(self, seen: Look, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
+        """What the keys in force ask of the write. Raises WriterFenced."""
+        with self._fences(seen):
+            return checks_of(self._env, place, fit, mode, on)
+
+    @contextmanager
+    def _fences(self, seen: Look) -> Iterator[None]:
+        try:
+            yield
         except Unfit as unfit:
             raise WriterFenced(
                 collection=self.collection,
                 column=unfit.path or None,
-                release=declared.release,
-                current=declared.current,
+                release=seen.declared.release,
+                current=seen.declared.current,
                 reason=unfit.reason,
             ) from None
 

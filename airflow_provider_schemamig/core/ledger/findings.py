@@ -40,6 +40,7 @@ REMEDIES: Mapping[str, str] = {
     "leader_not_promoted": "Write the deployment's state as promoted, or the leader row with the generation that really led.",
     "intent_ahead": "No leader can settle it: raise the leader's epoch above it, or delete the intent if its table is as it was before.",
     "intent_without_shard": "Delete the intent, or bring the shard's row back: no leader can settle it as it is.",
+    "element_without_shard": "Delete the element, or bring the shard's row back: it is of no table as it is.",
     "generation_unknown": "Bring the deployment's row back (`schemamig ledger dump --as-of` shows it), or delete this row.",
     "hold_without_commit": "Nothing of that generation was committed: write the hold's state as closed.",
     "replacement_without_shard": "Cancel the generation: `schemamig cancel`; the next preflight builds anew.",

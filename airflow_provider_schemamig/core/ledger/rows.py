@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import pendulum
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,9 @@ class IntentKind(StrEnum):
     #: A schema change outside of a release (``compare_and_evolve_schema``).
     EVOLVE = "evolve"
     EXPAND = "expand"
+    #: The steps of online changes between expand and cut-over: ``before`` is where they began, ``after`` the step that is being made,
+    #: ``reached`` the one before it.
+    CHANGE = "change"
     SEAL = "seal"
     CUTOVER = "cutover"
     CONTRACT = "contract"
@@ -212,6 +216,8 @@ class Intent:
     base_version: int
     before: Declaration | None
     after: Declaration | None
+    #: The physical schema that the table has until ``after`` is made, where that is not ``before``; None for moves of one step.
+    reached: Declaration | None
     #: Old path -> new last name: with it, before -> after and after -> before are both derivable by ``schema.diff``.
     renames: tuple[tuple[ColumnPath, str], ...] = ()
     done_version: int | None = None
@@ -336,25 +342,49 @@ class Ahead:
         return f"{self.collection}/{self.schema_id}"
 
 
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What an online change adds to, drops from or changes on a live table, with its F1 state (seed 002; DESIGN section 6)."""
+
+    COLLECTION: ClassVar[str] = "elements"
+    #: As the source release calls it.
+    collection: CollectionName
+    #: What it is: ``check:positive``, ``not_null:a.b``, ``column:c``, ``type:c``, ``unique:a,b``, ``primary_key``, ``foreign_key:a``,
+    #: ``clustering``.
+    name: str
+    #: The first 16 hex digits of the sha256 of the change's canonical JSON, and its op (schema/changes.py).
+    spec: str
+    op: str
+    state: ElementState
+    #: False: on its way out.
+    adding: bool
+    shard: ShardId
+    generation: Generation
+    epoch: Epoch
+    #: When the state was reached.
+    since: pendulum.DateTime
+    #: The metadata commit that made the state; None: it took none.
+    table_version: int | None
+    #: Rows up to this table version are known to be right: validated, or backfilled.
+    checked_version: int | None
+    #: Those of a key or foreign key, else what is concerned.
+    columns: tuple[ColumnPath, ...]
+    #: Foreign keys only.
+    refers: CollectionName | None
+    refers_columns: tuple[ColumnPath, ...]
+    #: Why it went back.
+    error: str | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.name}/{self.spec}"
+
+
 #: The closed list of what is in this format.
 ROW_TYPES: tuple[type[Any], ...] = (
-    EnvironmentConfig,
-    EnvironmentRelease,
-    LedgerSince,
-    Leader,
-    Deployment,
-    Replacement,
-    Approval,
-    Object,
-    Shard,
-    SchemaEntry,
-    Intent,
-    Hold,
-    Control,
-    Progress,
-    Pin,
-    Ahead,
-)
+    EnvironmentConfig, EnvironmentRelease, LedgerSince, Leader, Deployment, Replacement, Approval, Object, Shard, SchemaEntry, Intent, Hold,
+    Control, Progress, Pin, Ahead, Element,
+)  # fmt: skip
 
 #: The same in every format: no step may touch them. The first five are readable before any migration (seed 001, research fact 50); the
 #: others are what else is written before promotion, while preflight builds and copies, so that newer software can prepare a release on an

@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Approval,
     Control,
     Deployment,
+    Element,
     EnvironmentConfig,
     EnvironmentRelease,
     Hold,
@@ -96,6 +97,12 @@ def _intent_key(key: str) -> tuple[ShardId, IntentKind, Generation]:
     return ShardId(shard), IntentKind(kind), Generation(int(generation))
 
 
+def _element_key(key: str) -> tuple[CollectionName, str, str]:
+    collection, rest = key.split("/", 1)
+    name, spec = rest.rsplit("/", 1)  # a column's name, which is a part of an element's, may have a slash
+    return CollectionName(collection), name, spec
+
+
 def _pin_key(key: str) -> tuple[ShardId, str]:
     shard, holder = key.split("/", 1)
     return ShardId(shard), holder
@@ -127,6 +134,7 @@ class State:
         self._uri = uri
         self._decoded: dict[str, dict[str, Any]] = dict(decoded or {})
         self._intents_by_shard: dict[ShardId, list[tuple[ShardId, IntentKind, Generation]]] | None = None
+        self._elements_by_shard: dict[ShardId, list[Element]] | None = None
         self._newest_schema: dict[CollectionName, SchemaId] | None = None
 
     @classmethod
@@ -229,6 +237,11 @@ class State:
         """With claims and what releases have caught up with; ``ahead_of`` is what is in force."""
         return self.rows(Ahead, _schema_key)
 
+    @property
+    def elements(self) -> Mapping[tuple[CollectionName, str, str], Element]:
+        """By (collection, name, spec)."""
+        return self.rows(Element, _element_key)
+
     def ahead_of(self, collection: CollectionName) -> Ahead | None:
         """What a collection has that its release does not know of."""
         return self.ahead.get((collection, self.objects[collection].schema_id))
@@ -261,6 +274,14 @@ class State:
             for key in self.intents:
                 self._intents_by_shard.setdefault(key[0], []).append(key)
         return tuple(self.intents[key] for key in self._intents_by_shard.get(shard, ()))
+
+    def elements_of(self, shard: ShardId) -> tuple[Element, ...]:
+        """What online changes added to a shard, are adding or taking away. Decodes all elements: no key has the shard."""
+        if self._elements_by_shard is None:
+            self._elements_by_shard = {}
+            for element in self.elements.values():
+                self._elements_by_shard.setdefault(element.shard, []).append(element)
+        return tuple(self._elements_by_shard.get(shard, ()))
 
     def rows(self, row_type: type[R], to_key: Callable[[str], K]) -> Mapping[K, R]:
         """The rows of any type, by a key that ``to_key`` makes of the row's ``key`` text (a tuple for keys with ``/`` in them)."""

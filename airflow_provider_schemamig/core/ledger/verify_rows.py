@@ -198,6 +198,12 @@ def _intent_findings(state: State) -> Iterator[Finding]:
             yield _of("intent_without_shard", intent, f"there is no shard {intent.shard}")
 
 
+def _element_findings(state: State) -> Iterator[Finding]:
+    for element in state.elements.values():
+        if element.shard not in state.shards:
+            yield _of("element_without_shard", element, f"there is no shard {element.shard}")
+
+
 def _generation_findings(state: State) -> Iterator[Finding]:
     """Whatever a generation left names a deployment: rollback, contract and clean-up look it up."""
     known = set(state.deployments)
@@ -267,6 +273,7 @@ _RULES: tuple[Rule, ...] = (
     _release_findings,
     _leader_findings,
     _intent_findings,
+    _element_findings,
     _generation_findings,
     _hold_findings,
     _replacement_findings,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName
+from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
 from airflow_provider_schemamig.core.schema.canonical_sql import canonical_text
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_properties
@@ -133,7 +133,7 @@ def _checks(configuration: Mapping[str, str]) -> tuple[Check, ...]:
     found = []
     for key, text in configuration.items():
         name = key.lower().removeprefix(CONSTRAINT_PREFIX)
-        if key.lower().startswith(CONSTRAINT_PREFIX) and not name.startswith(RESERVED_PREFIX):
+        if key.lower().startswith(CONSTRAINT_PREFIX) and not name.startswith(SEAL_PREFIX):
             found.append(Check(name, _canonical(text)))
     return sorted_checks(found)
 

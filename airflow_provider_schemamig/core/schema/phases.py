@@ -46,7 +46,7 @@ def phases(now: Declaration, old: Declaration, new: Declaration, renames: Mappin
     found = compare(now, old, new, renames)
     early = [*found.removed, *found.columns.changes, *found.added]
     online = tuple(change for change in early if change.cost.rank > Cost.INSTANT.rank)
-    expand = [change for change in early if change.cost.rank <= Cost.INSTANT.rank] + list(_relaxed(found.columns.drops))
+    expand = [change for change in early if change.cost.rank <= Cost.INSTANT.rank] + list(relaxed(found.columns.drops))
     cutover = _cutover(found.columns, old)
     if all(change.cost is Cost.NONE for change in expand):  # comments: they ride on the cut-over, or on a later release's commit
         expand, cutover = [], [*expand, *cutover] if cutover else []
@@ -54,7 +54,7 @@ def phases(now: Declaration, old: Declaration, new: Declaration, renames: Mappin
     return Phases(tuple(expand), online, tuple(cutover), contract)
 
 
-def _relaxed(drops: Iterable[Drop]) -> Iterator[Relax]:
+def relaxed(drops: Iterable[Drop]) -> Iterator[Relax]:
     """Every NOT NULL inside what will be dropped: Delta checks a nested one even where the struct around it is NULL."""
     for drop in drops:
         parent, _ = parent_and_name(drop.path)

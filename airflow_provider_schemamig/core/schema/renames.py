@@ -6,6 +6,7 @@ Renames are applied one after the other, so each needs its new name to be free a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, ColumnPath
@@ -14,14 +15,45 @@ from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 
 _SWAP = f"{RESERVED_PREFIX}_swap_"
 _RETIRED = f"{RESERVED_PREFIX}_retired_"
+#: The two of a change of type: the values of the new type before the swap (or after it was taken back), those of the old one after it.
+_SHADOW = f"{RESERVED_PREFIX}_new_"
+_OUTDATED = f"{RESERVED_PREFIX}_old_"
 
 
 def retired_name(name: str, taken: Iterable[str]) -> str:
     """The name of a column that is about to be dropped and whose own name a new one takes. ``taken``: lower-case names beside it."""
-    used, number, found = set(taken), 1, f"{_RETIRED}{name}"
+    return _free(_RETIRED, name, taken)
+
+
+def shadow_name(name: str, taken: Iterable[str]) -> str:
+    """What the column of the new type is called until it takes the place of ``name``. ``taken``: lower-case names beside it."""
+    return _free(_SHADOW, name, taken)
+
+
+def outdated_name(name: str, taken: Iterable[str]) -> str:
+    """What the column of the old type is called from the swap on. ``taken``: lower-case names beside it."""
+    return _free(_OUTDATED, name, taken)
+
+
+def is_outdated(column: str) -> bool:
+    return column.startswith(_OUTDATED)
+
+
+def is_stand_in(column: str) -> bool:
+    """True for a column of a change of type that is not the one in use: rows that others write have no value in it, or an old one."""
+    return column.startswith((_SHADOW, _OUTDATED))
+
+
+def stands_in_for(column: str, name: str) -> bool:
+    """True if ``column`` is a stand-in of the column called ``name``."""
+    return re.fullmatch(rf"(?:{_SHADOW}|{_OUTDATED}){re.escape(name)}(?:_\d+)?", column) is not None
+
+
+def _free(prefix: str, name: str, taken: Iterable[str]) -> str:
+    used, number, found = set(taken), 1, f"{prefix}{name}"
     while found.lower() in used:
         number += 1
-        found = f"{_RETIRED}{name}_{number}"
+        found = f"{prefix}{name}_{number}"
     return found
 
 

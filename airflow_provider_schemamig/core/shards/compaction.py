@@ -1,91 +1,34 @@
-"""Writing some files of a table anew in today's schema: exactly these, exactly once, seen by nobody (seed 003; docs/compaction.md).
-
-Spark reads the files through a scratch table that lists just them, and writes them into a table of its own in a folder below the table's
-root, with the table's own column mapping. Then our committer moves the new files over: one put-if-absent commit that removes the old ones
-and adds the new ones with ``dataChange`` false. It is not made if anybody changed the schema meanwhile (the new files have the schema of
-before: seed 003's compaction must never "de-evolve") or touched one of the old files.
-
-Why not Delta's own: OPTIMIZE chooses files by size and not by age, and REORG ... APPLY (PURGE) only files that have deletion vectors or
-dropped columns; both rewrite what was not asked for, and neither can be bounded to a batch.
-"""
+"""Compaction: files of an older schema in today's, the same rows for everybody (seed 003; docs/compaction.md)."""
 
 from __future__ import annotations
 
-import functools
-import json
-import time
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
 
-from airflow_provider_schemamig.core.deltalog.actions import Commit, FileId, RawAction, encode_actions, file_id
-from airflow_provider_schemamig.core.deltalog.append import Appended, Entry, append, uses_in_commit_timestamps
-from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
-from airflow_provider_schemamig.core.deltalog.features import check_writable, new_protocol
-from airflow_provider_schemamig.core.deltalog.fence import Fence, Fenced
-from airflow_provider_schemamig.core.deltalog.files import active_files
-from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.deltalog.listing import LOG, commit_key
-from airflow_provider_schemamig.core.deltalog.names import MAPPING_ID, PHYSICAL_NAME, fields_in
-from airflow_provider_schemamig.core.deltalog.needs import needed_features
-from airflow_provider_schemamig.core.deltalog.properties import MAPPING_MAX_ID, MAPPING_MODE, STATS_COLUMNS
+from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.append import Appended
+from airflow_provider_schemamig.core.deltalog.features import check_writable
+from airflow_provider_schemamig.core.deltalog.fence import Fence
+from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.names import CollectionName, Generation, quote
-from airflow_provider_schemamig.core.shards.compaction_errors import CannotCompact, CompactionDiffers, FilesMoved
-from airflow_provider_schemamig.core.shards.some_files import rows_in_files, scratch
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.shards.compaction_errors import CannotCompact
+from airflow_provider_schemamig.core.shards.file_rewrite import Rewriting, Rewritten, rewrite_files, why_not
 from airflow_provider_schemamig.core.spark.runners import JobRunner
-from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
+from airflow_provider_schemamig.core.storage import Store
 
-#: What a compaction's folder below a table's root begins with. Not a hidden name: VACUUM must find what a killed compaction left there.
-FOLDER = "schemamig-compact-"
-#: Properties that say how files are written.
-_KEPT = frozenset(
-    {
-        MAPPING_MODE,
-        MAPPING_MAX_ID,
-        STATS_COLUMNS,
-        "delta.dataSkippingNumIndexedCols",
-        "delta.parquet.compression.codec",
-    }
-)
-#: Features that ask for more in a file than Spark writes into a table that lacks them.
-_NOT_COMPACTED = {
-    "rowTracking": "its rows have ids that a rewritten file would have to carry on",
-    "materializePartitionColumns": "its files must hold the partition columns too",
-}
-_TYPE_CHANGES = "delta.typeChanges"
-_EXISTS_DEFAULT = "EXISTS_DEFAULT"
-_VIEW = "schemamig_files"
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """One batch: files and bytes of before and after, its rows, and the version that moved them."""
-
-    files: int
-    bytes: int
-    files_after: int
-    bytes_after: int
-    rows: int
-    version: int
+_COMPACT = Rewriting("compact")
 
 
 def check_compactable(head: Head, collection: CollectionName) -> None:
     """Raises CannotCompact for tables whose files cannot be written anew one by one, UnsupportedFeature, CatalogManagedTable."""
     check_writable(head.protocol, head.location.uri)
-    for feature, why in _NOT_COMPACTED.items():
-        if feature in head.features:
-            raise CannotCompact(collection=collection, reason=f"the table has the feature {feature}: {why}")
-    if head.sealed_for is not None:
-        raise CannotCompact(collection=collection, reason="the table is sealed")
-    for path, field in fields_in(head.schema):
-        if _EXISTS_DEFAULT in (field.get("metadata") or {}):
-            raise CannotCompact(collection=collection, reason=f"Spark shows a default in old files for {path}, other readers show NULL")
+    reason = why_not(head)
+    if reason is not None:
+        raise CannotCompact(collection=collection, reason=reason)
 
 
-def rewrite_files(
+def compact_files(
     env: Environment,
     store: Store,
     collection: CollectionName,
@@ -95,136 +38,5 @@ def rewrite_files(
     tag: Tag,
     jobs: JobRunner,
 ) -> tuple[Rewritten, Appended]:
-    """Rewrite ``files``, which are active at ``head``; the receipt is for ``storage.confirm``.
-
-    Raises MetadataMoved, FilesMoved (both: plan again), Fenced, CompactionDiffers, UnsafeLogStore, and what the job raises.
-    """
-    require_safe_log_store(store)
-    folder = f"{FOLDER}{uuid.uuid4()}"
-    try:
-        rows = _write(env, tag.generation, store, folder, collection, head, files, jobs)
-        added = _moved_here(env, store, folder)
-        _check_same(collection, files, added, rows)
-    except Exception:
-        store.delete_tree(folder)
-        raise
-    try:
-        appended = _commit(store, head, files, added, fence, tag)
-    except (MetadataMoved, FilesMoved, Fenced):
-        store.delete_tree(folder)
-        raise
-    # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
-    store.delete_tree(f"{folder}/{LOG}")
-    before, after = (sum(int(file.get("size") or 0) for file in found) for found in (files, added))
-    return Rewritten(len(files), before, len(added), after, rows, appended.version), appended
-
-
-def _write(
-    env: Environment,
-    generation: Generation,
-    store: Store,
-    folder: str,
-    collection: CollectionName,
-    head: Head,
-    files: Sequence[RawAction],
-    jobs: JobRunner,
-) -> int:
-    """Spark's part: the rows of ``files`` in today's schema, in new files below ``folder``. Returns how many rows were written."""
-    target = _plain(head)
-    store.put(f"{folder}/{commit_key(0)}", encode_actions([_info(), {"protocol": target.protocol}, {"metaData": target.metadata}]))
-    columns = [field["name"] for field in target.schema["fields"]]
-    with scratch(env, generation, f"{collection}-compact", _readable(head), files) as uri:
-        request = {
-            "collection": collection,
-            "shard_uri": store.location.child(folder).uri,
-            "storage_options": dict(env.options),
-            "query": f"SELECT * FROM {_VIEW}",
-            "inputs": {_VIEW: {"uri": uri, "version": 0, "projection": ", ".join(quote(column) for column in columns)}},
-            "columns": columns,
-            "mode": "append",
-            "txn_app_id": folder,
-            "txn_version": 1,
-            "user_metadata": json.dumps({"schemamig": {"action": "compact", "folder": folder}}),
-        }
-        return int(jobs.run("fill", request)["rows"])
-
-
-def _plain(head: Head) -> Head:
-    """A table that Spark writes the same files for, and that accepts every row there is: old rows may break a rule that came later."""
-    schema = {**head.schema, "fields": _plain_fields(head.schema["fields"], (MAPPING_ID, PHYSICAL_NAME))}
-    configuration = {key: value for key, value in head.properties.items() if key in _KEPT}
-    metadata = {**head.metadata, "id": str(uuid.uuid4()), "schemaString": json.dumps(schema), "configuration": configuration}
-    return replace(head, protocol=new_protocol(needed_features(schema, configuration)), metadata=metadata, domains={})
-
-
-def _readable(head: Head) -> Head:
-    """The table as it is read, without what a reader might do to values (CHAR is padded) or refuse (a NULL in a column NOT NULL by now)."""
-    schema = {**head.schema, "fields": _plain_fields(head.schema["fields"], (MAPPING_ID, PHYSICAL_NAME, _TYPE_CHANGES))}
-    return replace(head, metadata={**head.metadata, "schemaString": json.dumps(schema)})
-
-
-def _plain_fields(fields: Sequence[Mapping[str, Any]], kept: Sequence[str]) -> list[dict[str, Any]]:
-    return [
-        {
-            **field,
-            "type": _plain_type(field["type"], kept),
-            "nullable": True,
-            "metadata": {key: value for key, value in (field.get("metadata") or {}).items() if key in kept},
-        }
-        for field in fields
-    ]
-
-
-def _plain_type(data_type: Any, kept: Sequence[str]) -> Any:
-    if not isinstance(data_type, dict):
-        return data_type
-    plain = {key: _plain_type(data_type[key], kept) for key in ("elementType", "keyType", "valueType") if key in data_type}
-    if data_type["type"] == "struct":
-        plain["fields"] = _plain_fields(data_type["fields"], kept)
-    return {**data_type, **plain}
-
-
-def _moved_here(env: Environment, store: Store, folder: str) -> list[RawAction]:
-    """What Spark wrote, as ``add`` actions of the table itself."""
-    own = env.table_store(store.location.child(folder).uri)
-    version = read_head(own).version
-    return [{**add, "path": f"{folder}/{add['path']}", "dataChange": False} for _, add in sorted(active_files(own, version).items())]
-
-
-def _check_same(collection: CollectionName, files: Sequence[RawAction], added: Sequence[RawAction], rows: int) -> None:
-    """As many rows as before, in partitions that were there before (a partition's value as text depends on a session's time zone)."""
-    before = rows_in_files(files)
-    if before is not None and before != rows:
-        raise CompactionDiffers(collection=collection, what=f"{rows:,} rows", expected=f"{before:,}")
-    known = {json.dumps(file.get("partitionValues") or {}, sort_keys=True) for file in files}
-    strange = {json.dumps(file.get("partitionValues") or {}, sort_keys=True) for file in added} - known
-    if strange:
-        raise CompactionDiffers(collection=collection, what=f"the partition {min(strange)}", expected=", ".join(sorted(known)[:3]))
-
-
-def _commit(store: Store, head: Head, files: Sequence[RawAction], added: Sequence[RawAction], fence: Fence, tag: Tag) -> Appended:
-    now = time.time_ns() // 1_000_000
-    actions = [{"remove": _removed(file, now)} for file in files] + [{"add": add} for add in added]
-    parameters = {"files": str(len(files)), "schemaOf": str(head.version)}
-    judge = functools.partial(_judge, uri=store.location.uri, fence=fence, ours={file_id(file) for file in files})
-    return append(
-        store, head.version, Entry(tag, actions, parameters), judge, in_commit_timestamps=uses_in_commit_timestamps(head.metadata)
-    )
-
-
-def _removed(file: RawAction, now: int) -> RawAction:
-    kept = {key: file[key] for key in ("path", "partitionValues", "size", "deletionVector") if file.get(key) is not None}
-    return {**kept, "deletionTimestamp": now, "dataChange": False, "extendedFileMetadata": True}
-
-
-def _judge(commit: Commit, *, uri: str, fence: Fence, ours: set[FileId]) -> None:
-    """A commit that came in between: may the new files still stand for the old ones?"""
-    fence.check(commit)
-    if commit.metadata is not None or commit.protocol is not None:
-        raise MetadataMoved(uri=uri, version=commit.version)
-    if any(file_id(file) in ours for file in (*commit.removes, *commit.adds)):
-        raise FilesMoved(uri=uri, version=commit.version)
-
-
-def _info() -> RawAction:
-    return {"commitInfo": {"timestamp": time.time_ns() // 1_000_000, "operation": "SCHEMAMIG COMPACT", "operationParameters": {}}}
+    """``rewrite_files`` with the values as they are."""
+    return rewrite_files(env, store, collection, head, files, _COMPACT, fence, tag, jobs)

@@ -1,10 +1,10 @@
-"""Why a table's files cannot be written anew, or not now."""
+"""Why a table's files are left as they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.exceptions import Conflict, Refusal
+from airflow_provider_schemamig.exceptions import Refusal
 
 
 @dataclass(eq=False)
@@ -21,37 +21,3 @@ class CannotCompact(Refusal):
     @property
     def next_action(self) -> str:
         return "Leave it as it is (readers see no difference), or let Delta rewrite it: REORG TABLE ... APPLY (PURGE)."
-
-
-@dataclass(eq=False)
-class FilesMoved(Conflict):
-    """Somebody deleted, changed or compacted one of the files meanwhile; nothing was committed."""
-
-    code = "files_moved"
-    uri: str
-    version: int
-
-    @property
-    def message(self) -> str:
-        return f"version {self.version} of {self.uri} touched files that were being rewritten."
-
-    @property
-    def next_action(self) -> str:
-        return "Try again: what still is old is found anew."
-
-
-@dataclass(eq=False)
-class CompactionDiffers(Refusal):
-    """The new files are not what the old ones were; nothing was committed."""
-
-    code = "compaction_differs"
-    what: str
-    expected: str
-
-    @property
-    def message(self) -> str:
-        return f"the rewritten files have {self.what}, the old ones {self.expected}; nothing was committed."
-
-    @property
-    def next_action(self) -> str:
-        return "Check with Spark whether the table can be read as a whole; report it with the table's DESCRIBE DETAIL."

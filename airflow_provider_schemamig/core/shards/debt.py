@@ -19,8 +19,8 @@ from airflow_provider_schemamig.core.names import CollectionName, SchemaId
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
 
-#: These commits put files back that others wrote long before.
-_BRINGS_BACK = frozenset({"RESTORE", "CLONE"})
+#: Operations whose commits put files back that others wrote long before.
+BRINGS_BACK = frozenset({"RESTORE", "CLONE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAct
 
 def _written_by(commit: Commit) -> set[str]:
     """The paths of the files that this commit wrote itself."""
-    if not commit.has_files or commit.info.get("operation") in _BRINGS_BACK:
+    if not commit.has_files or commit.info.get("operation") in BRINGS_BACK:
         return set()
     again = {file_id(remove)[0] for remove in commit.removes}
     return {file_id(add)[0] for add in commit.adds} - again

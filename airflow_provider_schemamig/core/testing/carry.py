@@ -1,7 +1,7 @@
 """What becomes of rows on the way from one release to another, by the declared steps alone: what every reader has to find afterwards.
 
 It knows neither files nor Delta: a column keeps its values under its new name, one that is new is NULL, one that is dropped is gone, and a
-replacement or a removal loses the rows. What a query makes of rows only Spark knows: those collections are ``UNKNOWN``.
+replacement or a removal loses the rows. What a query or a default makes of rows only Spark knows: those collections are ``UNKNOWN``.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from airflow_provider_schemamig.core.elements.errors import NotOnline
+from airflow_provider_schemamig.core.elements.operations import operations_of
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins, match
-from airflow_provider_schemamig.core.release.merged import Chain, Create, Evolve, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.release.merged import Chain, Create, Evolve, MergedStep, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, ChangeType, Cost
+from airflow_provider_schemamig.core.schema.diff import diff
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
 from airflow_provider_schemamig.core.testing.row_codec import Row, row_of, row_text
 
 
 class Unknown(Enum):
-    """Rows that a query made."""
+    """Rows that an expression made."""
 
     UNKNOWN = "unknown"
 
@@ -32,10 +36,34 @@ Expected = Mapping[CollectionName, Texts | Unknown]
 
 
 def needs_spark(chain: Chain) -> tuple[CollectionName, ...]:
-    """The collections whose rows the chain takes through a query."""
-    return tuple(
-        step.collection for step in chain.steps if isinstance(step, RewriteStep) or (isinstance(step, Replace) and step.fill is not None)
-    )
+    """The collections whose rows the chain takes through a query, validates or fills."""
+    return tuple(step.collection for step in chain.steps if _reads_rows(step))
+
+
+def _reads_rows(step: MergedStep) -> bool:
+    match step:
+        case RewriteStep():
+            return True
+        case Replace(fill=fill):
+            return fill is not None
+        case Evolve():
+            online = _online(step)
+            return bool(online) and all(_is_made(change, step) for change in online)
+        case _:
+            return False
+
+
+def _is_made(change: Change, step: Evolve) -> bool:
+    """False for what an upgrade refuses before it looks at any row."""
+    try:
+        operations_of(change, step.old)
+    except NotOnline:
+        return False
+    return True
+
+
+def _online(step: Evolve) -> list[Change]:
+    return [change for change in diff(step.old, step.new, step.renames).changes if change.cost is Cost.ONLINE]
 
 
 def carry(chain: Chain, before: Rows, after: Mapping[CollectionName, Declaration]) -> Expected:
@@ -48,8 +76,9 @@ def carry(chain: Chain, before: Rows, after: Mapping[CollectionName, Declaration
                 found[name] = before[name]
             case Create():
                 found[name] = ()
-            case Evolve(old=old, renames=renames):
-                found[name] = _evolved(before[old.name], old, declaration, renames)
+            case Evolve(old=old, renames=renames) as step:
+                filled = any(isinstance(change, AddColumn | ChangeType) for change in _online(step))
+                found[name] = UNKNOWN if filled else _evolved(before[old.name], old, declaration, renames)
             case Replace(fill=fill):
                 found[name] = () if fill is None else UNKNOWN
             case RewriteStep():

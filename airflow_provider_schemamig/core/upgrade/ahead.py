@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from airflow_provider_schemamig.core.ledger.rows import Ahead
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import ColumnPath, Epoch, SchemaId
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.describe import describe
@@ -52,6 +52,20 @@ def _renames_done(ahead: Ahead, renames: Mapping[ColumnPath, str]) -> dict[Colum
         if field_at(ahead.declared.fields, here) is None and field_at(ahead.declared.fields, there) is not None:
             done[path] = name
     return done
+
+
+def went_ahead(state: State, declared: Declaration, schema_id: SchemaId, epoch: Epoch) -> Ahead:
+    """The row that makes ``declared`` the collection's schema outside of a release."""
+    collection = declared.name
+    before = state.ahead_of(collection)
+    return Ahead(
+        collection=collection,
+        schema_id=schema_id,
+        epoch=epoch,
+        declared=declared,
+        released=before.released if before is not None else state.entry(collection).declared,
+        released_fingerprint=state.released(state.objects[collection]),
+    )
 
 
 def caught_up(state: State) -> list[Drop]:

@@ -20,9 +20,11 @@ from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.shards.compaction import Rewritten, check_compactable, rewrite_files
-from airflow_provider_schemamig.core.shards.compaction_errors import CannotCompact, FilesMoved
+from airflow_provider_schemamig.core.shards.compaction import check_compactable, compact_files
+from airflow_provider_schemamig.core.shards.compaction_errors import CannotCompact
 from airflow_provider_schemamig.core.shards.debt import Debt, schema_debt
+from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
+from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
 from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, Pace
 from airflow_provider_schemamig.core.storage import Store, confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, UnknownCollection
@@ -122,7 +124,8 @@ def _compact(work: Work, debt: Debt, limits: Limits, jobs: Jobs) -> Compacted:
         not debt.old and (shard, IntentKind.COMPACT, work.generation) not in work.state.intents
     ):  # one is there if a run was killed at its end
         return Compacted(debt)
-    intent = _announce(work, Intent(debt.collection, shard, work.generation, work.epoch, IntentKind.COMPACT, debt.version, None, None))
+    wanted = Intent(debt.collection, shard, work.generation, work.epoch, IntentKind.COMPACT, debt.version, None, None, reached=None)
+    intent = _announce(work, wanted)
     done: list[Rewritten] = []
     why_not: str | None = None
     try:
@@ -175,7 +178,7 @@ def _batch(work: Work, intent: Intent, limits: Limits, jobs: Jobs) -> Rewritten 
     check_compactable(look.head, intent.collection)
     check_fence(store, fence, intent.base_version, look.head.version)
     files = batches(look.debt.old, min(limits.max_files, control.max_files or limits.max_files), limits.max_bytes)[0]
-    done, appended = rewrite_files(work.env, store, intent.collection, look.head, files, fence, work.tag("compact"), jobs())
+    done, appended = compact_files(work.env, store, intent.collection, look.head, files, fence, work.tag("compact"), jobs())
     if confirm([appended.receipt]):
         raise CommitLost(collection=intent.collection, uri=store.location.uri, version=done.version)
     work.report("compact", intent.collection, done.version, started, len(files), len(look.debt.old))

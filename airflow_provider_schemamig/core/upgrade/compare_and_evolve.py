@@ -32,6 +32,7 @@ from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import phases
+from airflow_provider_schemamig.core.upgrade.ahead import went_ahead
 from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, UnknownCollection, WrongState
 from airflow_provider_schemamig.core.upgrade.field_names import record_names
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
@@ -182,16 +183,7 @@ def _claim(work: Work, collection: CollectionName, expected: SchemaId, new: Decl
         if known is not None and known.epoch == work.epoch:
             claim = known
             return ()
-        before = state.ahead_of(collection)
-        declared = state.entry(collection).declared
-        claim = Ahead(
-            collection=collection,
-            schema_id=schema_id,
-            epoch=work.epoch,
-            declared=new,
-            released=before.released if before is not None else declared,
-            released_fingerprint=state.released(state.objects[collection]),
-        )
+        claim = went_ahead(state, new, schema_id, work.epoch)
         return (Put(claim),)
 
     work.append(decide)

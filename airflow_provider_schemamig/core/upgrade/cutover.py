@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.log import first_metadata_version
 from airflow_provider_schemamig.core.deltalog.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import (
     DeploymentState,
+    Element,
     EnvironmentRelease,
     Hold,
     HoldState,
@@ -36,11 +38,12 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade import stages as s
-from airflow_provider_schemamig.core.upgrade.ahead import caught_up
+from airflow_provider_schemamig.core.upgrade.ahead import caught_up, went_ahead
 from airflow_provider_schemamig.core.upgrade.build import check_built, new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
-from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move
+from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move, not_expanded
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.online import course, is_public
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.rewrites import Followed, catch_up, check_current, check_untouched, complete_copies, follow_all
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE, announce_seals, check_held, check_time, held_seals, lift, seal_all
@@ -98,32 +101,47 @@ def _as_moved(work: Work, item: Landed, moved: Mapping[CollectionName, int]) -> 
 def _check_expanded(work: Work) -> list[Landed]:
     """Expand was run, and every commit of it still stands (a stopped JVM may overwrite a local log late); what each collection ends as."""
     state, target = work.state, work.plan.target
-    if (target.source != target.version and open_holds(state)) or any(intent.epoch < work.epoch for intent in state.intents.values()):
-        raise _not_expanded(work, None, "what was left open before is not settled")
+    if (target.is_deployed and open_holds(state)) or any(intent.epoch < work.epoch for intent in state.intents.values()):
+        raise not_expanded(work, None, "what was left open before is not settled")
     for stage in work.plan.of_kind(s.Create):
         if head_or_none(work.env.table_store(new_shard(state, stage.collection, work.deployment).uri)) is None:
-            raise _not_expanded(work, stage.collection, "it has no table yet")
+            raise not_expanded(work, stage.collection, "it has no table yet")
     landed = []
     for step in evolutions(work):
         source = step.old.name
         found = work.plan.phases_of(step, work.state)
         move = expand_move(work, step)
-        physical = work.state.entry(source).physical if move is None else move.after
+        expanded = work.state.entry(source).physical if move is None else move.after
+        online = course(work, step)
+        physical = expanded if online is None else online.end
+        if online is not None and not is_public(work, online):
+            raise _not_changed(work, source)
         final = apply(physical, found.cutover)
         head = _head(work, source)
         if not is_in_place(physical, head) and not is_in_place(final, head):
             if move is not None and is_in_place(move.before, head):
-                raise _not_expanded(work, source, "it lacks its expand commit")
+                raise not_expanded(work, source, "it lacks its expand commit")
             raise DriftFound(collection=source, differences=("its columns are neither those before nor those after the cut-over",))
-        intent = work.state.intents.get((head_shard(work, source), IntentKind.EXPAND, work.generation))
-        since = intent.done_version if intent is not None and intent.done_version is not None else (-1 if found.cutover else head.version)
-        landed.append(Landed(step, final, since, stored_names(head.schema)))
+        since = _begun_at(work, source)
+        landed.append(Landed(step, final, (-1 if found.cutover else head.version) if since is None else since, stored_names(head.schema)))
     return landed
 
 
-def _not_expanded(work: Work, collection: CollectionName | None, why: str) -> WrongState:
-    first = f"Run `schemamig expand --generation {work.generation}` again: {why}."
-    return WrongState(collection=collection, generation=work.generation, state="not expanded", task="cutover", first=first)
+def _begun_at(work: Work, collection: CollectionName) -> int | None:
+    """The first commit of this deployment on the table, if it had any before the cut-over."""
+    shard = head_shard(work, collection)
+    expanded = work.state.intents.get((shard, IntentKind.EXPAND, work.generation))
+    if expanded is not None and expanded.done_version is not None:
+        return expanded.done_version
+    changed = work.state.intents.get((shard, IntentKind.CHANGE, work.generation))
+    if changed is None:
+        return None
+    return first_metadata_version(table_store(work.env, work.state, shard), changed.base_version)
+
+
+def _not_changed(work: Work, collection: CollectionName) -> WrongState:
+    first = f"Run `schemamig change --generation {work.generation}` first: its online changes are not at their end."
+    return WrongState(collection=collection, generation=work.generation, state="not changed", task="cutover", first=first)
 
 
 def head_shard(work: Work, collection: CollectionName) -> ShardId:
@@ -144,7 +162,8 @@ def _cutover_moves(work: Work) -> list[Move]:
         source = step.old.name
         found = work.plan.phases_of(step, work.state)
         if found.cutover:
-            before = apply(work.state.entry(source).physical, found.expand)
+            online = course(work, step)
+            before = apply(work.state.entry(source).physical, found.expand) if online is None else online.end
             moves.append(Move(source, head_shard(work, source), before, found.cutover))
     return moves
 
@@ -194,7 +213,8 @@ def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent], follo
                     pass
         updates += _restated(work, state, work.plan.of_kind(s.Commit)[0].restated)
         updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
-        updates += caught_up(state)
+        updates += [Drop(Element, element.key) for element in state.elements.values() if element.generation == work.generation]
+        updates += [] if work.plan.target.ahead else caught_up(state)
         target = work.plan.target
         updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint)))
         updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
@@ -213,9 +233,11 @@ def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
     physical = replace(item.physical, name=step.collection)
     declared = {path for path, _ in walk(step.new.fields)}
     names = tuple(sorted((path, name) for path, name in item.stored_names.items() if path in declared))
-    release = work.plan.target.version
+    release = None if work.plan.target.ahead else work.plan.target.version
     entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names)
     updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
+    if work.plan.target.ahead:
+        updates.append(Put(went_ahead(state, step.new, schema_id, work.epoch)))
     if source != step.collection:
         updates += [Drop(Object, source), Put(replace(state.shards[known.shard], collection=step.collection))]
     return updates
@@ -267,7 +289,7 @@ def _restated(work: Work, state: State, declarations: Sequence[Declaration]) -> 
 def _holds(work: Work, state: State) -> list[Update]:
     """The way back. A new environment has none; a deployment that only settles leaves the one there is (and took back its rollback)."""
     source = work.plan.target.source
-    if source is None or source == work.plan.target.version:
+    if source is None or not work.plan.target.is_deployed:
         begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
         return [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
     until = pendulum.now("UTC").add(seconds=work.deployment.hold_seconds)

@@ -11,24 +11,6 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
 @dataclass(eq=False)
-class NotYet(Refusal):
-    """A change that needs a mechanism this version of schemamig does not have."""
-
-    code = "not_yet"
-    op: str
-    path: str
-    cost: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.op} {self.path} is an {self.cost} change, and this version of schemamig makes instant changes and rewrites only."
-
-    @property
-    def next_action(self) -> str:
-        return "Declare rewrite(...) for the collection, or replacement(...) with a fill, or leave this change out of the release."
-
-
-@dataclass(eq=False)
 class DriftFound(Refusal):
     """The live table is not what the ledger says: somebody changed it behind our back."""
 
@@ -373,4 +355,4 @@ class DataViolation(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Repair these rows or the query that makes them, then run preflight again."
+        return "Repair these rows or the query that makes them, then run this again."

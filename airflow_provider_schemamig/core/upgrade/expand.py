@@ -14,20 +14,22 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.build import new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.contract import end_holds
+from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.field_names import record_names
+from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 
-def expand(work: Work) -> None:
-    """Everything up to the gate of the cut-over that needs no Spark. Safe to repeat: what is in place is adopted."""
+def expand(work: Work, jobs: Jobs = without_spark) -> None:
+    """Everything up to the gate of the cut-over that needs no Spark, but for ``settle``. Safe to repeat: what is in place is adopted."""
     if work.deployment.state is DeploymentState.COMMITTED:
         return
     with work.until(work.is_committed):
-        settle(work, lambda collection: expanded(work, collection))
-        if work.plan.target.source != work.plan.target.version:
+        settle(work, lambda collection: expanded(work, collection), jobs)
+        if work.plan.target.is_deployed:
             end_holds(work)
         record_names(work)
         _create(work)
@@ -56,6 +58,21 @@ def expanded(work: Work, collection: CollectionName) -> Declaration | None:
     return None
 
 
+def not_expanded(work: Work, collection: CollectionName | None, why: str, task: str = "cutover") -> WrongState:
+    first = f"Run `schemamig expand --generation {work.generation}` again: {why}."
+    return WrongState(collection=collection, generation=work.generation, state="not expanded", task=task, first=first)
+
+
+def check_expanded(work: Work, step: Evolve) -> None:
+    """Raises WrongState if the collection lacks its expand commit."""
+    move = expand_move(work, step)
+    if move is None:
+        return
+    intent = work.state.intents.get((move.shard, IntentKind.EXPAND, work.generation))
+    if intent is None or intent.epoch != work.epoch or intent.done_version is None:
+        raise not_expanded(work, step.collection, "it lacks its expand commit", task="change")
+
+
 def _create(work: Work) -> None:
     """Tables of new collections: one append with shards and intents, one version-0 commit each, one append with the results."""
     creates = work.plan.of_kind(s.Create)
@@ -80,4 +97,4 @@ def _create(work: Work) -> None:
 
 
 def _create_intent(work: Work, stage: s.Create, shard: Shard) -> Intent:
-    return Intent(stage.collection, shard.shard, work.generation, work.epoch, IntentKind.CREATE, -1, None, stage.declaration)
+    return Intent(stage.collection, shard.shard, work.generation, work.epoch, IntentKind.CREATE, -1, None, stage.declaration, reached=None)

@@ -10,10 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.elements.operation import Chain, schedule
+from airflow_provider_schemamig.core.elements.operation import filled as filled_columns
+from airflow_provider_schemamig.core.elements.operations import operations_of
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.elements import PATHS
 from airflow_provider_schemamig.core.schema.properties import WITH_FEATURE
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade import stages as s
@@ -46,6 +50,29 @@ class Explanation:
         }
 
 
+def _brings_default(change: c.Change) -> bool:
+    return isinstance(change, c.SetDefault) or (isinstance(change, c.AddColumn) and change.field.default is not None)
+
+
+def _way(chain: Chain) -> str:
+    """Each element with the states on its way."""
+    return ", then ".join(f"{operation.name} {' > '.join(state.value.upper() for state in PATHS[operation.cls])}" for operation in chain)
+
+
+def _held_to_rules(changes: tuple[c.Change, ...]) -> tuple[str, ...]:
+    rules = [describe(change) for change in changes if isinstance(change, c.AddCheck | c.SetNotNull)]
+    return tuple(f"{rule}: rows that break it are refused from the first commit on, before the older ones are validated" for rule in rules)
+
+
+def _widens(change: c.Change) -> bool:
+    return isinstance(change, c.ChangeType) and change.widening
+
+
+def _maps_columns(change: c.Change) -> bool:
+    """Renames or drops a column, also by the swap of a change of type."""
+    return isinstance(change, c.RenameColumn | c.DropColumn) or (isinstance(change, c.ChangeType) and not change.widening)
+
+
 def explain(plan: Plan, heads: Mapping[CollectionName, Head | None]) -> tuple[Explanation, ...]:
     """Every stage of ``plan`` explained, in its order."""
     visitor = _Explainer(plan, heads)
@@ -59,6 +86,14 @@ _ADDED = (
     "positional INSERT and MERGE ... * without autoMerge, and delta-rs appends without schema_mode='merge', "
     "fail while they do not know the new column"
 )
+_RETYPED = (
+    "from the shadow column on until contract the table has one more column: positional INSERT and MERGE ... * without autoMerge, and "
+    "delta-rs appends without schema_mode='merge', fail meanwhile (a declared rewrite spares them); from the swap on, which is before the "
+    "cut-over, readers and writers of the release before are fenced, and others get the new type"
+)
+_CAST_BACK = (
+    "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
+)
 _RENAMED = "readers and writers that use the old name fail from the cut-over on"
 _DROPPED = "readers of the dropped column fail once contract has run; until then it is served and may be NULL in new rows"
 
@@ -67,6 +102,7 @@ class _Explainer:
     def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None]) -> None:
         self._plan = plan
         self._heads = heads
+        self._tables = {step.collection: step.old for step in plan.target.steps if isinstance(step, Evolve)}
         self._sources = {step.collection: step.old.name for step in plan.target.steps if isinstance(step, Evolve)}
 
     def visit_settle(self, stage: s.Settle) -> Explanation:
@@ -108,6 +144,17 @@ class _Explainer:
 
     def visit_expand(self, stage: s.Expand) -> Explanation:
         return self._changes("expand", stage.collection, stage.changes)
+
+    def visit_change(self, stage: s.Online) -> Explanation:
+        found = self._changes("change", stage.collection, stage.changes)
+        chains = tuple(operations_of(change, self._tables[stage.collection]) for change in stage.changes)
+        commits = sum(1 for turn in schedule(chains) if turn.changes)
+        lines = [f"{describe(change)}: {_way(chain)}" for change, chain in zip(stage.changes, chains, strict=True)]
+        lines.append(f"{commits} metadata commit(s) for all of them, each of which aborts the writers in flight once")
+        filled = [str(column) for column in sorted(filled_columns(chains))]
+        if filled:
+            lines.append(f"older files are written anew with {', '.join(filled)}, in batches; CDF and streams see these rows change")
+        return replace(found, lines=tuple(lines), breaks=(*found.breaks, *_held_to_rules(stage.changes)))
 
     def visit_cutover(self, stage: s.CutOver) -> Explanation:
         return self._changes("cutover", stage.collection, stage.changes)
@@ -153,12 +200,16 @@ class _Explainer:
         breaks = [_ABORTS]
         if any(isinstance(change, c.AddColumn) for change in changes):
             breaks.append(_ADDED)
+        retyped = [change for change in changes if isinstance(change, c.ChangeType) and not change.widening]
+        breaks += [f"{change.path}: {_RETYPED}" for change in retyped]
         if any(isinstance(change, c.RenameColumn) for change in changes):
             breaks.append(_RENAMED)
         if any(isinstance(change, c.DropColumn) for change in changes):
             breaks.append(_DROPPED)
         irreversible = list(self._features(collection, changes))
-        leaves = [f"{change.path} stays {type_sql(change.new)}" for change in changes if isinstance(change, c.ChangeType)]
+        leaves = [f"{change.path} {_CAST_BACK}" for change in retyped]
+        widened = [change for change in changes if isinstance(change, c.ChangeType) and change.widening]
+        leaves += [f"{change.path} stays {type_sql(change.new)}" for change in widened]
         leaves += [f"{change.path} stays as a hidden column if rows carry it" for change in changes if isinstance(change, c.AddColumn)]
         leaves += [f"{change.path} stays nullable if a NULL came in" for change in changes if isinstance(change, c.Relax)]
         leaves += [f"CHECK {change.check.name} stays dropped if rows came in" for change in changes if isinstance(change, c.DropCheck)]
@@ -170,13 +221,13 @@ class _Explainer:
         head = self._heads.get(self._sources.get(collection, collection))
         has = head.features if head is not None else frozenset()
         found = []
-        if "columnMapping" not in has and any(isinstance(change, c.RenameColumn | c.DropColumn) for change in changes):
+        if "columnMapping" not in has and any(map(_maps_columns, changes)):
             found.append(
                 "column mapping is switched on (protocol 3,7): older readers, and delta-rs' to_pandas/to_pyarrow, are refused from then on"
             )
-        if "typeWidening" not in has and any(isinstance(change, c.ChangeType) for change in changes):
+        if "typeWidening" not in has and any(map(_widens, changes)):
             found.append("type widening is switched on: delta-rs cannot read the table any more; the wider type stays")
-        if "allowColumnDefaults" not in has and any(isinstance(change, c.SetDefault) for change in changes):
+        if "allowColumnDefaults" not in has and any(map(_brings_default, changes)):
             found.append("column defaults are switched on: delta-rs cannot write the table any more")
         for change in changes:
             if isinstance(change, c.SetProperty) and change.key in WITH_FEATURE and change.new == "true":

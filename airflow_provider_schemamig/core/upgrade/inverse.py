@@ -1,18 +1,19 @@
 """Going back: which changes undo a move, given what happened to the table since (DESIGN section 5, "Inverses").
 
 rename -> back. Add -> removed only if no file since carries it, else it stays hidden. Widen -> stays wide. Relax -> restored only if no
-NULL came in. A dropped CHECK -> restored only if no file came in. Features stay.
+NULL came in. A dropped CHECK -> restored only if no file came in. Features stay. A type that a shadow column changed -> the two columns
+change places again (``Exchange``), once the one that comes back has a value in every row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
@@ -23,10 +24,15 @@ from airflow_provider_schemamig.core.schema.changes import (
     DropColumn,
     RenameColumn,
     ReorderColumns,
+    SetDefault,
     SetNotNull,
 )
+from airflow_provider_schemamig.core.schema.compare_columns import Drop
 from airflow_provider_schemamig.core.schema.diff import compare
-from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.model import Declaration, Field, walk
+from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
+from airflow_provider_schemamig.core.schema.phases import relaxed
+from airflow_provider_schemamig.core.schema.renames import is_outdated, is_stand_in, shadow_name, stands_in_for
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import ReadStore
 
@@ -62,10 +68,16 @@ def way_back(
 ) -> WayBack:
     """How to get from ``now`` back to ``wanted``; ``since`` is the version whose commit began the way out.
 
-    ``renames``: all that the way out renamed, also the columns that made way for another one of their name.
+    ``renames``: all that the way out renamed, also the columns that made way for another one of their name; without swaps of columns
+    for a change of type, which are seen from their names.
     """
-    found = compare(now, now, wanted, inverse_renames(renames))
+    back = _renames_back(now, wanted, renames)
+    there = {field.name for field in wanted.fields}
+    #: Columns that were added under a name of ours and got another one: hidden, they have ours again, and the next attempt finds them.
+    hidden = {path: name for path, name in back.items() if is_stand_in(name) and name not in there}
+    found = compare(now, now, wanted, {path: name for path, name in back.items() if path not in hidden})
     columns, hindrance = found.columns, _Hindrance(store, head, now, since)
+    drops = [replace(drop, retired_as=hidden.get(drop.path, drop.retired_as)) for drop in columns.drops]
     changes: list[Change] = []
     left: list[str] = []
     for change in (*found.removed, *columns.changes, *found.added):
@@ -75,17 +87,82 @@ def way_back(
         else:
             left.append(reason)
     after: list[Change] = [*columns.renames, *columns.late, *(reorder.change for reorder in columns.reorders)]
-    if not columns.drops:
+    if any(map(is_stand_in, back)):  # behind the others, where an INSERT by position does not meet it
+        order = tuple(field.name for field in wanted.fields if not is_stand_in(field.name))
+        after.append(ReorderColumns(ColumnPath(""), tuple(field.name for field in now.fields), order))
+    if not drops:
         return WayBack(tuple(_possible([*changes, *after])), (), tuple(left))
     if hindrance.files_came:
-        aside: list[Change] = [RenameColumn(drop.path, drop.retired_as) for drop in columns.drops if drop.retired_as is not None]
-        left += [f"column {drop.path_after} stays as a hidden column, because files carry it" for drop in columns.drops]
+        # Writers of the release before do not know it: it must not ask for a value, nor give one.
+        changes += [*relaxed(drops), *_without_default(drops)]
+        aside: list[Change] = [RenameColumn(drop.path, drop.retired_as) for drop in drops if drop.retired_as is not None]
+        left += [f"column {drop.path_after} stays as a hidden column, because files carry it" for drop in drops]
         return WayBack(tuple(_possible([*changes, *aside, *after])), (), tuple(left))
-    early = [DropColumn(drop.path) for drop in columns.drops if drop.retired_as is not None]
-    late = [DropColumn(drop.path_after) for drop in columns.drops if drop.retired_as is None]
+    early = [DropColumn(drop.path) for drop in drops if drop.retired_as is not None]
+    late = [DropColumn(drop.path_after) for drop in drops if drop.retired_as is None]
     forget = tuple(drop.path for drop in (*early, *late))
     everything: list[Change] = [*changes, *early, *after, *late]
     return WayBack(tuple(everything), forget, tuple(left))
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """On the way back ``hidden`` takes the place of ``used``: two columns of a change of type, as the table calls them now."""
+
+    hidden: Field
+    used: Field
+
+    def expression(self, *, lossy: bool) -> str:
+        """The value of ``hidden`` in a row that came since it stepped aside. A value that it has already stays if it says the same, so
+        that a row copied by others comes back as it was (``007``, not ``7``). ``lossy``: NULL where there is none."""
+        hidden, used = quote(self.hidden.name), quote(self.used.name)
+        cast = f"{'TRY_CAST' if lossy else 'CAST'}({used} AS {type_sql(self.hidden.type)})"
+        return f"CASE WHEN TRY_CAST({hidden} AS {type_sql(self.used.type)}) = {used} THEN {hidden} ELSE {cast} END"
+
+
+def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> tuple[Exchange, ...]:
+    """The columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``way_back``."""
+    back = _renames_back(now, wanted, renames)
+    found = []
+    for path, name in back.items():
+        if is_stand_in(path) and not is_stand_in(name):
+            aside = [used for used, other in back.items() if is_stand_in(other) and _are_a_pair(path, other, (name, used))]
+            hidden, used = now.field(path), now.field(aside[0]) if aside else None
+            if hidden is not None and used is not None:
+                found.append(Exchange(hidden, used))
+    return tuple(found)
+
+
+def _are_a_pair(hidden: str, other: str, names: Sequence[str]) -> bool:
+    """Both stand in for the same column, which is called so in the release that comes or in the one that goes."""
+    return any(stands_in_for(hidden, name) and stands_in_for(other, name) for name in names)
+
+
+def _renames_back(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> dict[ColumnPath, str]:
+    return inverse_renames(tuple(_composed(_swaps(now, wanted), dict(renames)).items()))
+
+
+def _swaps(now: Declaration, wanted: Declaration) -> dict[ColumnPath, str]:
+    """What the swaps on the way out renamed, from the names of the columns that stepped aside."""
+    names, there = {field.name.lower() for field in now.fields}, {field.name for field in wanted.fields}
+    found: dict[ColumnPath, str] = {}
+    for column in now.fields:
+        name = max((name for name in there if stands_in_for(column.name, name)), key=len, default=None)
+        if name is not None and is_outdated(column.name) and column.name not in there:
+            found[ColumnPath(name)] = column.name
+            found[ColumnPath(shadow_name(name, names))] = name
+    return found
+
+
+def _composed(first: Mapping[ColumnPath, str], then: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
+    """Renames one after the other as renames at once. Of ``first`` no path is inside of another one."""
+    left = dict(then)
+    found = {path: left.pop(join(parent_and_name(path)[0], name), name) for path, name in first.items()}
+    return {**found, **left}
+
+
+def _without_default(drops: Sequence[Drop]) -> list[Change]:
+    return [SetDefault(drop.path, drop.field.default, None) for drop in drops if drop.field.default is not None]
 
 
 class _Hindrance:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.deltalog.commit import Committed, MetadataMoved, commit_changes
 from airflow_provider_schemamig.core.deltalog.head import Head, LogTruncated
-from airflow_provider_schemamig.core.deltalog.log import first_metadata_version
+from airflow_provider_schemamig.core.deltalog.log import first_metadata_version, last_metadata_version
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.renames import net_renames
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_in_place, live_declaration, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_shown, live_declaration, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: A local disk's overwritten commits are rare (rewrite.md section 8); after this many rounds something else is wrong.
@@ -41,8 +41,10 @@ class Move:
     before: Declaration
     changes: tuple[Change, ...]
     forget: tuple[ColumnPath, ...] = ()
-    #: The version at which a way back looked at the files: one that came in later makes it a ``FilesArrived`` conflict.
+    #: The version at which a way back or a swap looked at the files: one that came in later makes it a ``FilesArrived`` conflict.
     checked_at: int | None = None
+    #: Of one step of many: the physical schema before the first. Whoever goes back goes back there.
+    origin: Declaration | None = None
 
     @property
     def after(self) -> Declaration:
@@ -98,7 +100,8 @@ def _head(work: Work, move: Move) -> Head:
 
 
 def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[ShardId, Head]) -> dict[ShardId, Intent]:
-    """One append with all intents. One of this epoch that is there already keeps its base: the fence is looked for from there."""
+    """One append with all intents. One of this epoch that is there already keeps its base: the fence is looked for from there, and what
+    came in since the first of many steps."""
     wanted = {move.shard: _intent(work, kind, move, heads[move.shard].version) for move in moves}
 
     def decide(state: State) -> list[Update]:
@@ -107,9 +110,10 @@ def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[S
             known = state.intents.get((intent.shard, intent.kind, intent.generation))
             if known is not None and replace(intent, base_version=known.base_version, done_version=known.done_version) == known:
                 wanted[shard] = known
-            else:
-                wanted[shard] = intent
-                updates.append(Put(intent))
+                continue
+            if known is not None and kind is IntentKind.CHANGE and (known.epoch, known.before) == (intent.epoch, intent.before):
+                wanted[shard] = replace(intent, base_version=known.base_version)
+            updates.append(Put(wanted[shard]))
         return updates
 
     work.append(decide)
@@ -124,9 +128,10 @@ def _intent(work: Work, kind: IntentKind, move: Move, base_version: int) -> Inte
         epoch=work.epoch,
         kind=kind,
         base_version=base_version,
-        before=move.before,
+        before=move.before if move.origin is None else move.origin,
         after=move.after,
-        renames=move.renames,
+        reached=None if move.origin is None else move.before,
+        renames=move.renames if move.origin is None else (),  # a step of many renames by swaps only: ``inverse`` sees those
     )
 
 
@@ -153,19 +158,21 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
 def made_at(store: Store, intent: Intent, head: Head) -> int:
     """The version that made the move, if whoever made it could not write it down: the first that changed the schema since the intent.
 
-    Rather too early than too late: what came in since then is what a rollback has to respect.
+    Rather too early than too late: what came in since then is what a rollback has to respect. A step of many is the last one: nobody else
+    may have changed the schema since, or it would not be in place.
     """
+    find = last_metadata_version if intent.kind is IntentKind.CHANGE else first_metadata_version
     try:
-        made = first_metadata_version(store, intent.base_version, head.version)
+        made = find(store, intent.base_version, head.version)
     except LogTruncated:
         made = intent.base_version
     return head.version if made is None else made
 
 
 def _is_beyond(work: Work, kind: IntentKind, move: Move, head: Head) -> bool:
-    """True if this very attempt was killed later on: its expand was done, and its cut-over is what the table shows."""
+    """True if this very attempt was killed later on: its expand was done, and a later step of it is what the table shows."""
     return kind is IntentKind.EXPAND and any(
-        other.kind is IntentKind.CUTOVER and other.epoch == work.epoch and other.after is not None and is_in_place(other.after, head)
+        other.kind in (IntentKind.CHANGE, IntentKind.CUTOVER) and other.epoch == work.epoch and is_shown(other, head)
         for other in work.state.intents_of(move.shard)
     )
 

@@ -17,6 +17,10 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.edit import edit
 from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.elements.errors import NotOnline
+from airflow_provider_schemamig.core.elements.operation import Chain, Turn, schedule
+from airflow_provider_schemamig.core.elements.operations import operations_of
+from airflow_provider_schemamig.core.elements.operations.change_type import check_on_head
 from airflow_provider_schemamig.core.jsonable import from_json, to_json
 from airflow_provider_schemamig.core.ledger import blobs
 from airflow_provider_schemamig.core.ledger.nodes import Node
@@ -26,12 +30,13 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
+from airflow_provider_schemamig.core.schema.changes import Change, ChangeType, DropColumn
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.ahead import declared_now, not_in_release, renames_left
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse, NotYet, ShardMissing
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse, ShardMissing
+from airflow_provider_schemamig.core.upgrade.questions import check_referenced
 from airflow_provider_schemamig.core.upgrade.tables import drift_of
 from airflow_provider_schemamig.core.upgrade.target import Target
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
@@ -88,13 +93,13 @@ class Plan:
 class Planned:
     """A plan with every refusal at once; a plan with refusals is for reading only.
 
-    ``online``: the source collections of evolutions that need more than a commit, and what of them does.
+    ``online``: the source collections of evolutions that need more than a commit, and the elements that they need.
     """
 
     plan: Plan
     refusals: tuple[SchemamigError, ...]
     pending: tuple[Hold, ...]
-    online: Mapping[CollectionName, tuple[Change, ...]]
+    online: Mapping[CollectionName, tuple[Chain, ...]]
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ def build_plan(target: Target, view: View, *, end_hold: bool = False) -> Planned
     planned = planner.plan()
     pending = open_holds(view.state)
     refusals = list(planned.refusals)
-    if target.source != target.version and not end_hold:
+    if target.is_deployed and not end_hold:
         refusals.extend(_holds_in_use(pending, view))
     return replace(planned, refusals=tuple(refusals), pending=pending)
 
@@ -147,23 +152,27 @@ class _Planner:
         self._target = target
         self._view = view
         self._refusals: list[SchemamigError] = []
-        self._online: dict[CollectionName, tuple[Change, ...]] = {}
+        self._online: dict[CollectionName, tuple[Chain, ...]] = {}
         self._notes: list[str] = []
 
     def plan(self) -> Planned:
         self._look_for_drift()
         self._notes += [f"{name}: given back by `unmanage`; nothing is done about it" for name in self._target.unmanaged]
         stages: list[s.Stage] = self._settle()
-        if self._target.source != self._target.version:
+        if self._target.is_deployed:
             stages += [s.EndHold(hold.generation) for hold in open_holds(self._view.state)]
-            self._refusals += not_in_release(self._view.state, self._target.steps) if self._view.state is not None else ()
+            self._refusals += self._not_in_release()
             for step in self._target.steps:
                 stages += self._stages_of(step)
-        if stages or self._target.source != self._target.version:
+        if stages or self._target.is_deployed:
             stages.append(s.Commit(self._target.source, self._target.version, self._target.restated))
         stages.sort(key=lambda stage: (s.PLAN_KINDS.index(stage.kind), stage.collection or ""))
         plan = Plan(self._target, tuple(stages), tuple(self._notes))
         return Planned(plan, tuple(self._refusals), (), self._online)
+
+    def _not_in_release(self) -> Iterator[SchemamigError]:
+        if self._view.state is not None and not self._target.ahead:
+            yield from not_in_release(self._view.state, self._target.steps)
 
     def _settle(self) -> list[s.Stage]:
         """Open intents belong to somebody who died, or, at the environment's own version, to a deployment that must finish first."""
@@ -171,7 +180,7 @@ class _Planner:
         if state is None or not state.intents:
             return []
         leader = state.leader
-        at_target = self._target.source == self._target.version
+        at_target = not self._target.is_deployed
         if at_target and leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
             self._refusals.append(DeploymentOpen(generation=leader.generation))
         # A compaction at work, or killed, is no reason to deploy anything: it changes no schema, and its next run goes on.
@@ -252,33 +261,57 @@ class _Planner:
         try:
             check_writable(head.protocol, head.location.uri)
             found = evolution_phases(self._view.state, step)
+            courses = self._elements(step, found, head)
+            found = replace(found, contract=(*found.contract, *_left_by(courses)))
             if not self._view.state.intents_of(self._view.state.objects[source_name].shard):  # else settle comes before
-                self._try_on_the_head(head, held_drops(self._view.state, source_name), found)
+                self._try_on_the_head(head, held_drops(self._view.state, source_name), found, schedule(courses))
         except Refusal as refusal:
             refusal.collection = refusal.collection or collection
             self._refusals.append(refusal)
             return []
-        if found.online:
-            self._online[source_name] = found.online
-        for change in found.online:
-            where = getattr(change, "path", collection)
-            self._refusals.append(NotYet(collection=collection, op=change.op, path=where, cost=change.cost))
         result: list[s.Stage] = []
         if found.expand:
             result.append(s.Expand(collection, found.expand))
+        if found.online:
+            result.append(s.Online(collection, found.online))
         if found.cutover:
             result.append(s.CutOver(collection, found.cutover))
         if found.contract:
             result.append(s.Contract(collection, found.contract))
         return result
 
+    def _elements(self, step: Evolve, found: Phases, head: Head) -> tuple[Chain, ...]:
+        """What the online changes of an evolution consist of. What none is made of is a refusal each."""
+        if not found.online or self._view.state is None:
+            return ()
+        table = apply(physical_after_holds(self._view.state, step.old.name), found.expand)
+        chains = []
+        for change in found.online:
+            try:
+                chain = operations_of(change, table)
+                check_referenced(self._view.state, chain)
+                chains.append(chain)
+                if isinstance(change, ChangeType):
+                    check_on_head(head, change)
+            except NotOnline as refusal:
+                refusal.collection = step.collection
+                self._refusals.append(refusal)
+        self._online[step.old.name] = tuple(chains)
+        return tuple(chains)
+
     @staticmethod
-    def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases) -> None:
+    def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, turns: Sequence[Turn]) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
         protocol, metadata = head.protocol, head.metadata
-        for changes in (held, found.expand, found.cutover, found.contract):
+        for changes in (held, found.expand, *(turn.changes for turn in turns), found.cutover, found.contract):
             if changes:
                 protocol, metadata = edit(protocol, metadata, changes, clustering=head.clustering)
+
+
+def _left_by(chains: Sequence[Chain]) -> Iterator[DropColumn]:
+    """Columns that the online changes leave behind for their way back."""
+    for operation in (operation for chain in chains for operation in chain):
+        yield from map(DropColumn, operation.leaves)
 
 
 def evolution_phases(state: State, step: Evolve) -> Phases:

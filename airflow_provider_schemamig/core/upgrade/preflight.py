@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_schemamig.core.elements.operation import filled
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.release.casts import casts_over_source
-from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import change_json
-from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.upgrade.explain import explain
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, hold_json
+from airflow_provider_schemamig.core.upgrade.questions import check_of
 from airflow_provider_schemamig.core.upgrade.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.timing import Timing, timing_of
@@ -160,13 +161,13 @@ def data_checks(env: Environment, view: View, planned: Planned) -> list[dict[str
         if view.state is not None and view.heads.get(stage.source) is not None:
             uri = table_store(env, view.state, view.state.objects[stage.source].shard).location.uri
             checks += [{"collection": stage.source, "uri": uri, "projection": stage.projection, **found} for found in _casts(stage)]
-    for source, changes in planned.online.items():
+    for source, chains in planned.online.items():
         assert view.state is not None  # what evolves is there
-        uri = table_store(env, view.state, view.state.objects[source].shard).location.uri
-        for change in changes:
-            question = _question(change)
-            if question is not None:
-                checks.append({"collection": source, "uri": uri, **question})
+        # A column that is only just added has no rows to ask, also where it lies hidden since an earlier attempt.
+        there = {path for path, _ in walk(view.state.entry(source).physical.fields)} - filled(chains)
+        for operation in (operation for chain in chains for operation in chain):
+            if there.issuperset(operation.columns) or operation.asks:
+                checks += [check_of(env, view.state, source, question) for question in operation.questions]
     return checks
 
 
@@ -176,17 +177,3 @@ def _casts(stage: Copy) -> Iterator[dict[str, Any]]:
         reached = "" if cast.where is None else f"({cast.where}) IS NOT TRUE OR "
         fine = f"{reached}({cast.operand}) IS NULL OR TRY_CAST({cast.operand} AS {cast.type}) IS NOT NULL"
         yield {"kind": "check", "expression": fine, "rule": f"up: CAST({cast.operand} AS {cast.type})"}
-
-
-def _question(change: c.Change) -> dict[str, Any] | None:
-    match change:
-        case c.SetNotNull(path=path):
-            return {"kind": "not_null", "column": path}
-        case c.AddCheck(check=check):
-            return {"kind": "check", "expression": check.expression, "rule": check.name}
-        case c.ChangeType(path=path, new=new):
-            return {"kind": "cast", "column": path, "type": type_sql(new)}
-        case c.AddKey(key=key):
-            return {"kind": "duplicate_key", "columns": list(key.columns)}
-        case _:
-            return None

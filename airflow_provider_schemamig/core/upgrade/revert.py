@@ -116,7 +116,7 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | Non
 
 def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:
     shard = work.state.objects[name].shard
-    intent = Intent(name, shard, work.generation, work.epoch, IntentKind.REVERT, head.version, None, None)
+    intent = Intent(name, shard, work.generation, work.epoch, IntentKind.REVERT, head.version, None, None, reached=None)
     work.append(lambda state: [Put(intent)])
     fence, tag = work.fence(shard), work.tag(IntentKind.REVERT.value)
     try:

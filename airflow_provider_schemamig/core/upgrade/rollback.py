@@ -35,18 +35,17 @@ from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.renames import net_renames
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
-from airflow_provider_schemamig.core.upgrade.inverse import way_back
-from airflow_provider_schemamig.core.upgrade.moves import Move, move_all, stand
+from airflow_provider_schemamig.core.upgrade.moves import Move, stand
+from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.settle import settle
-from airflow_provider_schemamig.core.upgrade.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, committed_at, undo_rows, warm_up
+from airflow_provider_schemamig.core.upgrade.unevolve import bring_all_back, lossy_casts, revert_all, source_entry
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, pending_holds, plan_of
 
@@ -57,14 +56,15 @@ def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener,
     ledger.state().require_current("rollback")
     deployment = _newest(ledger.state())
     if deployment.state is DeploymentState.COMMITTED and not allow_lossy:
-        losses = lossy(env, ledger.state(), deployment)
+        known = ledger.state()
+        losses = (*lossy(env, known, deployment), *lossy_casts(env, known, plan_of(env, deployment), jobs))
         if losses:
             raise LossyRollback(losses=losses)
     state = ledger.transact(lambda state: _raise_epoch(state, deployment))
     assert state.leader is not None  # just written
     leadership = Leadership(state.leader.generation, state.leader.epoch)
     work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
-    settle(work, lambda collection: None)
+    settle(work, lambda collection: None, jobs, lossy=allow_lossy)
     if deployment.state is DeploymentState.COMMITTED:
         _undo_commit(work, jobs, allow_lossy)
     else:
@@ -155,6 +155,7 @@ class _Swap:
 
 
 def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+    _bring_back(work, jobs, allow_lossy)
     swaps = _announce_swaps(work, _swaps(work))
     undos = _undos(work, swaps)
     warm_up(work, undos, jobs)
@@ -175,46 +176,23 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
         # Nobody is to wait for the next try: the release stands as it was. What went back already is known to the old shard's log.
         _open_again(work, swaps)
         raise
-    moves = [move for step in work.plan.target.steps if isinstance(step, Evolve) and (move := _revert_move(work, step)) is not None]
-    versions = move_all(work, IntentKind.REVERT, moves)
+    reverted = revert_all(work, jobs, lossy=allow_lossy)
     for swap in swaps:
         _open_old(work, swap)
     check_undone(work, undone)
     sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := _head_of(work, swap.now)) is not None}
-    work.append(lambda state: _flip(work, state, moves, versions, swaps, sealed))
+    work.append(lambda state: _flip(work, state, reverted.moves, reverted.versions, swaps, sealed))
     work.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
     work.report("rollback", None, None, time.monotonic())
 
 
-def _revert_move(work: Work, step: Evolve) -> Move | None:
-    entry = work.state.entry(step.collection)
-    store = table_store(work.env, work.state, entry.shard)
-    old = _source_entry(work.state, step)
-    known = work.state.intents.get((entry.shard, IntentKind.REVERT, work.generation))
-    if known is not None and known.before is not None:
-        entry = replace(entry, physical=known.before)
-    wanted = replace(old.physical, name=step.collection)
-    renamed = net_renames(change for stage in work.plan.of_kind(CutOver) if stage.collection == step.collection for change in stage.changes)
-    head = read_head(store)
-    back = way_back(store, head, entry.physical, wanted, tuple(renamed.items()), entry.since_table_version)
-    work.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
-    if not back.changes:
-        return None
-    return Move(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version)
-
-
-def _source_entry(state: State, step: Evolve) -> SchemaEntry:
-    """The schema the collection had before this deployment: the newest entry of the same shard that is not the current one."""
-    source = step.old.name
-    current = state.objects[step.collection]
-    candidates = [
-        entry
-        for entry in state.schemas.values()
-        if entry.collection == source
-        and entry.shard == current.shard
-        and (entry.collection, entry.schema_id) != (step.collection, current.schema_id)
-    ]
-    return max(candidates, key=lambda entry: entry.schema_id)
+def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+    """Raises LossyRollback for a value that came between the first look and now; then the release stands as it was."""
+    try:
+        bring_all_back(work, jobs, lossy=allow_lossy)
+    except DoesNotGoBack as stays:
+        _open_again(work, ())
+        raise LossyRollback(losses=(f"{stays.collection}: {stays.reason}",)) from stays
 
 
 def _swaps(work: Work) -> list[_Swap]:
@@ -257,7 +235,7 @@ def _announce_swaps(work: Work, swaps: Sequence[_Swap]) -> list[_Swap]:
             head = head_or_none(table_store(work.env, work.state, shard))
             if head is not None:
                 base.append((shard, head.version))
-                intents.append(Intent(swap.collection, shard, work.generation, work.epoch, kind, head.version, None, None))
+                intents.append(Intent(swap.collection, shard, work.generation, work.epoch, kind, head.version, None, None, reached=None))
         announced.append(replace(swap, base=tuple(base)))
     work.append(lambda state: [Put(intent) for intent in intents])
     return announced
@@ -356,10 +334,11 @@ def _unevolved(
     known = state.objects[step.collection]
     physical = after.get(step.collection, state.entry(step.collection).physical)
     since = versions.get(step.collection, state.entry(step.collection).since_table_version)
-    old = _source_entry(state, step)
+    old = source_entry(state, step)
     schema_id = state.next_schema_id(source)
+    release = old.release if work.plan.target.ahead else work.deployment.source
     names = old.stored_names  # what a field is called in the files never changes
-    entry = SchemaEntry(source, schema_id, known.shard, old.declared, replace(physical, name=source), since, work.deployment.source, names)
+    entry = SchemaEntry(source, schema_id, known.shard, old.declared, replace(physical, name=source), since, release, names)
     item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
     goal[source] = state.released(item)
     updates: list[Update] = [Put(entry), Put(replace(item, schema_id=schema_id))]

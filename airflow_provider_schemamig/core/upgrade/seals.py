@@ -67,7 +67,9 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId]) -> tupl
                 continue
             # Read in here: a seal that counts is newer than whatever was given up in this very state.
             base = read_head(table_store(work.env, state, shard)).version
-            held[shard] = Intent(name, shard, work.generation, work.epoch, IntentKind.SEAL, base, None, None, deadline=deadline)
+            held[shard] = Intent(
+                name, shard, work.generation, work.epoch, IntentKind.SEAL, base, None, None, reached=None, deadline=deadline
+            )
             updates.append(Put(held[shard]))
         return updates
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.deltalog.commit import commit_changes
+from airflow_provider_schemamig.core.deltalog.commit import Committed, MetadataMoved, commit_changes
 from airflow_provider_schemamig.core.deltalog.fence import put_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
-from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -24,9 +24,11 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.shards.chain import foreign_commits
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
-from airflow_provider_schemamig.core.upgrade.inverse import after_way_back, way_back
+from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
+from airflow_provider_schemamig.core.upgrade.inverse import WayBack, after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.moves import made_at, stand
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, live_declaration, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_in_place, live_declaration, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
@@ -38,6 +40,7 @@ _ORDER = (
     IntentKind.EVOLVE,
     IntentKind.COMPACT,
     IntentKind.EXPAND,
+    IntentKind.CHANGE,
     IntentKind.CUTOVER,
     IntentKind.SEAL,
     IntentKind.CONTRACT,
@@ -45,15 +48,21 @@ _ORDER = (
 )
 
 
-def settle(work: Work, wanted: Wanted) -> None:
-    """Take every open intent of a lower epoch; afterwards there is none. Safe to repeat: each step looks before it acts."""
+def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, lossy: bool = False) -> None:
+    """Take every open intent of a lower epoch; afterwards there is none. Safe to repeat: each step looks before it acts.
+
+    ``jobs`` only where a change of type had come to its swap, and rows came since. ``lossy``: see ``exchange.WayHome``. Raises DriftFound,
+    SparkNotGiven, and what ``exchange.bring_back`` raises.
+    """
     for shard in sorted({intent.shard for intent in _stale(work, work.state)}):
         started = time.monotonic()
         intents = sorted((i for i in _stale(work, work.state) if i.shard == shard), key=lambda i: _ORDER.index(i.kind))
         store = table_store(work.env, work.state, shard)
-        updates = _settle_shard(work, store, shard, intents, wanted)
+        updates = _settle_shard(work, store, shard, intents, wanted, jobs, lossy)
         work.append(functools.partial(_unless_settled, intents=intents, updates=updates))
         work.report("settle", intents[0].collection, None, started)
+    if any(element.epoch < work.epoch for element in work.state.elements.values()):
+        work.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < work.epoch])
 
 
 def _stale(work: Work, state: State) -> list[Intent]:
@@ -65,7 +74,9 @@ def _unless_settled(state: State, intents: Sequence[Intent], updates: Sequence[U
     return updates if any(state.intents.get((i.shard, i.kind, i.generation)) == i for i in intents) else []
 
 
-def _settle_shard(work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted) -> list[Update]:
+def _settle_shard(
+    work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted, jobs: Jobs, lossy: bool
+) -> list[Update]:
     dropped: list[Update] = [Drop(Intent, intent.key) for intent in intents]
     if head_or_none(store) is None:
         return dropped  # a table that was to be made and never was
@@ -75,7 +86,7 @@ def _settle_shard(work: Work, store: Store, shard: ShardId, intents: Sequence[In
     if not any(intent.shard == shard for intent in _stale(work, work.state)):
         return []  # a twin settled it, and may have gone on
     head = _as_recorded(work, store, head, shard, intents, fenced)
-    moves = [intent for intent in intents if intent.before is not None and intent.after is not None]
+    moves = [_as_far_as_it_came(intent, head) for intent in intents if intent.before is not None and intent.after is not None]
     if not moves:
         return dropped
     collection = moves[0].collection
@@ -93,7 +104,14 @@ def _settle_shard(work: Work, store: Store, shard: ShardId, intents: Sequence[In
     if last is not None and len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
         adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=made_at(store, done[0], head))
         return [*dropped, Put(adopted)]
-    return [*dropped, *_undo(work, store, head, shard, done, fenced)]
+    return [*dropped, *_undo(work, store, shard, done, fenced, jobs, lossy)]
+
+
+def _as_far_as_it_came(intent: Intent, head: Head) -> Intent:
+    """Of a step that was announced and never made, the one before it."""
+    if intent.reached is None or not is_in_place(intent.reached, head) or (intent.after is not None and is_in_place(intent.after, head)):
+        return intent
+    return replace(intent, after=intent.reached, reached=None)
 
 
 def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent], fenced: int) -> Head:
@@ -125,19 +143,31 @@ def _reached(store: Store, head: Head, moves: Sequence[Intent]) -> int | None:
     return None
 
 
-def _undo(work: Work, store: Store, head: Head, shard: ShardId, done: Sequence[Intent], fenced: int) -> list[Update]:
+def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenced: int, jobs: Jobs, lossy: bool) -> list[Update]:
     """Walk the moves back, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
     first, last = done[0], done[-1]
     if first.before is None or last.after is None:
         return []
+    now, wanted = last.after, first.before
     renames = tuple(rename for intent in done for rename in intent.renames)
-    back = way_back(store, head, last.after, first.before, renames, first.base_version)
-    if back.changes:
-        tag = work.tag("undo")
-        committed = commit_changes(store, head, back.changes, work.fence(shard), tag, since=fenced, forget=back.forget)
+    home = WayHome(first.collection, shard, now, wanted, renames, first.base_version, lossy)
+
+    def attempt() -> tuple[WayBack, Committed | None]:
+        checked_at = bring_back(work, home, jobs)
+        head = read_head(store)
+        if not is_in_place(now, head):
+            raise MetadataMoved(collection=first.collection, uri=store.location.uri)
+        back = way_back(store, head, now, wanted, renames, first.base_version)
+        if not back.changes:
+            return back, None
+        fence, tag = work.fence(shard), work.tag("undo")
+        return back, commit_changes(store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at)
+
+    back, committed = until_nobody_writes(first.collection, attempt)
+    if committed is not None:
         stand(first.collection, [committed])
         work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
-    return _record(work.state, shard, after_way_back(last.after, back))
+    return _record(work.state, shard, after_way_back(now, back))
 
 
 def _record(state: State, shard: ShardId, physical: Declaration | None) -> list[Update]:

@@ -98,6 +98,15 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True)
+class Online:
+    """Changes that rows have to be looked at or written for, while others read and write (seed 002): each to PUBLIC before the cut-over."""
+
+    kind: ClassVar[str] = "change"
+    collection: CollectionName
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Seal:
     """No write enters the shard any more: it is replaced or removed by the commit."""
 
@@ -146,11 +155,11 @@ class Retire:
     collection: CollectionName
 
 
-Stage = Settle | EndHold | Build | Copy | Create | Expand | Seal | CutOver | Commit | Contract | Retire
+Stage = Settle | EndHold | Build | Copy | Create | Expand | Online | Seal | CutOver | Commit | Contract | Retire
 union(*get_args(Stage))
 
 #: Kinds a plan lists, in the order they run.
-PLAN_KINDS = ("settle", "end_hold", "build", "copy", "create", "expand", "seal", "cutover", "commit", "contract", "retire")
-#: Kinds that only a run reports: refilling, following and checking a copy, clean-up, and the steps of a rollback.
-RUN_KINDS = ("fill", "tail", "digest", "cleanup", "revert", "unseal", "undo", "rollback", "compact")
+PLAN_KINDS = ("settle", "end_hold", "build", "copy", "create", "expand", "change", "seal", "cutover", "commit", "contract", "retire")
+#: Kinds that only a run reports: refilling, following and checking a copy, work of online changes, clean-up, the steps of a rollback.
+RUN_KINDS = ("fill", "tail", "digest", "validate", "backfill", "cleanup", "revert", "unseal", "undo", "rollback", "compact")
 STAGE_KINDS = PLAN_KINDS + RUN_KINDS

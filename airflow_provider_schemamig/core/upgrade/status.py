@@ -11,7 +11,7 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.nodes import Node, live_nodes
-from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Pin, Progress, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Element, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
@@ -55,7 +55,7 @@ def status(env: Environment) -> Status:
         "controls": [control_json(control) for _, control in sorted(state.controls.items())],
         "pins": [_pin(state, pinned) for _, pinned in sorted(state.pins.items())],
         "holds": list(pending_holds(state)),
-        "elements": [],
+        "elements": [_element(element) for _, element in sorted(state.elements.items())],
         "nodes": [_node(node) for node in live_nodes(env, pendulum.now("UTC"))],
     }
     drifted = [name for name, item in collections.items() if item["drift"]]
@@ -161,6 +161,22 @@ def _progress(row: Progress) -> dict[str, Any]:
         "rows_per_second": round(rows / seconds) if rows > 0 and seconds > 0 else None,
         "eta_seconds": round(left) if left is not None else None,
         "updated_at": row.updated_at.isoformat(),
+    }
+
+
+def _element(element: Element) -> dict[str, Any]:
+    """One element of an online change (docs/online-changes.md). ``table_version``: the commit that made its state, if it took one;
+    ``checked_version``: up to which its rows are known to be right; ``error``: why it went back."""
+    return {
+        "collection": element.collection,
+        "element": element.name,
+        "op": element.op,
+        "state": element.state.value,
+        "generation": element.generation,
+        "since": element.since.isoformat(),
+        "table_version": element.table_version,
+        "checked_version": element.checked_version,
+        "error": element.error,
     }
 
 

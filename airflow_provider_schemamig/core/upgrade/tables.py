@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from airflow_provider_schemamig.core.deltalog.fence import Fence
 from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
@@ -12,9 +11,10 @@ from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Intent
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Epoch, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.renames import is_stand_in
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -50,16 +50,24 @@ def head_or_none(store: Store) -> Head | None:
 
 def live_declaration(head: Head, collection: CollectionName) -> Declaration:
     """What the table says of itself, without the constraint of our own seal."""
-    live = head.declaration(collection)
-    return replace(live, checks=tuple(check for check in live.checks if not check.name.startswith(RESERVED_PREFIX)))
+    return head.declaration(collection)
 
 
 def is_in_place(expected: Declaration, head: Head) -> bool:
-    """True if the table has exactly this physical schema, order included."""
+    """True if the table has exactly this physical schema, order included; that of stand-ins depends on the attempts there were."""
     live = live_declaration(head, expected.name)
     if live_differences(expected, live):
         return False
-    return [path for path, _ in walk(expected.fields)] == [path for path, _ in walk(live.fields)]
+    return _ordered(expected) == _ordered(live)
+
+
+def _ordered(declaration: Declaration) -> list[ColumnPath]:
+    return [path for path, _ in walk(declaration.fields) if not is_stand_in(path)]
+
+
+def is_shown(intent: Intent, head: Head) -> bool:
+    """True if the table is where the intent was to bring it, or at its step before that."""
+    return any(found is not None and is_in_place(found, head) for found in (intent.after, intent.reached))
 
 
 def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
@@ -69,7 +77,8 @@ def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
     """
     if intent.after is None or not is_in_place(intent.after, head):
         return False
-    if intent.done_version is not None or intent.before is None or not is_in_place(intent.before, head):
+    begin = intent.before if intent.reached is None else intent.reached
+    if intent.done_version is not None or begin is None or not is_in_place(begin, head):
         return True
     ours = Tag(intent.generation, intent.epoch, intent.kind.value).user_metadata
     return any(commit.info.get("userMetadata") == ours for commit in commits(store, intent.base_version, head.version))
@@ -84,7 +93,7 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
     if not found:
         return ()
     for intent in state.intents_of(shard):
-        if intent.after is not None and not live_differences(intent.after, live):
+        if any(shown is not None and not live_differences(shown, live) for shown in (intent.after, intent.reached)):
             return ()
     return tuple(str(difference) for difference in found)
 

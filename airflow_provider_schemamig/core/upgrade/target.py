@@ -35,6 +35,13 @@ class Target:
     projections: tuple[tuple[CollectionName, str], ...] = ()
     #: Collections of the source release that this environment gave back (``unmanage``): nothing is done about them.
     unmanaged: tuple[CollectionName, ...] = ()
+    #: A change outside of a release (``alter``): the release stays, and the collections of the steps are ahead of it.
+    ahead: bool = False
+
+    @property
+    def is_deployed(self) -> bool:
+        """False if there is nothing to do but to finish what somebody else began."""
+        return self.source != self.version or bool(self.steps)
 
     def inputs_of(self, collection: CollectionName) -> tuple[FillInput, ...]:
         return dict(self.fill_inputs).get(collection, ())
@@ -77,10 +84,11 @@ def target_of(release: Release, state: State | None) -> Target:
 def fingerprint_reached(state: State, target: Target) -> Fingerprint:
     """Of the collections that there are once the steps are done: not the target's if some were given back or adopted since it was made."""
     reached = {name: state.released(item) for name, item in state.objects.items()}
-    for step in target.steps:
+    for step in () if target.ahead else target.steps:
         if not isinstance(step, Create):
             reached.pop(step.old.name, None)
-    reached |= {step.collection: fingerprint(step.new) for step in target.steps if not isinstance(step, Remove)}
+    if not target.ahead:
+        reached |= {step.collection: fingerprint(step.new) for step in target.steps if not isinstance(step, Remove)}
     return set_fingerprint(reached)
 
 

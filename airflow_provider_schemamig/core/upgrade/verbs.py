@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,11 +16,9 @@ from pathlib import Path
 import pendulum
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.blobs import write_plan
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.maintenance import maintain
-from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState, Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
@@ -30,11 +27,9 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.shards.debt import Debt
-from airflow_provider_schemamig.core.storage import UnsafeLogStore, require_safe_log_store
 from airflow_provider_schemamig.core.upgrade import promote as promotion
-from airflow_provider_schemamig.core.upgrade.build import build_shards, stale_fills, unfilled
+from airflow_provider_schemamig.core.upgrade.build import stale_fills, unfilled
 from airflow_provider_schemamig.core.upgrade.cancel import cancel_claim
-from airflow_provider_schemamig.core.upgrade.claim import Claim, claim
 from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, debts, is_due
 from airflow_provider_schemamig.core.upgrade.contract import check_unused, contract_hold
@@ -44,19 +39,17 @@ from airflow_provider_schemamig.core.upgrade.expand import expand as expand_all
 from airflow_provider_schemamig.core.upgrade.fill import Filling, Jobs, build_all, fill_all, without_spark
 from airflow_provider_schemamig.core.upgrade.following import follow_while_claimed
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
-from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_plan, open_holds
-from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, write_report
+from airflow_provider_schemamig.core.upgrade.online import change_online
+from airflow_provider_schemamig.core.upgrade.plan import Planned, View, open_holds
+from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data
+from airflow_provider_schemamig.core.upgrade.prepare import DEFAULT_HOLD, Wish, plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.rollback import roll_back
-from airflow_provider_schemamig.core.upgrade.stages import Copy
+from airflow_provider_schemamig.core.upgrade.stages import Copy, Online
 from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
-from airflow_provider_schemamig.core.upgrade.tables import read_heads
 from airflow_provider_schemamig.core.upgrade.target import target_of
 from airflow_provider_schemamig.core.upgrade.work import LED, Outcome, Work, deployment_of, lead, pending_holds, plan_of
 from airflow_provider_schemamig.exceptions import raise_refusals
-
-DEFAULT_HOLD = timedelta(hours=24)
-
 
 # --- read-only -----------------------------------------------------------------------------------------------------------------------
 
@@ -71,19 +64,7 @@ def plan(env: Environment, release_dir: Path, *, end_hold: bool = False, jobs: J
 def _plan(env: Environment, release: Release, *, end_hold: bool) -> tuple[View, Planned]:
     ledger = LedgerReader(env)
     state = ledger.state() if ledger.exists() else None
-    now = pendulum.now("UTC")
-    view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now)
-    planned = build_plan(target_of(release, state), view, end_hold=end_hold)
-    return view, planned if planned.plan.is_empty else _with_storage(env, planned)
-
-
-def _with_storage(env: Environment, planned: Planned) -> Planned:
-    """With what the claim, and any later write, would be refused for."""
-    try:
-        require_safe_log_store(env.store())
-    except UnsafeLogStore as unsafe:
-        return replace(planned, refusals=(*planned.refusals, unsafe))
-    return planned
+    return plan_target(env, state, target_of(release, state), end_hold=end_hold)
 
 
 def preflight(
@@ -98,24 +79,8 @@ def preflight(
     listen: Listener = silent,
 ) -> Preflight:
     """Check everything, claim a generation, build (and with ``fill`` fill) its replacement shards. No live table gets a commit."""
-    started = time.monotonic()
     view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
-    raise_refusals(planned.refusals)
-    if planned.plan.is_empty:
-        return Preflight(None, PlanReport(planned, view), None, ())
-    report = check_data(env, view, planned, jobs, started)
-    raise_refusals(report.refusals)
-    ledger = LedgerWriter(env)
-    ledger.create(str(uuid.uuid4()))
-    write_plan(env, planned.plan.document)
-    fresh = str(uuid.uuid4())
-    deployment = claim(ledger, planned.plan, Claim(claim_id, fresh, hold, end_hold, view.now))
-    listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
-    state = build_shards(env, ledger, deployment, planned.plan, listen)
-    todo = unfilled(state, deployment, planned.plan)
-    filled = build_all(Filling(env, ledger, deployment, planned.plan, jobs, listen), todo) if fill else ()
-    uri = write_report(env, deployment, report)
-    return Preflight(deployment.generation, report, uri, () if fill else todo, filled)
+    return preflight_plan(env, view, planned, Wish(claim_id, hold, end_hold), jobs=jobs, fill=fill, listen=listen)
 
 
 def fill(env: Environment, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
@@ -154,11 +119,11 @@ def followed(env: Environment, generation: Generation, collections: Sequence[str
     return tuple(stage.collection for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections)
 
 
-def cancel(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
+def cancel(env: Environment, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
     """Give a claimed generation up: what it built goes. A promoted one goes back to the release before, a committed one is refused."""
     state = LedgerReader(env).state()
     if deployment_of(state, generation).state is DeploymentState.PROMOTED:
-        return rollback(env, listen=listen)
+        return rollback(env, jobs=jobs, listen=listen)
     started = pendulum.now("UTC")
     outcome = cancel_claim(env, generation, listen)
     _remember(env, "cancel", generation, started)
@@ -194,35 +159,44 @@ def promote(env: Environment, generation: Generation, *, listen: Listener = sile
     return Outcome(deployment.source, deployment.target, generation, epoch, (), pending_holds(state))
 
 
-def expand(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
-    """Settle what earlier leaders left, end an open hold, and make every instant change that nobody notices."""
-    return _led(env, generation, "expand", listen, expand_all)
+def expand(env: Environment, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
+    """Settle what earlier leaders left, end an open hold, and make every instant change that nobody notices.
+
+    ``jobs`` only where a change of type had come to its swap, was left open, and rows came since (``settle``)."""
+    return _led(env, generation, "expand", listen, lambda work: expand_all(work, jobs))
 
 
-def stale(env: Environment, generation: Generation) -> tuple[str, ...]:
-    """Collections whose fill has to run again because its inputs got rows since."""
+def to_change(env: Environment, generation: Generation) -> tuple[str, ...]:
+    """Collections that ``change`` has work for: those with online changes, and those whose fill has inputs that got rows since."""
     state = LedgerReader(env).state()
     deployment = deployment_of(state, generation)
     if deployment.state is DeploymentState.COMMITTED:
         return ()
-    return stale_fills(env, state, deployment, plan_of(env, deployment))
+    plan = plan_of(env, deployment)
+    online = [stage.collection for stage in plan.of_kind(Online)]
+    return (*online, *stale_fills(env, state, deployment, plan))
 
 
 def change(
     env: Environment, generation: Generation, *, jobs: Jobs, collections: Sequence[str] | None = None, listen: Listener = silent
 ) -> Outcome:
-    """Fill again what went stale while the gate waited (all of it, or the named collections of one mapped task)."""
+    """Fill again what went stale while the gate waited, and make the online changes (all, or those of the named collections)."""
 
-    def refill(work: Work) -> None:
+    def run(work: Work) -> None:
         if work.deployment.state is DeploymentState.COMMITTED:
             return
+        with work.until(work.is_committed):
+            refill(work)
+            change_online(work, collections, jobs)
+
+    def refill(work: Work) -> None:
         todo = [
             name for name in stale_fills(env, work.state, work.deployment, work.plan) if collections is None or name in set(collections)
         ]
         filling = Filling(env, work.ledger, work.deployment, work.plan, jobs, listen, work.epoch)
         work.results += fill_all(filling, todo)
 
-    return _led(env, generation, "change", listen, refill)
+    return _led(env, generation, "change", listen, run)
 
 
 def cutover(env: Environment, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
@@ -318,12 +292,18 @@ def upgrade(
         done = contract(env, listen=listen) if LedgerReader(env).exists() else None
         target = checked.report.plan.target
         return Outcome(target.source, target.version, None, None, done.stages if done else (), done.pending if done else ())
-    generation = checked.generation
-    outcomes = [promote(env, generation, listen=listen), expand(env, generation, listen=listen)]
+    return go_through(env, checked, checked.generation, contract_at_once=not hold, jobs=jobs, listen=listen)
+
+
+def go_through(
+    env: Environment, checked: Preflight, generation: Generation, *, contract_at_once: bool, jobs: Jobs, listen: Listener = silent
+) -> Outcome:
+    """All that comes after preflight, in order."""
+    outcomes = [promote(env, generation, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
     outcomes.append(change(env, generation, jobs=jobs, listen=listen))
     outcomes.append(cutover(env, generation, jobs=jobs, listen=listen))
     outcomes.append(cleanup(env, generation, listen=listen))
-    if not hold:
+    if contract_at_once:
         outcomes.append(contract(env, generation, listen=listen))
     last = outcomes[-1]
     stages = (*checked.filled, *(stage for outcome in outcomes for stage in outcome.stages))

@@ -14,7 +14,7 @@ from tests.support.fake_verbs import FakeVerbs, install
 
 pytestmark = pytest.mark.airflow
 
-LEADER = ("promote", "expand", "stale_fills", "change", "cutover_and_commit", "cleanup", "contract")
+LEADER = ("promote", "expand", "to_change", "change", "cutover_and_commit", "cleanup", "contract")
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ def test_the_verbs_get_what_the_run_was_given(run_dag: RunDag, verbs: FakeVerbs)
 
 def test_fills_are_mapped_in_chunks(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__SCHEMAMIG__FILL_CHUNK_SIZE", "2")
-    verbs.fills, verbs.stale_fills = ["a", "b", "c"], ["c"]
+    verbs.fills, verbs.to_change_now = ["a", "b", "c"], ["c"]
     found = upgrade(run_dag, hold=0)
     assert sorted(call["arguments"][0] for call in verbs.calls["fill"]) == [["a", "b"], ["c"]]
     assert [call["collections"] for call in verbs.calls["change"]] == [["c"]]

@@ -144,6 +144,8 @@ EVERY_COMMAND: dict[str, Callable[[Path, Path], list[object]]] = {
     "pin": lambda *_: ["--collection", "flights", "--hours", 400],
     "unpin": lambda *_: ["--collection", "flights"],
     "compact": lambda *_: [],
+    "verify": lambda *_: [],
+    "alter": lambda *_: ["ALTER TABLE flights ADD COLUMN n INT"],
     "adopt": lambda release, folder: ["--release", release, "--table", f"flights={folder}"],
     "accept": lambda release, _: ["--release", release],
     "revert": lambda *_: ["--collection", "flights"],

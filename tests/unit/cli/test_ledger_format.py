@@ -11,7 +11,7 @@ from tests.unit.ledger.format.test_fixtures import FIXTURES
 
 def test_the_way_from_an_older_format(run: Run, env: Path, tmp_path: Path) -> None:
     current = run("ledger", "upgrade", "--env", env, "--json")
-    assert (current.exit_code, current.document) == (0, {"from": 2, "to": 2, "steps": [], "rows": 0, "notes": []})
+    assert (current.exit_code, current.document) == (0, {"from": 3, "to": 3, "steps": [], "rows": 0, "notes": []})
     assert "nothing to do" in run("ledger", "upgrade", "--env", env).stdout
     with tarfile.open(FIXTURES["v1_first"]) as archive:
         archive.extractall(tmp_path / "old", filter="data")
@@ -30,7 +30,6 @@ def test_the_way_from_an_older_format(run: Run, env: Path, tmp_path: Path) -> No
     assert (refused.exit_code, refused.document["error"]["code"]) == (1, "ledger_format_old")
     upgraded = run("ledger", "upgrade", "--env", old, "--json")
     assert upgraded.exit_code == 0, upgraded.stdout
-    (step,) = upgraded.document["steps"]
-    assert (upgraded.document["from"], upgraded.document["to"], upgraded.document["rows"]) == (1, 2, 5)
-    assert (step["from"], step["to"], step["rows"]) == (1, 2, 5)
+    assert (upgraded.document["from"], upgraded.document["to"], upgraded.document["rows"]) == (1, 3, 5)
+    assert [(step["from"], step["to"], step["rows"]) for step in upgraded.document["steps"]] == [(1, 2, 5), (2, 3, 0)]
     assert run("upgrade", "--env", old, "--release", release, "--json").exit_code == 0

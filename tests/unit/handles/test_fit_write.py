@@ -8,7 +8,8 @@ import pytest
 from airflow_provider_schemamig.core.handles.arrow import show
 from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.handles.fit_write import WriteFit, fit_writer
-from airflow_provider_schemamig.core.handles.statement import Mode, statement
+from airflow_provider_schemamig.core.handles.mode import Mode
+from airflow_provider_schemamig.core.handles.statement import statement
 from tests.unit.handles.test_fit import shape
 
 

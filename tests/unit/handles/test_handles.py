@@ -296,7 +296,7 @@ def test_names_that_changed_hands_under_a_statement_are_told(tmp_path: Path, mon
     swapped = "CREATE TABLE t (id BIGINT, x BIGINT);"
     lake = two_releases(tmp_path, swapped, swapped, 'evolution("t", rename={"x": "id", "id": "x"})')
 
-    def late(rows: Any, place: Any, fit: Any, collection: Any, options: Any, stamp: Any, txn: Any) -> None:
+    def late(rows: Any, place: Any, fit: Any, collection: Any, options: Any, stamp: Any, *_: Any) -> None:
         lake.upgrade(lake.second)
         add = {"path": "f", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
         foreign.commit(lake.path("t"), {"commitInfo": {"userMetadata": stamp.text}}, {"add": add})

@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
     DeploymentState,
+    Element,
     EnvironmentRelease,
     Leader,
     Object,
@@ -23,7 +24,8 @@ from airflow_provider_schemamig.core.ledger.rows import (
 )
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.ledger.table import COLUMNS
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Primitive, Struct
 
@@ -56,6 +58,28 @@ def collection(name: str, shard_state: ShardState = ShardState.LIVE) -> list[Upd
         Put(SchemaEntry(CollectionName(name), SchemaId(1), shard, declared, declared, 0, Version(1, 0, 0), ())),
         Put(Shard(shard, CollectionName(name), f"{name}/{shard}", Generation(1), shard_state)),
     ]
+
+
+def element(name: str = "foreign_key:a/b", shard: str = "flights-1", spec: str = "0123456789abcdef") -> Element:
+    """A foreign key of flights to planes that is being validated."""
+    return Element(
+        collection=CollectionName("flights"),
+        name=name,
+        spec=spec,
+        op="add_foreign_key",
+        state=ElementState.VALIDATE,
+        adding=True,
+        shard=ShardId(shard),
+        generation=Generation(1),
+        epoch=Epoch(1),
+        since=NOW,
+        table_version=4,
+        checked_version=None,
+        columns=(ColumnPath("a/b"),),
+        refers=CollectionName("planes"),
+        refers_columns=(ColumnPath("id"),),
+        error=None,
+    )
 
 
 def counter(value: int, name: str = "counter") -> Object:

@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     ShardState,
 )
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
-from tests.unit.ledger.samples import NOW, counter, declaration, deployment, leader
+from tests.unit.ledger.samples import NOW, counter, declaration, deployment, element, leader
 
 FLIGHTS = CollectionName("flights")
 SHARD = ShardId("flights-1")
@@ -110,11 +110,24 @@ OTHERS: list[Any] = [
         7,
         declaration("flights"),
         None,
+        reached=None,
         renames=((ColumnPath("a.b"), "c"),),
         deadline=NOW,
     ),
+    Intent(
+        FLIGHTS,
+        SHARD,
+        Generation(3),
+        Epoch(4),
+        IntentKind.CHANGE,
+        7,
+        declaration("flights"),
+        declaration("flights", "id", "a", "b"),
+        declaration("flights", "id", "a"),
+    ),
     Hold(Generation(3), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN, drops=((FLIGHTS, ColumnPath("a.b")),)),
     Ahead(FLIGHTS, SchemaId(3), Epoch(4), declaration("flights", "id", "n"), declaration("flights", "id"), Fingerprint("sf1:00")),
+    element(),
 ]
 
 
@@ -183,7 +196,7 @@ def test_unknown_enum_member_is_damage() -> None:
 
 
 def test_unknown_collections_and_keys_have_no_type() -> None:
-    assert row_type_of("elements", '"x"') is None
+    assert row_type_of("unheard_of", '"x"') is None
     assert row_type_of("config", '"colour"') is None
 
 

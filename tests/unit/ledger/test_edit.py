@@ -80,7 +80,7 @@ def test_the_audit_log_has_who_what_before_and_after(sound: LedgerWriter) -> Non
 
 # --- what is refused, forced or not --------------------------------------------------------------------------------------------------
 
-CONFIG = '{"created_at":"2026-03-01T12:30:15+00:00","env_id":"other","format_version":2}'
+CONFIG = '{"created_at":"2026-03-01T12:30:15+00:00","env_id":"other","format_version":3}'
 REFUSED: dict[str, tuple[RowEdit, type[Refusal]]] = {
     "unknown collection": (RowEdit("object", "flights", "{}"), UnknownRow),
     "unknown key of config": (RowEdit("config", "colour", "{}"), UnknownRow),
@@ -116,12 +116,12 @@ def test_refused_forced_or_not_and_nothing_written(
 
 
 def test_a_row_of_an_unknown_collection_goes_by_force_only(sound: LedgerWriter) -> None:
-    append_raw(sound.env, RawRow("elements", "not a key", "anything", 2, 1))
-    wanted = RowEdit("elements", "not a key", None)
+    append_raw(sound.env, RawRow("unheard_of", "not a key", "anything", 2, 1))
+    wanted = RowEdit("unheard_of", "not a key", None)
     with pytest.raises(UnknownRow):
         edit(sound, wanted)
     assert edit(sound, replace(wanted, force=True)).before == ("anything",)
-    assert "elements" not in {row.collection for row in compact_rows(sound)}
+    assert "unheard_of" not in {row.collection for row in compact_rows(sound)}
 
 
 def compact_rows(writer: LedgerWriter) -> tuple[RawRow, ...]:
@@ -134,7 +134,7 @@ def test_the_environment_is_named_again_where_its_row_is_lost(sound: LedgerWrite
     assert lost is not None
     append_raw(sound.env, RawRow("config", key, lost, 2, -1))
     with pytest.raises(RowProtected):
-        edit(sound, RowEdit("config", "environment", CONFIG.replace('"format_version":2', '"format_version":9')))
+        edit(sound, RowEdit("config", "environment", CONFIG.replace('"format_version":3', '"format_version":9')))
     assert edit(sound, RowEdit("config", "environment", lost)).before == ()
     assert verify(LedgerReader(sound.env)) == ()
 

@@ -37,6 +37,7 @@ VIEWS = (
     "shards",
     "schemas",
     "intents",
+    "elements",
     "holds",
     "controls",
     "progress",

@@ -31,7 +31,7 @@ from tests.support.bytes import tree
 from tests.unit.ledger.edits import LATER, PAUSE, edit
 from tests.unit.ledger.samples import NOW, append_raw, deployment
 
-OPEN = Intent(CollectionName("flights"), ShardId("flights-1"), Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None)
+OPEN = Intent(CollectionName("flights"), ShardId("flights-1"), Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None, reached=None)
 CLAIM = replace(deployment(2), created_at=LATER.subtract(minutes=59))
 OLD = deployment(2)
 COPY = Progress(CollectionName("flights"), Generation(2), "copy", "files", 1, 2, 10, NOW, LATER.subtract(minutes=1))

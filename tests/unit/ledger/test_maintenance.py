@@ -134,10 +134,10 @@ def test_size_and_dump_write_nothing(tmp_path: Path) -> None:
 
 def test_dump_is_the_stored_text(writer: LedgerWriter) -> None:
     count_to(writer, 2)
-    append_raw(writer.env, RawRow("elements", "any", "thing", 3, 1))
+    append_raw(writer.env, RawRow("unheard_of", "any", "thing", 3, 1))
     document = dump(LedgerReader(writer.env))
     assert document["version"] == 3
-    assert {"collection": "elements", "key": "any", "value": "thing", "ts": 3, "diff": 1} in document["rows"]
+    assert {"collection": "unheard_of", "key": "any", "value": "thing", "ts": 3, "diff": 1} in document["rows"]
     assert [(row["ts"], row["diff"]) for row in document["rows"] if row["collection"] == "objects"] == [(1, 1), (2, -1), (2, 1)]
     standing = dump(LedgerReader(writer.env), current=True)["rows"]
     assert [(row["ts"], row["diff"]) for row in standing if row["collection"] == "objects"] == [(2, 1)]

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerT
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, Hold, HoldState, Intent, IntentKind, Replacement
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, SchemaId, ShardId, Version
-from tests.unit.ledger.samples import NOW, collection, counter, deployment, leader
+from tests.unit.ledger.samples import NOW, collection, counter, deployment, element, leader
 
 CONFIG = EnvironmentConfig("e-1", FORMAT_VERSION, NOW)
 
@@ -30,10 +30,10 @@ def state_of(*rows: RawRow, version: int = 9) -> State:
 def test_every_accessor_by_its_typed_key() -> None:
     flights, shard = CollectionName("flights"), ShardId("flights-1")
     replacement = Replacement(flights, Version(1, 1, 0), Generation(1), shard)
-    intent = Intent(flights, shard, Generation(1), Epoch(2), IntentKind.EXPAND, 3, None, None)
+    intent = Intent(flights, shard, Generation(1), Epoch(2), IntentKind.EXPAND, 3, None, None, reached=None)
     hold = Hold(Generation(1), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN)
     rows = [update.row for update in collection("flights")]  # type: ignore[union-attr]
-    found = state_of(*map(raw, [leader(), deployment(), replacement, intent, hold, *rows]))
+    found = state_of(*map(raw, [leader(), deployment(), replacement, intent, hold, element(), *rows]))
 
     assert found.config == CONFIG
     assert found.release is None
@@ -45,10 +45,22 @@ def test_every_accessor_by_its_typed_key() -> None:
     assert dict(found.schemas) == {(flights, SchemaId(1)): rows[1]}
     assert dict(found.shards) == {shard: rows[2]}
     assert dict(found.intents) == {(shard, IntentKind.EXPAND, 1): intent}
+    assert dict(found.elements) == {(flights, "foreign_key:a/b", "0123456789abcdef"): element()}
     assert dict(found.holds) == {1: hold}
     assert dict(found.approvals) == {}
     assert found.objects.get(CollectionName("planes")) is None
     assert len(found.schemas) == 1
+
+
+def test_the_elements_of_a_shard() -> None:
+    one, two, other = element(), element("clustering"), element("column:c", "flights-2")
+    found = state_of(*map(raw, [one, two, other]))
+    assert set(found.elements_of(ShardId("flights-1"))) == {one, two}
+    assert found.elements_of(ShardId("flights-2")) == (other,)
+    assert found.elements_of(ShardId("planes-1")) == ()
+    following = found.after([raw(two, 10, -1)], 10)
+    assert following.elements_of(ShardId("flights-1")) == (one,)
+    assert len(found.elements_of(ShardId("flights-1"))) == 2, "the state before stays what it was"
 
 
 def test_a_row_is_decoded_once_and_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,9 +125,9 @@ def test_no_config_is_damage() -> None:
 
 
 def test_unknown_collections_are_kept_as_they_are() -> None:
-    found = state_of(RawRow("elements", '"x"', "whatever", 0, 1))
-    assert found.raw["elements"] == {'"x"': "whatever"}
-    assert found.after([raw(leader(), 10)], 10).raw["elements"] == {'"x"': "whatever"}
+    found = state_of(RawRow("unheard_of", '"x"', "whatever", 0, 1))
+    assert found.raw["unheard_of"] == {'"x"': "whatever"}
+    assert found.after([raw(leader(), 10)], 10).raw["unheard_of"] == {'"x"': "whatever"}
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=30), st.randoms())

@@ -36,7 +36,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Led
 from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import LOG, NOW, append_raw, collection, declaration, deployment, leader
+from tests.unit.ledger.samples import LOG, NOW, append_raw, collection, declaration, deployment, element, leader
 
 FLIGHTS, SHARD = CollectionName("flights"), ShardId("flights-1")
 
@@ -61,7 +61,7 @@ def put(*rows: object) -> Callable[[State], list[Update]]:
     return lambda state: [Put(row) for row in rows]
 
 
-INTENT = Intent(FLIGHTS, SHARD, Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None)
+INTENT = Intent(FLIGHTS, SHARD, Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None, reached=None)
 X = Shard(ShardId("x"), FLIGHTS, "flights/x", Generation(1), ShardState.BUILDING)
 TO_X = Replacement(FLIGHTS, Version(1, 1, 0), Generation(1), ShardId("x"))
 TO_Y = replace(TO_X, version=Version(1, 2, 0), shard=ShardId("y"))
@@ -85,6 +85,7 @@ UNSOUND: dict[str, tuple[Callable[[State], list[Update]], str]] = {
     "intent_ahead": (put(replace(INTENT, epoch=Epoch(2))), 'intents "flights-1/expand/1"'),
     "intent_ahead, generation": (put(replace(INTENT, generation=Generation(2))), 'intents "flights-1/expand/2"'),
     "intent_without_shard": (put(replace(INTENT, shard=ShardId("x"))), 'intents "x/expand/1"'),
+    "element_without_shard": (put(element(shard="x")), f'elements "{element().key}"'),
     "generation_unknown": (put(replace(X, generation=Generation(9)), TO_X), 'shards "x"'),
     "generation_unknown, replacement": (put(replace(TO_X, generation=Generation(9), shard=SHARD)), 'replacements "flights/1.1.0/9"'),
     "generation_unknown, approval": (put(Approval(Generation(9), "d" * 64, "ann", NOW)), 'approvals "9"'),
@@ -136,6 +137,7 @@ SOUND: dict[str, list[Update]] = {
     "a shard that its own rollback took back": [Put(replace(X, state=ShardState.RETIRED, retired_by=Generation(1)))],
     "the next epoch": [Put(leader(2, 2)), Put(replace(deployment(2), state=DeploymentState.PROMOTED))],
     "a replacement of a deployment that is over": [Put(TO_X)],
+    "an element of a live table": [Put(element())],
     "a hold that is over": [Put(deployment(2)), Put(replace(HOLD, state=HoldState.CLOSED))],
     "a table adopted twice": [
         Put(replace(X, uri="s3://b/t", adopted=True)),
@@ -159,15 +161,15 @@ OTHER = VALUE.replace('"schema_id":1', '"schema_id":2')
 
 #: Written past the front door.
 DAMAGE: dict[str, tuple[list[RawRow], list[tuple[str, str]]]] = {
-    "negative_multiplicity": ([RawRow("elements", '"x"', "{}", 2, -1)], [("negative_multiplicity", 'elements "x"')]),
+    "negative_multiplicity": ([RawRow("unheard_of", '"x"', "{}", 2, -1)], [("negative_multiplicity", 'unheard_of "x"')]),
     "doubled": ([RawRow("objects", KEY, VALUE, 2, 1)], [("doubled", 'objects "flights"')]),
     "two_values": ([RawRow("objects", KEY, OTHER, 2, 1)], [("two_values", 'objects "flights"')]),
     "unreadable_row": ([RawRow("holds", '"1"', "{", 2, 1)], [("unreadable_row", 'holds "1"')]),
     "unreadable_row, of another shape": ([RawRow("holds", '"1"', '{"zork":1}', 2, 1)], [("unreadable_row", 'holds "1"')]),
     "unreadable_row, no time": ([RawRow("approvals", '"1"', APPROVAL.replace("2026", "x"), 2, 1)], [("unreadable_row", 'approvals "1"')]),
     "unreadable_row, of another key": ([RawRow("objects", '"x"', VALUE, 2, 1)], [("unreadable_row", 'objects "x"')]),
-    "wrong_time": ([RawRow("elements", '"x"', "{}", 3, 1)], [("wrong_time", 'elements "x"')]),
-    "wrong_time, no difference": ([RawRow("elements", '"x"', "{}", 2, 0)], [("wrong_time", 'elements "x"')]),
+    "wrong_time": ([RawRow("unheard_of", '"x"', "{}", 3, 1)], [("wrong_time", 'unheard_of "x"')]),
+    "wrong_time, no difference": ([RawRow("unheard_of", '"x"', "{}", 2, 0)], [("wrong_time", 'unheard_of "x"')]),
     "config": ([RawRow("config", '"release"', "{", 2, 1)], [("two_values", 'config "release"'), ("unreadable_row", 'config "release"')]),
 }
 

@@ -20,7 +20,7 @@ from tests.support.bytes import tree
 from tests.unit.testing.samples import PLAIN, WITH_X, WITH_XY, history
 
 EVOLVE = 'evolution("a")'
-BROKEN = PLAIN.replace(");", ", CONSTRAINT big CHECK (id > 1000));")
+BROKEN = PLAIN.replace(");", ", y INT NOT NULL);")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_for_people(bad: Path) -> None:
     assert re.search(r"1\.0\.0\.\.1\.1\.0 +failed +one version to the next", out)
     assert "1 passed, 2 failed" in out
     assert "path_failed  a" in out
-    assert "[not_yet]" in out
+    assert "[not_online]" in out
 
 
 def test_without_spark_the_exit_code_says_so(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_each_path_is_an_item(bad: Path, tmp_path: Path) -> None:
     assert "PASSED test_own.py::test_own" in done.stdout
     assert "PASSED 1.1.0::new[new..1.1.0]" in done.stdout
     assert "FAILED 1.1.0::step[1.0.0..1.1.0]" in done.stdout
-    assert "[path_failed] a: 1.0.0..1.1.0: upgrade: [not_yet]" in done.stdout
+    assert "[path_failed] a: 1.0.0..1.1.0: upgrade: [not_online]" in done.stdout
     assert "Traceback" not in done.stdout
 
 

@@ -227,16 +227,16 @@ def test_delta_rs_is_asked_too(small: Path, tmp_path: Path, monkeypatch: pytest.
 # --- what an author may get wrong ----------------------------------------------------------------------------------------------------
 
 
-def test_a_change_that_no_upgrade_can_make_yet(tmp_path: Path) -> None:
+def test_a_change_that_no_upgrade_can_make(tmp_path: Path) -> None:
     """Legal in itself, so `check` takes it. The versions after it are tested all the same, from a new environment."""
-    one, two = "CREATE TABLE a (id BIGINT, n INT);", "CREATE TABLE a (id BIGINT, n INT, CONSTRAINT big CHECK (n > 1000));"
+    one, two = "CREATE TABLE a (id BIGINT, n INT);", "CREATE TABLE a (id BIGINT, n INT, y INT NOT NULL);"
     three = two.replace("n INT,", "n INT, x INT,")
     folder = history(tmp_path, ((one, ""), (two, 'evolution("a")'), (three, 'evolution("a")')))
     found = rehearsed(folder, tmp_path / "work")
     results = {path.id: found.run(path) for path in found.paths}
     failed = [id_ for id_, result in results.items() if result.verdict is Verdict.FAILED]
     assert failed == ["step[1.0.0..1.1.0]", "direct[1.0.0..1.2.0]"]
-    assert causes([results["step[1.0.0..1.1.0]"]]) == {("upgrade", "not_yet")}
+    assert causes([results["step[1.0.0..1.1.0]"]]) == {("upgrade", "not_online")}
     assert results["new[new..1.2.0]"].notes == ("compared with an environment that began at 1.1.0",)
 
 

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import IntentKind
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.shards.compaction_errors import CompactionDiffers
+from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesDiffer
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compare_and_evolve_schema
@@ -250,7 +250,7 @@ def test_who_is_slower_each_time_gives_up_and_nothing_is_lost(lake: Lake) -> Non
 
 def test_fewer_rows_than_before_are_not_committed(lake: Lake) -> None:
     before = rows(lake.path("events"), "id", "n", "late")
-    with pytest.raises(CompactionDiffers):
+    with pytest.raises(FilesDiffer):
         compact(lake, Spark(lose=1))
     same(lake, before)
     assert not list(lake.path("events").glob("schemamig-compact-*/*.parquet"))

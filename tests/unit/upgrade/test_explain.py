@@ -55,6 +55,7 @@ STAGES: list[s.Stage] = [
     s.Copy(A, A, TABLE, "SELECT n FROM {a}", None, "`n`", no_way_back="the step has no down"),
     s.Create(A, TABLE),
     s.Expand(A, tuple(CHANGES)),
+    s.Online(A, (c.AddCheck(CHECK), c.SetNotNull(PATH))),
     s.Seal(A),
     s.CutOver(A, tuple(CHANGES)),
     s.Commit(None, Version(1, 0, 0)),

@@ -227,7 +227,7 @@ def test_reading_changes_no_byte_at_any_moment(lake: Lake) -> None:
             with unwritten(lake.env):
                 verbs.approved(lake.env, generation)
                 if lake.version == "1.0.0" and generation > 1:
-                    verbs.stale(lake.env, generation)
+                    verbs.to_change(lake.env, generation)
 
 
 def test_planning_for_nothing_makes_nothing(tmp_path: Path) -> None:

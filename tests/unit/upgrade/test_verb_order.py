@@ -30,7 +30,7 @@ VERBS: dict[str, Callable[[Lake, Generation], object]] = {
     "approved": lambda lake, generation: verbs.approved(lake.env, generation),
     "fill": lambda lake, generation: verbs.fill(lake.env, generation, ["a"], jobs=no_spark),
     "promote": lambda lake, generation: verbs.promote(lake.env, generation),
-    "stale": lambda lake, generation: verbs.stale(lake.env, generation),
+    "stale": lambda lake, generation: verbs.to_change(lake.env, generation),
     "expand": lambda lake, generation: verbs.expand(lake.env, generation),
     "change": lambda lake, generation: verbs.change(lake.env, generation, jobs=no_spark),
     "cutover": lambda lake, generation: verbs.cutover(lake.env, generation),
@@ -278,15 +278,15 @@ def test_a_shard_that_is_gone_is_not_promoted(filling: Lake) -> None:
 def test_rows_that_came_after_the_fill_are_in_it_after_all(filling: Lake) -> None:
     jobs = FakeJobs({"n": 7})
     claimed_with(filling, jobs)
-    assert verbs.stale(filling.env, SECOND) == ()
+    assert verbs.to_change(filling.env, SECOND) == ()
     foreign.write(filling.path("a"), [{"id": 4}])
-    assert verbs.stale(filling.env, SECOND) == ("b",)
+    assert verbs.to_change(filling.env, SECOND) == ("b",)
     verbs.promote(filling.env, SECOND)
     verbs.expand(filling.env, SECOND)
     verbs.change(filling.env, SECOND, collections=["a"], jobs=no_spark)
-    assert verbs.stale(filling.env, SECOND) == ("b",)
+    assert verbs.to_change(filling.env, SECOND) == ("b",)
     verbs.change(filling.env, SECOND, jobs=jobs)
-    assert verbs.stale(filling.env, SECOND) == ()
+    assert verbs.to_change(filling.env, SECOND) == ()
     verbs.cutover(filling.env, SECOND)
     assert jobs.fills == ["append", "overwrite"]
     assert rows(filling.path("b")) == [{"n": 7}] * 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from airflow_provider_schemamig.core.ledger.format import objects_v1, objects_v2, v1_to_v2
+from airflow_provider_schemamig.core.ledger.format import objects_v1, objects_v2, objects_v3, v1_to_v2, v2_to_v3
 from airflow_provider_schemamig.core.ledger.format.actions import Action, Snapshot
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 
@@ -75,8 +75,8 @@ def _step(source: int, module: Any) -> Step:
 
 
 FORMATS = Formats(
-    formats=(Format(1, objects_v1.TYPES), Format(2, objects_v2.TYPES)),
-    steps=(_step(1, v1_to_v2),),
+    formats=(Format(1, objects_v1.TYPES), Format(2, objects_v2.TYPES), Format(3, objects_v3.TYPES)),
+    steps=(_step(1, v1_to_v2), _step(2, v2_to_v3)),
 )
 
 if FORMATS.current != FORMAT_VERSION:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import turns
 from airflow_provider_schemamig.core.ledger.codec import decode, encode, row_type_of
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld, LedgerInUse, LedgerTooNew
+from airflow_provider_schemamig.core.ledger.format import objects_v2
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.maintenance import compact
@@ -23,6 +24,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     DeploymentState,
     Hold,
     HoldState,
+    IntentKind,
     Leader,
     Progress,
     Replacement,
@@ -46,9 +48,15 @@ FIXTURES = {path.name.removesuffix(".tar.gz"): path for path in sorted((Path(__f
 HELD = "hold_v1_first"
 VERSIONS = [name for name in FIXTURES if name != HELD]
 OLD = [name for name in VERSIONS if not name.startswith(f"v{FORMATS.current}")]
-#: What the software of format 1 knows.
-FIRST = Formats(FORMATS.formats[:1])
 GENERATION = Generation(3)
+
+
+def known_to(number: int) -> Formats:
+    """What the software knows whose own format is ``number``."""
+    return Formats(FORMATS.formats[:number], FORMATS.steps[: number - 1])
+
+
+FIRST = known_to(1)
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,12 @@ def test_a_plan_with_its_data_is_the_same_before_and_after_and_writes_nothing(fo
 
 
 @every
+def test_nothing_is_half_way_online(found: Found) -> None:
+    assert dict(found.state.elements) == {}
+    assert all(intent.reached is None for intent in found.state.intents.values())
+
+
+@every
 def test_the_upgrade_stores_what_was_seen(found: Found) -> None:
     seen, stored = texts(found.state), found.state.format
     done = upgrade_ledger(found.env)
@@ -196,11 +210,12 @@ def test_an_upgrade_that_is_given_up_never_locks_older_software_out(found: Found
     assert not found.state.is_current
     assert isinstance(found.state.controls["*"], Control)
     verbs.cancel(found.env, checked.generation)
-    state = LedgerReader(found.env, FIRST).state()
+    number = found.state.format
+    state = LedgerReader(found.env, known_to(number)).state()
     assert state.is_current
     for collection, some in state.raw.items():
         for key, value in some.items():
-            row_type = row_type_of(collection, key, FIRST.types(1))
+            row_type = row_type_of(collection, key, FORMATS.types(number))
             assert row_type is not None
             decode(row_type, key, value)
     assert state.deployments[Generation(4)].state is DeploymentState.CANCELLED
@@ -233,13 +248,14 @@ def test_what_changes_the_environment_is_refused_on_an_older_format(found: Found
 
 @older
 def test_older_software_is_refused_after_the_upgrade_and_not_before(found: Found) -> None:
-    LedgerReader(found.env, FIRST).state()
+    older = known_to(found.state.format)
+    LedgerReader(found.env, older).state()
     upgrade_ledger(found.env)
     before = tree(found.folder)
     with pytest.raises(LedgerTooNew):
-        LedgerReader(found.env, FIRST).state()
+        LedgerReader(found.env, older).state()
     with pytest.raises(LedgerTooNew):
-        LedgerWriter(found.env, FIRST).transact(lambda state: [])
+        LedgerWriter(found.env, older).transact(lambda state: [])
     assert tree(found.folder) == before
 
 
@@ -247,8 +263,6 @@ def test_older_software_is_refused_after_the_upgrade_and_not_before(found: Found
 
 
 def _promoted(state: State) -> list[Update]:
-    from dataclasses import replace
-
     deployment = replace(state.deployments[GENERATION], state=DeploymentState.PROMOTED)
     return [Put(Leader(GENERATION, Epoch(9), NOW)), Put(deployment)]
 
@@ -315,6 +329,36 @@ def test_the_way_back_that_older_software_left_is_still_there(found: Found) -> N
     assert caught.value.code == "not_in_release", "what its fields were called was never written down"
     assert verify(LedgerReader(found.env)) == ()
     assert verbs.status(found.env).drifted == ()
+
+
+# --- what processes of format 2 left open --------------------------------------------------------------------------------------------
+
+
+def _died(state: State) -> list[Update]:
+    """A contract that was killed before it touched ``flights``: it would have dropped the field that the table has as hidden."""
+    assert state.leader is not None
+    entry = state.entry(CollectionName("flights"))
+    before = decode(objects_v2.SchemaEntry, f'"{entry.key}"', state.raw["schemas"][f'"{entry.key}"']).physical
+    after = replace(before, fields=before.fields[:-1])
+    kind = objects_v2.IntentKind.CONTRACT
+    return [Put(objects_v2.Intent("flights", entry.shard, 2, state.leader.epoch, kind, 5, before, after))]
+
+
+@pytest.mark.parametrize("found", ["v2"], indirect=True)
+def test_an_intent_that_was_left_open_is_carried_over_and_settled(found: Found) -> None:
+    LedgerWriter(found.env, known_to(2)).transact(_died)
+    seen = texts(found.state)
+    (intent,) = found.state.intents.values()
+    assert (intent.kind, intent.generation, intent.reached) == (IntentKind.CONTRACT, 2, None)
+    assert verify(LedgerReader(found.env)) == ()
+    assert [step.rows for step in upgrade_ledger(found.env).steps] == [1]
+    assert texts(found.state) == seen
+    assert tuple(found.state.intents.values()) == (intent,)
+    verbs.upgrade(found.env, found.next, jobs=no_spark)
+    assert dict(found.state.intents) == {}
+    assert found.gates("1.1.0") == ["A1"]
+    assert verbs.status(found.env).drifted == ()
+    assert verify(LedgerReader(found.env)) == ()
 
 
 # --- what the names are for ----------------------------------------------------------------------------------------------------------

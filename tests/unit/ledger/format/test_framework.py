@@ -155,9 +155,9 @@ def test_rows_of_collections_that_nobody_knows_stay_as_they_are(old: Environment
     from airflow_provider_schemamig.core.ledger.codec import RawRow
     from tests.unit.ledger.samples import append_raw
 
-    append_raw(old, RawRow("elements", "no key", "{", 2, 1))
+    append_raw(old, RawRow("unheard_of", "no key", "{", 2, 1))
     upgrade_ledger(old, formats=ALL)
-    assert LedgerReader(old, ALL).state().raw["elements"] == {"no key": "{"}
+    assert LedgerReader(old, ALL).state().raw["unheard_of"] == {"no key": "{"}
 
 
 # --- too old, too new ----------------------------------------------------------------------------------------------------------------

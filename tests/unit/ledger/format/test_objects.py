@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.jsonable import to_json
 from airflow_provider_schemamig.core.ledger.codec import decode, encode
-from airflow_provider_schemamig.core.ledger.format import objects_v1, objects_v2
+from airflow_provider_schemamig.core.ledger.format import objects_v1, objects_v2, objects_v3
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, ROW_TYPES
 from airflow_provider_schemamig.core.names import Version
 from tests.unit.ledger.format.locking import FOLDER, LOCK, LOCKED, complaints
 from tests.unit.ledger.test_codec import FROZEN, OTHERS
 
-SNAPSHOTS = {1: objects_v1, 2: objects_v2}
+SNAPSHOTS = {1: objects_v1, 2: objects_v2, 3: objects_v3}
 
 
 # --- the lock ------------------------------------------------------------------------------------------------------------------------
@@ -41,22 +41,22 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path / "format"
 
 
-@pytest.mark.parametrize("name", ["objects_v1.py", "v1_to_v2.py"])
+@pytest.mark.parametrize("name", ["objects_v1.py", "v1_to_v2.py", "objects_v3.py", "v2_to_v3.py"])
 def test_a_changed_file_is_told_with_both_remedies_and_the_line(copy: Path, name: str) -> None:
     (copy / name).write_text((copy / name).read_text() + "\n# one more word\n")
     (text,) = complaints(copy)
     line = text.split("replace its line in objects.lock with\n  ")[1].splitlines()[0]
-    assert "objects_v3.py and v2_to_v3.py" in text
+    assert "objects_v4.py and v3_to_v4.py" in text
     lock = (copy / LOCK).read_text().splitlines()
     (copy / LOCK).write_text("\n".join(line if item.startswith(f'"{name}"') else item for item in lock))
     assert complaints(copy) == [], "the line may be pasted as it is"
 
 
 def test_a_new_file_and_a_lost_one_are_told(copy: Path) -> None:
-    (copy / "objects_v1.py").rename(copy / "objects_v3.py")
+    (copy / "objects_v1.py").rename(copy / "objects_v4.py")
     lost, new = complaints(copy)
     assert "objects_v1.py" in lost
-    assert '"objects_v3.py" = "sha256:' in new
+    assert '"objects_v4.py" = "sha256:' in new
 
 
 def test_there_is_a_file_of_types_for_each_format_and_a_step_between_each_two() -> None:
@@ -154,6 +154,7 @@ def test_frozen_collections_have_the_same_shape_in_every_format(number: int) -> 
 
 def test_shapes_tell_what_is_stored_apart() -> None:
     assert wire(objects_v1.SchemaEntry) != wire(objects_v2.SchemaEntry)
+    assert wire(objects_v2.Intent) != wire(objects_v3.Intent)
     assert wire(objects_v1.Declaration) == wire(objects_v2.Declaration)
 
 
@@ -165,24 +166,24 @@ def test_a_row_of_the_software_is_a_row_of_the_newest_format_byte_for_byte(row: 
 
 
 _TYPES: st.SearchStrategy[Any] = st.recursive(
-    st.builds(objects_v2.Primitive, st.sampled_from(["int", "string"])),
+    st.builds(objects_v3.Primitive, st.sampled_from(["int", "string"])),
     lambda inner: st.one_of(
-        st.builds(objects_v2.Array, inner, st.booleans()),
-        st.builds(objects_v2.Map, inner, inner, st.booleans()),
-        st.builds(lambda kind, name: objects_v2.Struct((objects_v2.Field(name, kind),)), inner, st.text(max_size=3)),
+        st.builds(objects_v3.Array, inner, st.booleans()),
+        st.builds(objects_v3.Map, inner, inner, st.booleans()),
+        st.builds(lambda kind, name: objects_v3.Struct((objects_v3.Field(name, kind),)), inner, st.text(max_size=3)),
     ),
     max_leaves=5,
 )
 _TEXT = st.text(max_size=5)
 _DECLARATIONS = st.builds(
-    objects_v2.Declaration,
+    objects_v3.Declaration,
     name=_TEXT,
-    fields=st.lists(st.builds(objects_v2.Field, _TEXT, _TYPES, st.booleans(), st.none() | _TEXT, st.none() | _TEXT), max_size=3).map(tuple),
-    checks=st.lists(st.builds(objects_v2.Check, _TEXT, _TEXT), max_size=1).map(tuple),
-    primary_key=st.none() | st.builds(objects_v2.Key, st.just(("a",)), st.none() | _TEXT),
+    fields=st.lists(st.builds(objects_v3.Field, _TEXT, _TYPES, st.booleans(), st.none() | _TEXT, st.none() | _TEXT), max_size=3).map(tuple),
+    checks=st.lists(st.builds(objects_v3.Check, _TEXT, _TEXT), max_size=1).map(tuple),
+    primary_key=st.none() | st.builds(objects_v3.Key, st.just(("a",)), st.none() | _TEXT),
 )
 _ENTRIES = st.builds(
-    objects_v2.SchemaEntry,
+    objects_v3.SchemaEntry,
     collection=_TEXT,
     schema_id=st.integers(0, 9),
     shard=_TEXT,
@@ -195,7 +196,7 @@ _ENTRIES = st.builds(
 
 
 @given(_ENTRIES)
-def test_any_schema_of_the_newest_format_is_one_of_the_software_byte_for_byte(entry: objects_v2.SchemaEntry) -> None:
+def test_any_schema_of_the_newest_format_is_one_of_the_software_byte_for_byte(entry: objects_v3.SchemaEntry) -> None:
     from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 
     collection, key, value = encode(entry)

@@ -1,0 +1,106 @@
+"""Which keys hold for a collection's rows now: those that are declared, and those that are just being added (DESIGN section 6; seed 002).
+
+Nothing of them stands on the table, so who writes has to look here. Pure values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.names import physical_name
+from airflow_provider_schemamig.core.ledger.rows import Element
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.changes import AddForeignKey, AddKey
+from airflow_provider_schemamig.core.schema.elements import DUTIES
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.renames import is_stand_in
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """No two rows have the same values in ``columns``; a row with a NULL among them is not compared, as in SQL."""
+
+    columns: tuple[str, ...]
+    primary: bool
+
+    @property
+    def rule(self) -> str:
+        """The key in SQL's words."""
+        return f"{'PRIMARY KEY' if self.primary else 'UNIQUE'} ({', '.join(self.columns)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The values of ``columns``, if none is NULL, are those of ``to`` in some row of ``collection``."""
+
+    columns: tuple[str, ...]
+    collection: CollectionName
+    to: tuple[str, ...]
+
+    @property
+    def rule(self) -> str:
+        """The key in SQL's words."""
+        return f"FOREIGN KEY ({', '.join(self.columns)}) REFERENCES {self.collection} ({', '.join(self.to)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one collection, each once."""
+
+    uniques: tuple[Unique, ...] = ()
+    references: tuple[Reference, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.uniques or self.references)
+
+    def __iter__(self) -> Iterator[Unique | Reference]:
+        yield from self.uniques
+        yield from self.references
+
+
+def keys_in_force(state: State, collection: CollectionName) -> Keys:
+    """The keys that every row written to ``collection`` has to keep, by the names that the ledger has for columns.
+
+    A key that an open upgrade drops is among them until the upgrade is committed: until then there is a way back to it.
+    """
+    declared = _declared(state.entry(collection).declared)
+    shard = state.objects[collection].shard
+    added = [key for element in state.elements_of(shard) if DUTIES[element.state].written for key in _of_element(element)]
+    found = dict.fromkeys([*declared, *added])
+    return Keys(tuple(key for key in found if isinstance(key, Unique)), tuple(key for key in found if isinstance(key, Reference)))
+
+
+def live_names(state: State, collection: CollectionName, schema: Mapping[str, Any]) -> Mapping[str, str]:
+    """Column as the ledger calls it -> as the table with this schema does, which between a rename's commit and the ledger's is another.
+
+    Columns that the table has no more are left out.
+    """
+    by_stored = {physical_name(field): str(field["name"]) for field in schema["fields"]}
+    names = {name: name for name in by_stored.values()}  # what the ledger has no record of goes by its name
+    recorded = state.entry(collection).stored_names
+    if recorded is None:
+        return names
+    stored = dict(recorded)
+    plain = {name: by_stored[name] for name in by_stored if name not in stored.values()}
+    known = {str(path): by_stored[name] for path, name in stored.items() if "." not in path and name in by_stored}
+    # What stood aside for a column of another type is no longer the column.
+    return {**names, **{name: live for name, live in {**plain, **known}.items() if not is_stand_in(live)}}
+
+
+def _declared(declaration: Declaration) -> Iterator[Unique | Reference]:
+    if declaration.primary_key is not None:
+        yield Unique(declaration.primary_key.columns, primary=True)
+    for key in declaration.uniques:
+        yield Unique(key.columns, primary=False)
+    for foreign_key in declaration.foreign_keys:
+        yield Reference(foreign_key.columns, foreign_key.references, foreign_key.referenced_columns)
+
+
+def _of_element(element: Element) -> Iterator[Unique | Reference]:
+    if element.op == AddKey.op:
+        yield Unique(element.columns, primary=element.name.startswith("primary_key"))
+    elif element.op == AddForeignKey.op and element.refers is not None:
+        yield Reference(element.columns, element.refers, element.refers_columns)

@@ -1,0 +1,37 @@
+"""The online changes, one file a kind: how each becomes elements and steps (docs/online-changes.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow_provider_schemamig.core.elements.errors import NotOnline
+from airflow_provider_schemamig.core.elements.operation import Chain
+from airflow_provider_schemamig.core.elements.operations import (
+    add_check,
+    add_column,
+    add_foreign_key,
+    add_key,
+    change_type,
+    set_not_null,
+)
+from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.model import Declaration
+
+_OPERATIONS: Mapping[type[Any], Callable[[Any, Declaration], Chain]] = {
+    c.AddColumn: add_column.operations,
+    c.ChangeType: change_type.operations,
+    c.SetNotNull: set_not_null.operations,
+    c.AddCheck: add_check.operations,
+    c.AddKey: add_key.operations,
+    c.AddForeignKey: add_foreign_key.operations,
+}
+
+
+def operations_of(change: c.Change, table: Declaration) -> Chain:
+    """The elements of an online change of ``table`` (its physical schema, after expand). Raises NotOnline."""
+    make = _OPERATIONS.get(type(change))
+    if make is None:
+        where = getattr(change, "path", "")
+        raise NotOnline(collection=table.name, op=change.op, path=str(where), reason="schemamig cannot make this change on a live table")
+    return make(change, table)

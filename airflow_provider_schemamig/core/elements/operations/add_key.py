@@ -1,0 +1,17 @@
+"""PRIMARY KEY and UNIQUE: nothing stands on the table, so both are elements of the registry (DESIGN section 6; seed 002, validation)."""
+
+from __future__ import annotations
+
+from airflow_provider_schemamig.core.elements.operation import Chain, Note, Operation, Question, Validate
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.schema.changes import AddKey
+from airflow_provider_schemamig.core.schema.elements import ElementClass, ElementState
+from airflow_provider_schemamig.core.schema.model import Declaration
+
+
+def operations(change: AddKey, table: Declaration) -> Chain:
+    columns = change.key.columns
+    name = f"{'primary_key' if change.primary else 'unique'}:{','.join(columns)}"
+    question = Question("duplicate_key", (("columns", columns),))
+    steps = (Note(ElementState.CHECK), Validate(question), Note(ElementState.PUBLIC))
+    return (Operation(name, ElementClass.VALIDATION, change, steps, tuple(map(ColumnPath, columns))),)

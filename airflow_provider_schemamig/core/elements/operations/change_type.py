@@ -1,0 +1,124 @@
+"""Another type, where older files cannot be read as it: a shadow column, filled, and put in the place of the column in one commit
+(research/rewrite.md section 4, recipe B; DESIGN section 6).
+
+Nobody but us fills the shadow, and nobody keeps it right: who changes a value of the column leaves an old one in the shadow. So every file
+that is not our own batch's is due, and the swap is committed as exactly the version after one at which none was. The column of the old
+type steps aside and stays until the hold ends: with it a rollback brings every old value back as it was, also one that the cast changed.
+"""
+
+from __future__ import annotations
+
+from airflow_provider_schemamig.core.deltalog.dependents import GENERATED
+from airflow_provider_schemamig.core.deltalog.edit_columns import IDENTITY
+from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS
+from airflow_provider_schemamig.core.elements.errors import NotOnline
+from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Files, Note, Operation, Question, Reorg
+from airflow_provider_schemamig.core.names import ColumnPath, quote
+from airflow_provider_schemamig.core.schema.changes import (
+    AddColumn,
+    Change,
+    ChangeType,
+    Relax,
+    RenameColumn,
+    ReorderColumns,
+    SetComment,
+    SetDefault,
+    SetNotNull,
+)
+from airflow_provider_schemamig.core.schema.elements import ElementClass, ElementState
+from airflow_provider_schemamig.core.schema.expressions import column_references
+from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
+from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
+from airflow_provider_schemamig.core.schema.renames import is_stand_in, outdated_name, shadow_name
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.schema.widening import varchar_length
+
+
+def operations(change: ChangeType, table: Declaration) -> Chain:
+    """Raises NotOnline."""
+    reason = _why_not(change, table)
+    if reason is not None:
+        raise NotOnline(collection=table.name, op=change.op, path=change.path, reason=reason)
+    column = table.field(change.path)
+    assert column is not None  # it is to be changed
+    shadow = _shadow(change, table)
+    outdated = ColumnPath(outdated_name(column.name, (field.name.lower() for field in table.fields)))
+    fill = Reorg(shadow, f"CAST({quote(column.name)} AS {type_sql(change.new)})", Files.ALL)
+    steps = (
+        Note(ElementState.DELETE),
+        Enter(ElementState.WRITE, (AddColumn(ColumnPath(shadow), Field(shadow, change.new)),)),
+        fill,
+        Enter(ElementState.PUBLIC, _swap(table, column, shadow, outdated), filled=fill),
+    )
+    name = f"type:{change.path}"
+    return (Operation(name, ElementClass.REORG, change, steps, (change.path,), asks=_questions(change), leaves=(outdated,)),)
+
+
+def check_on_head(head: Head, change: ChangeType) -> None:
+    """Raises NotOnline for what no declaration tells of, and a swap would leave at the wrong column."""
+    reason = None
+    if STATS_COLUMNS in head.properties:
+        reason = f"{STATS_COLUMNS} says for which columns statistics are kept"
+    for column in head.schema["fields"]:
+        if column["name"] == change.path and {GENERATED, IDENTITY} & set(column.get("metadata") or {}):
+            reason = "it is computed by Delta"
+    if reason is not None:
+        raise NotOnline(op=change.op, path=change.path, reason=reason)
+
+
+def _why_not(change: ChangeType, table: Declaration) -> str | None:
+    if not change.shadowable:
+        return "it is no free column of its own, but lays out the rows, is in a key, or lies inside another column"
+    if not (isinstance(change.old, Primitive) and isinstance(change.new, Primitive)):
+        return "its values are made of several"
+    for check in table.checks:
+        if change.path.lower() in map(str.lower, column_references(check.expression)):
+            return f"the CHECK {check.name} uses it"
+    column = table.field(change.path)
+    if column is not None and column.default is not None and _is_text(column.default) and not _is_string(change.old):
+        return f"its DEFAULT {column.default} is nothing for a column of type {type_sql(change.old)}, which it has until the swap"
+    return None
+
+
+def _is_text(default: str) -> bool:
+    return default.lstrip().startswith(("'", '"'))
+
+
+def _is_string(found: Primitive) -> bool:
+    return found.name == "string" or varchar_length(found.name) is not None
+
+
+def _shadow(change: ChangeType, table: Declaration) -> str:
+    """One that an earlier attempt left behind is used again: all of its values are made anew."""
+    there = {field.name: field.type for field in table.fields}
+    taken: set[str] = set()
+    while True:
+        name = shadow_name(change.path, taken)
+        if name not in there or canonical_type(there[name]) == canonical_type(change.new):
+            return name
+        taken.add(name.lower())
+
+
+def _questions(change: ChangeType) -> tuple[Question, ...]:
+    cast = Question("cast", (("column", change.path), ("type", type_sql(change.new)), ("rule", f"{change.path} as {type_sql(change.new)}")))
+    limit = varchar_length(change.new.name) if isinstance(change.new, Primitive) else None
+    if limit is None:
+        return (cast,)
+    column = quote(change.path)
+    fits = f"{column} IS NULL OR length(CAST({column} AS STRING)) <= {limit}"
+    return cast, Question("check", (("expression", fits), ("rule", f"{change.path} as {type_sql(change.new)}")))
+
+
+def _swap(table: Declaration, column: Field, shadow: str, outdated: ColumnPath) -> tuple[Change, ...]:
+    """The column steps aside, free of all that it asks of a writer; the shadow gets its name, its place and what it asked."""
+    path = ColumnPath(column.name)
+    order = tuple(field.name for field in table.fields if not is_stand_in(field.name))
+    swap: list[Change] = []
+    swap += [] if column.nullable else [Relax(path)]
+    swap += [] if column.default is None else [SetDefault(path, column.default, None)]
+    swap += [RenameColumn(path, outdated), RenameColumn(ColumnPath(shadow), column.name)]
+    swap += [] if column.default is None else [SetDefault(path, None, column.default)]
+    swap += [] if column.nullable else [SetNotNull(path)]
+    swap += [] if column.comment is None else [SetComment(path, None, column.comment)]
+    return (*swap, ReorderColumns(ColumnPath(""), (*order, outdated), order))

@@ -1,0 +1,117 @@
+"""What the keys in force ask of one write, checked in the very statement or at the very version that commits it (DESIGN section 6).
+
+A statement that reads the table to look for keys conflicts with everyone who adds rows meanwhile; Delta then lets one of two writers of
+the same key through, and the other finds the key when it tries again (research/rewrite.md section 5). So no condition may keep the
+statement from reading a part of the table in which the key could be: the only one it has is that the keys are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.elements.keys import Keys, Reference, Unique, keys_in_force, live_names
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.fit import Unfit
+from airflow_provider_schemamig.core.handles.fit_write import WriteFit
+from airflow_provider_schemamig.core.handles.mode import Mode
+from airflow_provider_schemamig.core.handles.pinned import Place
+
+
+@dataclass(frozen=True, slots=True)
+class NotTwice:
+    """No key twice among the rows written, nor (``in_table``) once more in the table, but in the very row of it that is updated: the one
+    that is equal in ``same``."""
+
+    rule: str
+    columns: tuple[str, ...]
+    in_table: bool
+    same: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the rows refer to is there: in ``to`` of another table at ``head``, or (``head`` None) of this one with the rows written.
+
+    ``in_table``: whether rows that this table has now are still there afterwards. ``in_rows``: whether the rows written have ``to``.
+    """
+
+    rule: str
+    columns: tuple[str, ...]
+    head: Head | None
+    to: tuple[str, ...]
+    in_table: bool = True
+    in_rows: bool = False
+
+
+Check = NotTwice | Known
+
+
+def checks_of(env: Environment, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
+    """What has to be looked at for a write of ``fit.columns``; nothing for a collection without keys. ``on``: of a merge.
+
+    Raises Unfit where that cannot be known before the statement runs, and TableMissing for a collection that is referred to.
+    """
+    name = place.shard.collection
+    keys = keys_in_force(place.state, name)
+    if not keys:
+        return ()
+    asked = _Asked(env, place, frozenset(fit.columns), mode, tuple(on))
+    return asked.checks(keys, live_names(place.state, name, place.head.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    env: Environment
+    place: Place
+    written: frozenset[str]
+    mode: Mode
+    on: tuple[str, ...]
+
+    def checks(self, keys: Keys, names: Mapping[str, str]) -> tuple[Check, ...]:
+        found: list[Check] = []
+        for key in keys:
+            columns = self._columns(key, key.columns, names)
+            if self._is_written(key, columns):
+                found.append(self._unique(key, columns) if isinstance(key, Unique) else self._reference(key, columns, names))
+        return tuple(found)
+
+    def _columns(self, key: Unique | Reference, columns: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
+        for column in columns:
+            if column not in names:
+                raise Unfit(column, f"belongs to {key.rule}, and is not in the table")
+        return tuple(names[column] for column in columns)
+
+    def _is_written(self, key: Unique | Reference, columns: Sequence[str]) -> bool:
+        """False if the write leaves the key as it is in older rows, and NULL in new ones. Raises Unfit if only a part is known."""
+        missing = [column for column in columns if column not in self.written]
+        if not missing:
+            return True
+        live = self.place.live.declaration
+        for column in missing:
+            field = live.field(column)
+            if field is not None and field.default is not None:
+                raise Unfit(column, f"is left to its DEFAULT, which cannot be compared for {key.rule} before it is written")
+        if self.mode is Mode.MERGE and not set(columns).isdisjoint(self.written - set(self.on)):
+            raise Unfit(missing[0], f"is not among the columns of the rows, and other columns of {key.rule} would be updated")
+        return False
+
+    def _unique(self, key: Unique, columns: tuple[str, ...]) -> NotTwice:
+        match self.mode:
+            case Mode.APPEND:
+                return NotTwice(key.rule, columns, in_table=True)
+            case Mode.OVERWRITE:
+                return NotTwice(key.rule, columns, in_table=False)
+            case Mode.MERGE:  # on exactly the key: where it is in the table, that row is updated
+                return NotTwice(key.rule, columns, set(self.on) != set(columns), self.on)
+
+    def _reference(self, key: Reference, columns: tuple[str, ...], names: Mapping[str, str]) -> Known:
+        state = self.place.state
+        if key.collection == self.place.shard.collection:
+            to = self._columns(key, key.to, names)
+            return Known(key.rule, columns, None, to, self.mode is not Mode.OVERWRITE, self.written.issuperset(to))
+        if key.collection not in state.objects:
+            raise Unfit(columns[0], f"refers to {key.collection}, which has no table")
+        head = read_head(self.env.table_store(state.shard_of(key.collection).uri))
+        return Known(key.rule, columns, head, self._columns(key, key.to, live_names(state, key.collection, head.schema)))

@@ -1,0 +1,392 @@
+"""The ledger's rows in format 3. Frozen: see ``docs/ledger-format.md``; ``objects.lock`` guards this file.
+
+Against format 2 there are ``elements``, which an online change takes from state to state, and intents for its steps (``change``,
+``reached``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from airflow_provider_schemamig.core.jsonable import union
+
+# --- declarations --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    element: DataType
+    contains_null: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    key: DataType
+    value: DataType
+    value_contains_null: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    fields: tuple[Field, ...]
+
+
+DataType = Primitive | Array | Map | Struct
+union(Primitive, Array, Map, Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: DataType
+    nullable: bool = True
+    default: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    columns: tuple[str, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    columns: tuple[str, ...]
+    references: str
+    referenced_columns: tuple[str, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    name: str
+    fields: tuple[Field, ...]
+    partitioned_by: tuple[str, ...] = ()
+    clustered_by: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    primary_key: Key | None = None
+    uniques: tuple[Key, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None
+
+
+# --- rows; times and versions are the text they are stored as ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentConfig:
+    COLLECTION: ClassVar[str] = "config"
+    env_id: str
+    format_version: int
+    created_at: str
+    key: ClassVar[str] = "environment"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRelease:
+    COLLECTION: ClassVar[str] = "config"
+    name: str
+    version: str
+    fingerprint: str
+    key: ClassVar[str] = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSince:
+    COLLECTION: ClassVar[str] = "config"
+    since: int
+    key: ClassVar[str] = "since"
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    COLLECTION: ClassVar[str] = "leader"
+    generation: int
+    epoch: int
+    since: str
+    key: ClassVar[str] = "leader"
+
+
+class DeploymentState(StrEnum):
+    CLAIMED = "claimed"
+    PROMOTED = "promoted"
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled_back"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    COLLECTION: ClassVar[str] = "deploys"
+    generation: int
+    claim_id: str
+    source: str | None
+    target: str
+    plan_digest: str
+    state: DeploymentState
+    created_at: str
+    hold_seconds: int
+    end_hold: bool = False
+
+    @property
+    def key(self) -> str:
+        return str(self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    COLLECTION: ClassVar[str] = "replacements"
+    collection: str
+    version: str
+    generation: int
+    shard: str
+    fill_number: int = 0
+    fill_inputs: tuple[tuple[str, int], ...] = ()
+    filled_rows: int | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.version}/{self.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    COLLECTION: ClassVar[str] = "approvals"
+    generation: int
+    plan_digest: str
+    approved_by: str
+    approved_at: str
+
+    @property
+    def key(self) -> str:
+        return str(self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    COLLECTION: ClassVar[str] = "objects"
+    collection: str
+    shard: str
+    schema_id: int
+    fingerprint: str
+
+    @property
+    def key(self) -> str:
+        return self.collection
+
+
+class ShardState(StrEnum):
+    BUILDING = "building"
+    LIVE = "live"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    COLLECTION: ClassVar[str] = "shards"
+    shard: str
+    collection: str
+    uri: str
+    generation: int
+    state: ShardState
+    adopted: bool = False
+    retired_by: int | None = None
+    sealed_for: str | None = None
+    sealed_version: int | None = None
+
+    @property
+    def key(self) -> str:
+        return self.shard
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaEntry:
+    COLLECTION: ClassVar[str] = "schemas"
+    collection: str
+    schema_id: int
+    shard: str
+    declared: Declaration
+    physical: Declaration
+    since_table_version: int
+    release: str | None
+    stored_names: tuple[tuple[str, str], ...] | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.schema_id}"
+
+
+class IntentKind(StrEnum):
+    CREATE = "create"
+    EVOLVE = "evolve"
+    EXPAND = "expand"
+    CHANGE = "change"
+    SEAL = "seal"
+    CUTOVER = "cutover"
+    CONTRACT = "contract"
+    REVERT = "revert"
+    COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    COLLECTION: ClassVar[str] = "intents"
+    collection: str
+    shard: str
+    generation: int
+    epoch: int
+    kind: IntentKind
+    base_version: int
+    before: Declaration | None
+    after: Declaration | None
+    reached: Declaration | None
+    renames: tuple[tuple[str, str], ...] = ()
+    done_version: int | None = None
+    deadline: str | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.shard}/{self.kind}/{self.generation}"
+
+
+class HoldState(StrEnum):
+    OPEN = "open"
+    ROLLING_BACK = "rolling_back"
+    CONTRACTING = "contracting"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    COLLECTION: ClassVar[str] = "holds"
+    generation: int
+    source: str
+    target: str
+    until: str
+    state: HoldState
+    drops: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key(self) -> str:
+        return str(self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    COLLECTION: ClassVar[str] = "pauses"
+    scope: str
+    paused: bool = False
+    rows_per_second: int | None = None
+    max_files: int | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def key(self) -> str:
+        return self.scope
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    COLLECTION: ClassVar[str] = "checkpoints"
+    collection: str
+    generation: int
+    stage: str
+    unit: str
+    done: int
+    total: int
+    rows: int
+    started_at: str
+    updated_at: str
+    done_before: int = 0
+    rows_before: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.stage}/{self.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    COLLECTION: ClassVar[str] = "pins"
+    shard: str
+    holder: str
+    hours: int
+    properties: tuple[tuple[str, str | None], ...]
+    pinned_by: str
+    pinned_at: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.shard}/{self.holder}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    COLLECTION: ClassVar[str] = "ahead"
+    collection: str
+    schema_id: int
+    epoch: int
+    declared: Declaration
+    released: Declaration
+    released_fingerprint: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.schema_id}"
+
+
+class ElementState(StrEnum):
+    ABSENT = "absent"
+    CREATED = "created"
+    CHECK = "check"
+    DELETE = "delete"
+    WRITE = "write"
+    VALIDATE = "validate"
+    REORG = "reorg"
+    PUBLIC = "public"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    COLLECTION: ClassVar[str] = "elements"
+    collection: str
+    name: str
+    spec: str
+    op: str
+    state: ElementState
+    adding: bool
+    shard: str
+    generation: int
+    epoch: int
+    since: str
+    table_version: int | None
+    checked_version: int | None
+    columns: tuple[str, ...]
+    refers: str | None
+    refers_columns: tuple[str, ...]
+    error: str | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.name}/{self.spec}"
+
+
+TYPES: tuple[type, ...] = (
+    EnvironmentConfig, EnvironmentRelease, LedgerSince, Leader, Deployment, Replacement, Approval, Object, Shard, SchemaEntry, Intent, Hold,
+    Control, Progress, Pin, Ahead, Element,
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""Changing one table outside of a release: ``schemamig alter`` (DESIGN section 5, "work outside an upgrade").
+
+A deployment of its own, with all that one has: plan, preflight, promotion, the states of seed 002, a hold where something is dropped,
+rollback. The release stays what it is; the collection is *ahead* of it, and the next release has to contain the change.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.progress import Listener, silent
+from airflow_provider_schemamig.core.release.chain import Evolve
+from airflow_provider_schemamig.core.release.sql_alter import Alter, read_alteration
+from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.online_errors import NeverDeployed, OutsideOfRelease
+from airflow_provider_schemamig.core.upgrade.plan import Planned, View
+from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, check_data
+from airflow_provider_schemamig.core.upgrade.prepare import Wish, plan_target, preflight_plan
+from airflow_provider_schemamig.core.upgrade.target import Target
+from airflow_provider_schemamig.core.upgrade.verbs import go_through
+from airflow_provider_schemamig.core.upgrade.work import Outcome
+
+
+def plan_alter(env: Environment, statement: str, *, jobs: Jobs | None = None) -> PlanReport:
+    """What ``alter`` would do; writes nothing. With ``jobs`` also what only the rows know."""
+    view, planned = _plan(env, statement)
+    return PlanReport(planned, view) if jobs is None else check_data(env, view, planned, jobs, 0.0)
+
+
+def alter(
+    env: Environment,
+    statement: str,
+    *,
+    hold: timedelta = timedelta(0),
+    claim_id: str | None = None,
+    jobs: Jobs,
+    listen: Listener = silent,
+) -> Outcome:
+    """Make one ``ALTER TABLE`` on a live table. Killed, the same statement again goes on; ``rollback`` undoes it before its commit, and
+    while its hold is open also after that. Without a hold what is dropped is gone at once.
+
+    Raises what reading the statement raises, DeploymentOpen, HoldOpen, and what an upgrade raises.
+    """
+    done = _done(LedgerReader(env).state(), claim_id)
+    if done is not None:
+        return done
+    view, planned = _plan(env, statement)
+    _check_leader(view.state, planned)
+    checked = preflight_plan(env, view, planned, Wish(claim_id, hold), jobs=jobs, listen=listen)
+    if checked.generation is None:
+        version = planned.plan.target.version
+        return Outcome(version, version, None, None)
+    return go_through(env, checked, checked.generation, contract_at_once=not hold, jobs=jobs, listen=listen)
+
+
+def _plan(env: Environment, statement: str) -> tuple[View, Planned]:
+    state = LedgerReader(env).state()
+    no_open_hold(state)
+    return plan_target(env, state, _target(state, statement))
+
+
+def _done(state: State, claim_id: str | None) -> Outcome | None:
+    """What this very claim did before its answer was lost. Without an id a statement that was carried out finds its change in place."""
+    for deployment in state.deployments.values():
+        if claim_id is not None and deployment.claim_id == claim_id and deployment.state is DeploymentState.COMMITTED:
+            return Outcome(deployment.source, deployment.target, deployment.generation, None)
+    return None
+
+
+def _check_leader(state: State | None, planned: Planned) -> None:
+    """An upgrade takes over what another deployment left half-done; this does not, unless it is its own."""
+    assert state is not None  # planned on it
+    leader = state.leader
+    if leader is not None and state.deployments[leader.generation].plan_digest != planned.plan.digest:
+        no_open_deployment(state)
+
+
+def _target(state: State, statement: str) -> Target:
+    if state.release is None:
+        raise NeverDeployed()
+    found = read_alteration(statement, {name: state.entry(name).declared for name in state.objects})
+    if not isinstance(found, Alter):
+        raise OutsideOfRelease(statement=statement)
+    release = state.release
+    return Target(release.name, release.version, release.version, release.fingerprint, _steps(state, found), ahead=True)
+
+
+def _steps(state: State, found: Alter) -> tuple[Evolve, ...]:
+    """None if the table is like that already."""
+    old = state.entry(found.collection).declared
+    changes = diff(old, found.new, found.renames)
+    return (Evolve(found.collection, None, old, found.new, found.renames, changes.dropped),) if changes.changes else ()

@@ -1,0 +1,90 @@
+"""The loop of a backfill: batch after batch until nothing is due, at the pace that people said (seed 002, DB_REORG)."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
+from airflow_provider_schemamig.core.deltalog.fence import check_fence
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.elements.backfill import Batch, DueFiles, Effort, Fill, due_files, fill_batch
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
+from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
+from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, Pace
+from airflow_provider_schemamig.core.shards.report import Reporter
+from airflow_provider_schemamig.core.storage import confirm
+from airflow_provider_schemamig.core.upgrade.errors import CommitLost
+from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.work import Work
+
+#: Writers that are faster than us each time: the task is tried again later, and goes on from what is filled.
+_TRIES = 8
+_LONGEST_PAUSE_SECONDS = 5.0
+
+
+def backfill(work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs) -> int:
+    """Fill what is due until nothing is; the version at which nothing was. Killed or raced at any point, the log says what is left.
+
+    Raises FilesMoved or MetadataMoved if writers are faster each time, BackfillStarved, CannotBackfill, Fenced, and what Spark raises.
+    """
+    return _Backfill(work, collection, shard, fill, jobs).run()
+
+
+class _Backfill:
+    def __init__(self, work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs) -> None:
+        self._work = work
+        self._collection = collection
+        self._shard = shard
+        self._fill = fill
+        self._jobs = jobs
+        self._store = table_store(work.env, work.state, shard)
+        self._pace = Pace(self._newest, work.listen)
+
+    def _newest(self) -> State:
+        """Raises Fenced."""
+        self._work.look_again()
+        return self._work.state
+
+    def run(self) -> int:
+        head = read_head(self._store)
+        due = due_files(self._store, head, self._fill)
+        if not due:
+            return due.version
+        collection, stage = self._collection, f"backfill {self._fill.column}"
+        report = Reporter(self._work.ledger, self._work.listen, collection, self._work.generation, stage, "files")
+        report(0, due.files, 0)
+        effort, done, rows, tries = Effort(due.files), 0, 0, 0
+        while due:
+            effort.check(self._fill, collection)
+            try:
+                rewritten = self._batch(due)
+            except (MetadataMoved, FilesMoved):
+                tries += 1
+                if tries == _TRIES:
+                    raise
+                time.sleep(random.uniform(0.0, min(0.2 * 2**tries, _LONGEST_PAUSE_SECONDS)))
+            else:
+                tries, done, rows, effort = 0, done + rewritten.files, rows + rewritten.rows, effort.after(rewritten)
+            head = read_head(self._store)
+            due = due_files(self._store, head, self._fill, due)
+            report(done, done + due.files, rows)
+        return due.version
+
+    def _batch(self, due: DueFiles) -> Rewritten:
+        work, collection, started = self._work, self._collection, time.monotonic()
+        control = self._pace.begin("backfill", collection)
+        batch: Batch = due.batches(min(BATCH_FILES, control.max_files or BATCH_FILES), BATCH_BYTES)[0]
+        head, fence = read_head(self._store, due.version), work.fence(self._shard)
+        check_fence(self._store, fence, self._fill.since, head.version)
+        done, appended = fill_batch(
+            work.env, self._store, collection, head, batch, self._fill, fence, work.tag(self._fill.action), self._jobs()
+        )
+        if confirm([appended.receipt]):
+            raise CommitLost(collection=collection, uri=self._store.location.uri, version=done.version)
+        work.report("backfill", collection, done.version, started, len(batch.files), due.files)
+        self._pace.end(control, done.rows, time.monotonic() - started)
+        return done

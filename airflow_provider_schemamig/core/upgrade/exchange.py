@@ -1,0 +1,98 @@
+"""The end of a change of type, and its way back: two columns change places in one commit, when no row lacks a value of the one that comes
+(research/rewrite.md section 4).
+
+Others may write a row at any moment, so the commit has to follow right upon a version at which nothing was due: put-if-absent, and beaten
+means to fill what came and to try again.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from airflow_provider_schemamig.core.deltalog.commit import FilesArrived
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.elements.backfill import Fill
+from airflow_provider_schemamig.core.elements.operation import Files
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.spark.errors import BadValue
+from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.upgrade.backfill import backfill
+from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.inverse import Exchange, exchanges
+from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack, SwapRaced
+from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.work import Work
+
+T = TypeVar("T")
+
+#: Lost races until somebody should look: each was preceded by a fill of what had come.
+_TRIES = 5
+_LONGEST_PAUSE_SECONDS = 2.0
+
+
+def until_nobody_writes(collection: CollectionName, attempt: Callable[[], T]) -> T:
+    """Repeat ``attempt``, which fills and commits, as long as rows come in between. Raises SwapRaced."""
+    for number in range(1, _TRIES + 1):
+        try:
+            return attempt()
+        except FilesArrived as arrived:
+            if number == _TRIES:
+                raise SwapRaced(collection=collection, uri=arrived.uri, version=arrived.version, tries=_TRIES) from arrived
+        time.sleep(random.uniform(0.0, min(0.1 * 2**number, _LONGEST_PAUSE_SECONDS)))
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class WayHome:
+    """From ``now``, which the table is, back to ``wanted``. ``since``: a version from before the columns changed places; ``renames``: of
+    the way out (``inverse.way_back``). ``lossy``: NULL where a value does not fit the type of before."""
+
+    collection: CollectionName
+    shard: ShardId
+    now: Declaration
+    wanted: Declaration
+    renames: Sequence[tuple[ColumnPath, str]]
+    since: int
+    lossy: bool = False
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        return exchanges(self.now, self.wanted, self.renames)
+
+    def fill_of(self, store: ReadStore, head: Head, item: Exchange) -> Fill:
+        """Files from before the columns changed places have every value of the hidden one; those that came since have none, or old ones."""
+        aside = _aside_since(store, self.since, head, item.hidden.name)
+        return Fill(item.hidden.name, item.expression(lossy=self.lossy), aside, Files.NEWER)
+
+
+def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
+    """Give the columns that come back their values in rows that came since. The version at which no row lacked one; None: there are no
+    such columns. No such row: no Spark.
+
+    Raises DoesNotGoBack, and what ``backfill`` raises.
+    """
+    if not way.exchanges:
+        return None
+    store = table_store(work.env, work.state, way.shard)
+    head = read_head(store)
+    try:
+        return min(backfill(work, way.collection, way.shard, way.fill_of(store, head, item), jobs) for item in way.exchanges)
+    except BadValue as bad:
+        raise DoesNotGoBack(collection=way.collection, reason=bad.message) from bad
+
+
+def _aside_since(store: ReadStore, since: int, head: Head, column: str) -> int:
+    """The commit from which on the table has had the column under this name: the last one that brought it."""
+    found: int | None = None
+    for commit in commits(store, since, head.version):
+        if commit.metadata is not None:
+            there = any(field["name"] == column for field in json.loads(commit.metadata["schemaString"])["fields"])
+            found = (commit.version if found is None else found) if there else None
+    return since if found is None else found

@@ -1,0 +1,341 @@
+"""The online changes of a plan, between expand and cut-over: every element walks its path to PUBLIC (seed 002; DESIGN section 6).
+
+Per collection the steps are set in turns (``elements.operation.schedule``). A turn is at most one metadata commit, the ledger rows of the
+elements it took along, and the work on rows that the next turn waits for. Where a killed run was is seen from the table, whose physical
+schema belongs to one turn, and from the elements; what it had filled is seen from the log. Work that fails for good walks the whole
+collection back, in one commit, so that no writer is held to a rule that is not going to come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pendulum
+
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.elements.backfill import Fill
+from airflow_provider_schemamig.core.elements.backfill_errors import CannotBackfill
+from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Operation, Reorg, Turn, Validate, schedule
+from airflow_provider_schemamig.core.elements.operations import operations_of
+from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.release.chain import Evolve
+from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.changes import Change
+from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.backfill import backfill
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.expand import check_expanded, evolutions
+from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
+from airflow_provider_schemamig.core.upgrade.inverse import exchanges, way_back
+from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.online_errors import WalkedBack
+from airflow_provider_schemamig.core.upgrade.questions import check_of
+from airflow_provider_schemamig.core.upgrade.tables import is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.work import Work
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
+
+
+def chains_of(changes: Sequence[Change], table: Declaration) -> tuple[Chain, ...]:
+    """The elements of a collection's online changes, in the order of the changes. Raises NotOnline."""
+    return tuple(operations_of(change, table) for change in changes)
+
+
+@dataclass(frozen=True)
+class Course:
+    """All that is to happen to one table: ``begin`` is its physical schema before the first turn."""
+
+    collection: CollectionName
+    shard: ShardId
+    begin: Declaration
+    turns: tuple[Turn, ...]
+    #: Where going back leads: the same, unless an attempt before this one was walked back.
+    origin: Declaration
+
+    @cached_property
+    def reached(self) -> tuple[Declaration, ...]:
+        """The physical schema before the first turn, and after the commit of each."""
+        found = [self.begin]
+        for turn in self.turns:
+            found.append(apply(found[-1], turn.changes))
+        return tuple(found)
+
+    @property
+    def end(self) -> Declaration:
+        return self.reached[-1]
+
+
+def course(work: Work, step: Evolve) -> Course | None:
+    """The way of an evolved collection through its online changes; None if it has none.
+
+    It begins where expand ended, or where an attempt that was walked back left the table (a filled column stays, hidden).
+    """
+    found = work.plan.phases_of(step, work.state)
+    if not found.online:
+        return None
+    source = step.old.name
+    shard = work.state.objects[source].shard
+    begin = apply(work.state.entry(source).physical, found.expand)
+    intent = _intent(work, shard)
+    states = {element.state for element in _elements(work, shard)}
+    if intent is not None and states == {ElementState.ABSENT}:
+        head = read_head(table_store(work.env, work.state, shard))
+        begin = next((left for left in (intent.after, intent.reached) if left is not None and is_in_place(left, head)), begin)
+    return Course(source, shard, begin, schedule(chains_of(found.online, begin)), begin if intent is None else intent.before or begin)
+
+
+def _intent(work: Work, shard: ShardId) -> Intent | None:
+    intent = work.state.intents.get((shard, IntentKind.CHANGE, work.generation))
+    return intent if intent is not None and intent.epoch == work.epoch else None
+
+
+def _elements(work: Work, shard: ShardId) -> tuple[Element, ...]:
+    return tuple(element for element in work.state.elements_of(shard) if element.epoch == work.epoch)
+
+
+def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> None:
+    """Take the online changes of all collections, or of the named ones, to their end. Safe to repeat: what is done is found done.
+
+    A refusal of one collection walks that one back; the others go on. Raises DataViolation, DriftFound, WrongState before expand.
+    """
+    refusals: list[SchemamigError] = []
+    for step in evolutions(work):
+        if collections is not None and step.collection not in set(collections):
+            continue
+        item = course(work, step)
+        if item is None or _is_cut_over(work, item):
+            continue
+        check_expanded(work, step)
+        try:
+            if exchanges(item.begin, item.origin, ()):  # a way back that was cut short
+                _take_back(work, item, jobs)
+                item = course(work, step) or item
+            _Run(work, item, jobs).to_the_end()
+        except Refusal as refusal:
+            refusal.collection = refusal.collection or item.collection
+            refusals.append(refusal)
+            try:
+                walk_back(work, item, refusal.message, jobs)
+            except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
+                refusals.append(stuck)
+    raise_refusals(refusals)
+
+
+def _is_cut_over(work: Work, item: Course) -> bool:
+    """A rerun after its own cut-over was begun: the table has gone on from the end of the course."""
+    intent = work.state.intents.get((item.shard, IntentKind.CUTOVER, work.generation))
+    return intent is not None and intent.epoch == work.epoch
+
+
+class _Run:
+    def __init__(self, work: Work, item: Course, jobs: Jobs) -> None:
+        self._work = work
+        self._course = item
+        self._jobs = jobs
+        self._store = table_store(work.env, work.state, item.shard)
+
+    def to_the_end(self) -> None:
+        for number, turn in enumerate(self._course.turns):
+            if not self._is_entered(turn):
+                self._enter(number, turn)
+            for operation, step in turn.work:
+                if self._element(operation).checked_version is None:
+                    self._do(number, operation, step)
+
+    # -- the ledger's elements --------------------------------------------------------------------------------------------------------
+
+    def _element(self, operation: Operation) -> Element:
+        """As the ledger has it, or as it is before its first step."""
+        known = self._work.state.elements.get((self._course.collection, operation.name, operation.spec))
+        if known is not None and known.epoch == self._work.epoch and known.state is not ElementState.ABSENT:
+            return known
+        return absent(self._work, self._course, operation)
+
+    def _is_entered(self, turn: Turn) -> bool:
+        return all(is_at_least(operation, self._element(operation).state, step.state) for operation, step in turn.entering)
+
+    def _put(self, elements: Mapping[Operation, Element]) -> None:
+        """What a twin did meanwhile is never taken back; what it walked back is not begun again. Raises WalkedBack."""
+        seen = self._work.state.elements
+
+        def decide(state: State) -> Sequence[Update]:
+            updates = []
+            for operation, element in elements.items():
+                key = (element.collection, element.name, element.spec)
+                now = state.elements.get(key)
+                if now is not None and now.state is ElementState.ABSENT and now != seen.get(key):
+                    raise WalkedBack(collection=element.collection, element=element.name, reason=now.error or "")
+                if now is None or now.epoch != element.epoch or is_at_least(operation, element.state, now.state):
+                    updates.append(Put(element))
+            return updates
+
+        self._work.append(decide)
+
+    # -- steps ------------------------------------------------------------------------------------------------------------------------
+
+    def _enter(self, number: int, turn: Turn) -> None:
+        """The turn's commit, and what the ledger says of the elements that it takes along."""
+        version = self._commit(number, turn) if turn.changes else None
+        now = pendulum.now("UTC")
+        elements: dict[Operation, Element] = {}
+        for operation, step in turn.entering:
+            known = elements.get(operation, self._element(operation))
+            made = version if isinstance(step, Enter) else known.table_version
+            elements[operation] = replace(known, state=step.state, since=now, table_version=made)
+        self._put(elements)
+
+    def _commit(self, number: int, turn: Turn) -> int:
+        item = self._course
+
+        def attempt() -> int:
+            checked_at = self._filled_at(number, turn)
+            move = Move(item.collection, item.shard, item.reached[number], turn.changes, checked_at=checked_at, origin=item.origin)
+            return move_all(self._work, IntentKind.CHANGE, [move])[item.collection]
+
+        try:
+            return until_nobody_writes(item.collection, attempt) if turn.filled else attempt()
+        except DriftFound:
+            self._work.look_again()
+            if not self._is_entered(turn):
+                raise
+            return self._element(turn.entering[-1][0]).table_version or 0  # a twin was here, and has gone on
+
+    def _filled_at(self, number: int, turn: Turn) -> int | None:
+        """A version at which no row lacked what the commit of ``turn`` builds on; None if it builds on nothing, or is made already."""
+        if not turn.filled or self._has_reached(number + 1):
+            return None
+        return min(self._fill(number, operation, step) for operation, step in turn.filled)
+
+    def _has_reached(self, number: int) -> bool:
+        head = read_head(self._store)
+        return any(is_in_place(reached, head) for reached in self._course.reached[number:])
+
+    def _do(self, number: int, operation: Operation, step: Validate | Reorg) -> None:
+        element = replace(self._element(operation), state=step.state, since=pendulum.now("UTC"))
+        self._put({operation: element})
+        version = self._validate(step) if isinstance(step, Validate) else self._fill(number + 1, operation, step)
+        self._put({operation: replace(element, checked_version=version)})
+
+    def _fill(self, number: int, operation: Operation, step: Reorg) -> int:
+        """The version at which no row lacked its value. ``number``: the turn after the fill, whose commit may take its column away."""
+        element, item = self._element(operation), self._course
+        assert element.table_version is not None  # its column is there
+        try:
+            return backfill(
+                self._work, item.collection, item.shard, Fill(step.column, step.expression, element.table_version, step.files), self._jobs
+            )
+        except CannotBackfill:
+            self._work.look_again()
+            head = read_head(self._store)
+            gone = all(column["name"] != step.column for column in head.schema["fields"])
+            if not gone or not (self._has_reached(number + 1) or _is_cut_over(self._work, item)):
+                raise
+            return head.version  # a twin was here: all was filled, and it has gone on
+
+    def _validate(self, step: Validate) -> int:
+        """At the newest version: a rule on the table is enforced since an earlier one, so what comes later keeps it. A key is not on the
+        table: what foreign writers bring later is for ``verify_keys``. Raises DataViolation."""
+        started = time.monotonic()
+        version = read_head(self._store).version
+        check = {**check_of(self._work.env, self._work.state, self._course.collection, step.question), "version": version}
+        request = {"checks": [check], "estimates": [], "storage_options": dict(self._work.env.options)}
+        found = self._jobs().run("preflight", request)
+        raise_refusals([violation_of(item) for item in found["violations"]])
+        self._work.report("validate", self._course.collection, version, started)
+        return version
+
+
+def absent(work: Work, item: Course, operation: Operation, error: str | None = None) -> Element:
+    """An element before its first step, or walked back because of ``error``."""
+    return Element(
+        collection=item.collection,
+        name=operation.name,
+        spec=operation.spec,
+        op=operation.change.op,
+        state=ElementState.ABSENT,
+        adding=True,
+        shard=item.shard,
+        generation=work.generation,
+        epoch=work.epoch,
+        since=pendulum.now("UTC"),
+        table_version=None,
+        checked_version=None,
+        columns=operation.columns,
+        refers=operation.refers,
+        refers_columns=operation.refers_columns,
+        error=error,
+    )
+
+
+def is_public(work: Work, item: Course) -> bool:
+    """True if every element of the course has come to its end."""
+    known = {(element.name, element.spec): element for element in _elements(work, item.shard)}
+    operations = [operation for turn in item.turns for operation, _ in turn.entering]
+    return all(
+        (element := known.get((operation.name, operation.spec))) is not None and element.state is ElementState.PUBLIC
+        for operation in operations
+    )
+
+
+def is_at_least(operation: Operation, state: ElementState, wanted: ElementState) -> bool:
+    """Whether an element in ``state`` has come as far as ``wanted`` on its way to PUBLIC."""
+    path = PATHS[operation.cls]
+    return path.index(state) >= path.index(wanted)
+
+
+# --- back ----------------------------------------------------------------------------------------------------------------------------
+
+
+def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
+    """Every element of the course to ABSENT, and the table back in one commit; what has to stay (a column that files carry) is hidden.
+
+    The ledger comes before that commit: killed in between, the next try begins with what the table has. The intent stays and tells what
+    that is. Before the ledger come the rows, which may refuse: then nothing goes back. Raises as ``exchange.bring_back``.
+    """
+    now = _left_at(work, item)
+    if now is not None:
+        bring_back(work, _home(work, item, now), jobs)
+    operations = {(operation.name, operation.spec): operation for turn in item.turns for operation, _ in turn.entering}
+    work.append(lambda state: [Put(absent(work, item, operation, reason)) for operation in operations.values()])
+    _take_back(work, item, jobs)
+
+
+def _left_at(work: Work, item: Course) -> Declaration | None:
+    """What the table has; None if nothing was changed yet, or somebody else changed it: the next look tells."""
+    intent = _intent(work, item.shard)
+    if intent is None:
+        return None
+    head = read_head(table_store(work.env, work.state, item.shard))
+    return next((left for left in (intent.after, intent.reached) if left is not None and is_in_place(left, head)), None)
+
+
+def _home(work: Work, item: Course, now: Declaration) -> WayHome:
+    intent = _intent(work, item.shard)
+    assert intent is not None  # it told what ``now`` is
+    return WayHome(item.collection, item.shard, now, item.origin, (), intent.base_version)
+
+
+def _take_back(work: Work, item: Course, jobs: Jobs) -> None:
+    store = table_store(work.env, work.state, item.shard)
+
+    def attempt() -> None:
+        now = _left_at(work, item)
+        if now is None:
+            return
+        home = _home(work, item, now)
+        checked_at = bring_back(work, home, jobs)
+        head = read_head(store)
+        back = way_back(store, head, now, item.origin, (), home.since)
+        if back.changes:
+            checked_at = head.version if checked_at is None else checked_at
+            move_all(work, IntentKind.CHANGE, [Move(item.collection, item.shard, now, back.changes, back.forget, checked_at, item.origin)])
+            work.notes.extend(f"{item.collection}: {text}" for text in back.left_behind)
+
+    until_nobody_writes(item.collection, attempt)

@@ -1,0 +1,95 @@
+"""Why a change of a live table stops or cannot begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.exceptions import Conflict, Refusal
+
+
+@dataclass(eq=False)
+class WalkedBack(Conflict):
+    """A twin of this generation took an online change back meanwhile."""
+
+    code = "walked_back"
+    element: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.element} was walked back by another process of this generation: {self.reason}"
+
+    @property
+    def next_action(self) -> str:
+        return "Mend what it says; the next try begins anew."
+
+
+@dataclass(eq=False)
+class NeverDeployed(Refusal):
+    """Work on collections of an environment that has no release yet."""
+
+    code = "never_deployed"
+
+    @property
+    def message(self) -> str:
+        return "no release was ever deployed here, so there is no collection to change."
+
+    @property
+    def next_action(self) -> str:
+        return "Deploy a release first: `schemamig upgrade`, or `schemamig adopt` for tables that are there."
+
+
+@dataclass(eq=False)
+class OutsideOfRelease(Refusal):
+    """A statement that makes, renames or drops a whole table."""
+
+    code = "outside_of_release"
+    statement: str
+
+    @property
+    def message(self) -> str:
+        return f"which collections there are is what a release says: {self.statement!r} is not made outside of one."
+
+    @property
+    def next_action(self) -> str:
+        return "Declare it in the next release (schema.sql; `evolution(..., renamed_from=...)`, `removal(...)`), and upgrade."
+
+
+@dataclass(eq=False)
+class SwapRaced(Conflict):
+    """Each time all rows had their values, somebody wrote before the columns of a change of type could change places."""
+
+    code = "swap_raced"
+    uri: str
+    version: int
+    tries: int
+
+    @property
+    def message(self) -> str:
+        return (
+            f"rows came into {self.uri} {self.tries} times (the last at version {self.version}) between a look at its rows and the commit "
+            "that is right for no others: its writers are faster."
+        )
+
+    @property
+    def next_action(self) -> str:
+        return (
+            "Try again when fewer commits come in: what is filled stays filled. A limit that `schemamig throttle` set makes each round "
+            "longer: take it away. Where writers never pause, declare a rewrite, which seals the table for its last round."
+        )
+
+
+@dataclass(eq=False)
+class DoesNotGoBack(Refusal):
+    """A value written since a change of type has no counterpart of the type before."""
+
+    code = "does_not_go_back"
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"a change of type cannot be taken back, a value that came since does not fit the type before: {self.reason}"
+
+    @property
+    def next_action(self) -> str:
+        return "Change or delete those rows and try again, or `schemamig rollback --allow-lossy`: then the values are NULL."

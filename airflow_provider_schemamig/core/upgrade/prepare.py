@@ -1,0 +1,78 @@
+"""Read-only mode for any target, a release or a single change: planned, checked, claimed, built (DESIGN section 5)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pendulum
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.blobs import write_plan
+from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.storage import UnsafeLogStore, require_safe_log_store
+from airflow_provider_schemamig.core.upgrade.build import build_shards, unfilled
+from airflow_provider_schemamig.core.upgrade.claim import Claim, claim
+from airflow_provider_schemamig.core.upgrade.fill import Filling, Jobs, build_all
+from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_plan
+from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, write_report
+from airflow_provider_schemamig.core.upgrade.tables import read_heads
+from airflow_provider_schemamig.core.upgrade.target import Target
+from airflow_provider_schemamig.exceptions import raise_refusals
+
+#: How long the way back stays open.
+DEFAULT_HOLD = timedelta(hours=24)
+
+
+def plan_target(env: Environment, state: State | None, target: Target, *, end_hold: bool = False) -> tuple[View, Planned]:
+    """What it takes to reach ``target``, and what was looked at for it. Writes nothing."""
+    now = pendulum.now("UTC")
+    view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now)
+    planned = build_plan(target, view, end_hold=end_hold)
+    return view, planned if planned.plan.is_empty else _with_storage(env, planned)
+
+
+def _with_storage(env: Environment, planned: Planned) -> Planned:
+    """With what the claim, and any later write, would be refused for."""
+    try:
+        require_safe_log_store(env.store())
+    except UnsafeLogStore as unsafe:
+        return replace(planned, refusals=(*planned.refusals, unsafe))
+    return planned
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a deployment is to be claimed. ``claim_id`` None: the newest open one with the same plan is resumed."""
+
+    claim_id: str | None = None
+    hold: timedelta = DEFAULT_HOLD
+    end_hold: bool = False
+
+
+def preflight_plan(
+    env: Environment, view: View, planned: Planned, wish: Wish, *, jobs: Jobs, fill: bool = True, listen: Listener = silent
+) -> Preflight:
+    """``preflight`` for what is planned already."""
+    started = time.monotonic()
+    raise_refusals(planned.refusals)
+    if planned.plan.is_empty:
+        return Preflight(None, PlanReport(planned, view), None, ())
+    report = check_data(env, view, planned, jobs, started)
+    raise_refusals(report.refusals)
+    ledger = LedgerWriter(env)
+    ledger.create(str(uuid.uuid4()))
+    write_plan(env, planned.plan.document)
+    fresh = str(uuid.uuid4())
+    deployment = claim(ledger, planned.plan, Claim(wish.claim_id, fresh, wish.hold, wish.end_hold, view.now))
+    listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
+    state = build_shards(env, ledger, deployment, planned.plan, listen)
+    todo = unfilled(state, deployment, planned.plan)
+    filled = build_all(Filling(env, ledger, deployment, planned.plan, jobs, listen), todo) if fill else ()
+    uri = write_report(env, deployment, report)
+    return Preflight(deployment.generation, report, uri, () if fill else todo, filled)

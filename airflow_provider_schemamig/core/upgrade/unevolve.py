@@ -1,0 +1,128 @@
+"""Evolved collections on the way back of a committed deployment: one metadata commit each (DESIGN section 5).
+
+A column whose type a shadow column changed comes back with every value that it had. Rows that came since the swap have none in it: they
+get theirs first, by the cast the other way, and the columns change places when no row lacks one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.elements.backfill import due_files
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.chain import Evolve
+from airflow_provider_schemamig.core.schema.renames import net_renames
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
+from airflow_provider_schemamig.core.upgrade.inverse import way_back
+from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.plan import Plan
+from airflow_provider_schemamig.core.upgrade.stages import CutOver
+from airflow_provider_schemamig.core.upgrade.tables import is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.work import Work
+
+
+@dataclass(frozen=True)
+class Reverted:
+    """What the way back made of the evolved collections."""
+
+    moves: tuple[Move, ...]
+    versions: dict[CollectionName, int]
+
+
+def source_entry(state: State, step: Evolve) -> SchemaEntry:
+    """The schema the collection had before this deployment: the newest entry of the same shard that is not the current one."""
+    source = step.old.name
+    current = state.objects[step.collection]
+    candidates = [
+        entry
+        for entry in state.schemas.values()
+        if entry.collection == source
+        and entry.shard == current.shard
+        and (entry.collection, entry.schema_id) != (step.collection, current.schema_id)
+    ]
+    return max(candidates, key=lambda entry: entry.schema_id)
+
+
+def lossy_casts(env: Environment, state: State, plan: Plan, jobs: Jobs) -> tuple[str, ...]:
+    """Values that came since and do not fit the type of before, in words. No such rows: no Spark."""
+    checks = []
+    for home in _homes(state, plan, lossy=False):
+        store = table_store(env, state, home.shard)
+        head = read_head(store)
+        for item in home.exchanges if is_in_place(home.now, head) else ():  # else a rollback that died had come further
+            if due_files(store, head, home.fill_of(store, head, item)):
+                wanted = type_sql(item.hidden.type)
+                about = {"collection": home.collection, "uri": store.location.uri, "version": head.version}
+                rule = f"{item.used.name} as {wanted}"
+                checks.append({**about, "kind": "cast", "column": item.used.name, "type": wanted, "rule": rule})
+    if not checks:
+        return ()
+    found = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
+    violations = [violation_of(item) for item in found["violations"]]
+    return tuple(f"{item.collection}: {item.count} row(s) have no value of {item.rule}, it becomes NULL" for item in violations)
+
+
+def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:
+    """The long part of it, while everybody goes on. Raises as ``exchange.bring_back``."""
+    for home in _homes(work.state, work.plan, lossy=lossy):
+        bring_back(work, home, jobs)
+
+
+def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
+    """All collections in one round, but those whose columns change places: each of them has its own race with its writers."""
+    steps = _evolved(work.plan)
+    moves = [move for step in steps if not _home(work.state, work.plan, step, lossy).exchanges and (move := _move(work, step)) is not None]
+    versions = move_all(work, IntentKind.REVERT, moves)
+    for step in steps:
+        home = _home(work.state, work.plan, step, lossy)
+        if home.exchanges:
+            move, version = until_nobody_writes(step.collection, functools.partial(_exchange, work, step, home, jobs))
+            moves.append(move)
+            versions[step.collection] = version
+    return Reverted(tuple(moves), versions)
+
+
+def _exchange(work: Work, step: Evolve, home: WayHome, jobs: Jobs) -> tuple[Move, int]:
+    checked_at = bring_back(work, home, jobs)
+    move = _move(work, step)
+    assert move is not None  # two columns change places
+    return move, move_all(work, IntentKind.REVERT, [replace(move, checked_at=checked_at)])[step.collection]
+
+
+def _evolved(plan: Plan) -> tuple[Evolve, ...]:
+    return tuple(step for step in plan.target.steps if isinstance(step, Evolve))
+
+
+def _homes(state: State, plan: Plan, *, lossy: bool) -> Sequence[WayHome]:
+    found = [_home(state, plan, step, lossy) for step in _evolved(plan)]
+    return [home for home in found if home.exchanges]
+
+
+def _home(state: State, plan: Plan, step: Evolve, lossy: bool) -> WayHome:
+    entry = state.entry(step.collection)
+    wanted = replace(source_entry(state, step).physical, name=step.collection)
+    renamed = net_renames(change for stage in plan.of_kind(CutOver) if stage.collection == step.collection for change in stage.changes)
+    since = max(entry.since_table_version - 1, 0)
+    return WayHome(step.collection, entry.shard, entry.physical, wanted, tuple(renamed.items()), since, lossy)
+
+
+def _move(work: Work, step: Evolve) -> Move | None:
+    entry, home = work.state.entry(step.collection), _home(work.state, work.plan, step, False)
+    store = table_store(work.env, work.state, entry.shard)
+    known = work.state.intents.get((entry.shard, IntentKind.REVERT, work.generation))
+    if known is not None and known.before is not None:
+        entry = replace(entry, physical=known.before)
+    head = read_head(store)
+    back = way_back(store, head, entry.physical, home.wanted, home.renames, entry.since_table_version)
+    work.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
+    if not back.changes:
+        return None
+    return Move(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version)

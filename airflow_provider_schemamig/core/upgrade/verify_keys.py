@@ -1,0 +1,87 @@
+"""Do all rows keep the keys in force? Asked of what came since it was last known, for ``schemamig verify`` and ``status`` (seed 002)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.elements.keys import Reference, Unique, keys_in_force, live_names
+from airflow_provider_schemamig.core.elements.watch import Due, KeyFinding, Pinned, Validated, due, findings
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+
+#: A collection, and a key of it in SQL's words (``Unique.rule``, ``Reference.rule``).
+KeyName = tuple[CollectionName, str]
+
+
+@dataclass(frozen=True, slots=True)
+class KeysVerified:
+    """``validated``: up to where each key is known to hold now; a key with findings is not among them, so that they are found again until
+    somebody mends them. ``unasked``: keys over columns or tables that are not there."""
+
+    findings: tuple[KeyFinding, ...] = ()
+    validated: Mapping[KeyName, Validated] = field(default_factory=dict)
+    unasked: tuple[KeyName, ...] = ()
+
+
+def verify_keys(
+    env: Environment, state: State, jobs: Jobs, since: Mapping[KeyName, Validated], collections: Collection[CollectionName] | None = None
+) -> KeysVerified:
+    """Ask the rows of ``collections`` (None: of all) that came after ``since``; of keys that are not in it, all rows. Writes nothing.
+
+    No row that could break a key, no JVM. Raises the errors of ``core.spark.errors``.
+    """
+    names = sorted(state.objects if collections is None else collections)
+    look = _Look(env, state)
+    asked = [(name, key, look.due(name, key, since.get((name, key.rule)))) for name in names for key in keys_in_force(state, name)]
+    dues = [item for _, _, item in asked if item is not None]
+    unasked = tuple((name, key.rule) for name, key, item in asked if item is None)
+    checks = [item.check for item in dues if item.check is not None]
+    violations = []
+    if checks:
+        violations = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})["violations"]
+    found: list[KeyFinding] = []
+    validated: dict[KeyName, Validated] = {}
+    for item in dues:
+        own = [one for one in violations if (one["collection"], one["rule"]) == (item.collection, item.key.rule)]
+        found += findings(item, own)
+        if not own:
+            validated[item.collection, item.key.rule] = item.validated
+    return KeysVerified(tuple(found), validated, unasked)
+
+
+class _Look:
+    """Tables and their heads, each looked at once."""
+
+    def __init__(self, env: Environment, state: State) -> None:
+        self._env = env
+        self._state = state
+        self._heads: dict[CollectionName, Head | None] = {}
+
+    def due(self, collection: CollectionName, key: Unique | Reference, since: Validated | None) -> Due | None:
+        """None if the key speaks of something that is not there."""
+        table = self._pinned(collection, key.columns)
+        if table is None:
+            return None
+        if isinstance(key, Unique):
+            return due(collection, key, table, None, since)
+        referenced = self._pinned(key.collection, key.to)
+        return None if referenced is None else due(collection, key, table, referenced, since)
+
+    def _pinned(self, collection: CollectionName, columns: tuple[str, ...]) -> Pinned | None:
+        if collection not in self._state.objects:
+            return None
+        store = table_store(self._env, self._state, self._state.objects[collection].shard)
+        if collection not in self._heads:
+            self._heads[collection] = head_or_none(store)
+        head = self._heads[collection]
+        if head is None:
+            return None
+        names = live_names(self._state, collection, head.schema)
+        if any(column not in names for column in columns):
+            return None
+        return Pinned(store, head, tuple(names[column] for column in columns))

@@ -1,0 +1,45 @@
+"""One change of one live table, outside of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.operators.base import VerbOperator, as_hold
+from airflow_provider_schemamig.operators.read_only import claim_id
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class AlterOperator(VerbOperator):
+    """Make one ALTER TABLE on a live table while others read and write it; the next release has to contain the change.
+
+    A retry goes on with what the try before it began, and finds what it finished. A run that fails for good leaves the deployment to be
+    rolled back (``RollbackOperator``).
+
+    :param statement: (templated) one ALTER TABLE in Spark SQL.
+    :param hold: (templated) hours, or a timedelta, for which it can be rolled back after its commit. 0: what it drops is gone at once.
+    """
+
+    template_fields: Sequence[str] = (*VerbOperator.template_fields, "statement", "hold")
+    ui_color = "#f3e3c7"
+
+    def __init__(self, *, statement: str, hold: timedelta | float | str = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.statement = statement
+        self.hold = hold
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.upgrade.alter import alter
+
+        outcome = alter(
+            self.hook.environment,
+            self.statement,
+            hold=as_hold(self.hold),
+            claim_id=claim_id(context),
+            jobs=self.hook.job_runner,
+            listen=self.listener(),
+        )
+        return self.answer(outcome)

@@ -1,0 +1,99 @@
+"""Online changes without a JVM: Spark's jobs on rows that evaluate what a check asks and what a backfill computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp, parse_one
+
+from airflow_provider_schemamig.core.spark.errors import BadValue
+from airflow_provider_schemamig.core.testing.check_sql import holds, parse
+from tests.support.row_jobs import RowJobs
+from tests.support.row_tables import Row, folder_of, snapshot
+
+_CASTS: Mapping[str, Callable[[Any], Any]] = {"INT": int, "BIGINT": int, "TEXT": str, "STRING": str}
+
+
+@dataclass
+class OnlineJobs(RowJobs):
+    """``queries`` are not needed: expressions of literals, columns, casts, CASE, = and COALESCE are evaluated."""
+
+    queries: Mapping[str, Any] = field(default_factory=dict)
+
+    def _query(self, text: str, rows: Sequence[Row]) -> list[Row]:
+        select = parse_one(text, read="spark")
+        assert isinstance(select, exp.Select)
+        if select.is_star:
+            return list(rows)
+        return [{item.alias_or_name: _value(item.unalias(), row) for item in select.selects} for row in rows]
+
+    def _preflight(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        found = [(check, _broken(check)) for check in request["checks"]]
+        violations = [
+            {
+                "collection": check["collection"],
+                "rule": check.get("rule", check["kind"]),
+                "count": len(rows),
+                "sample": rows[:5],
+                "files": [],
+            }
+            for check, rows in found
+            if rows
+        ]
+        return {"violations": violations, "estimates": super()._preflight({**request, "checks": []})["estimates"]}
+
+
+def _broken(check: Mapping[str, Any]) -> list[Row]:
+    rows = snapshot(folder_of(check["uri"]), check.get("version")).rows
+    match check["kind"]:
+        case "not_null":
+            return [row for row in rows if row[check["column"]] is None]
+        case "check":
+            return [row for row in rows if not holds(parse(check["expression"]), row)]
+        case "cast":
+            type_ = check["type"]
+            return [row for row in rows if row[check["column"]] is not None and _cast(row[check["column"]], type_, attempt=True) is None]
+        case "duplicate_key":
+            keys = [tuple(row[column] for column in check["columns"]) for row in rows]
+            counts = Counter(key for key in keys if None not in key)
+            return [row for row, key in zip(rows, keys, strict=True) if counts[key] > 1]
+        case "orphans":
+            others = snapshot(folder_of(check["referenced_uri"])).rows
+            known = {tuple(row[column] for column in check["referenced_columns"]) for row in others}
+            keys = [tuple(row[column] for column in check["columns"]) for row in rows]
+            return [row for row, key in zip(rows, keys, strict=True) if None not in key and key not in known]
+    raise AssertionError(check["kind"])
+
+
+def _value(node: exp.Expr, row: Row) -> Any:
+    match node:
+        case exp.Paren():
+            return _value(node.this, row)
+        case exp.Cast():
+            return _cast(_value(node.this, row), node.to.sql().upper(), attempt=bool(node.args.get("safe")))
+        case exp.EQ():
+            left, right = _value(node.this, row), _value(node.expression, row)
+            return None if left is None or right is None else left == right
+        case exp.Case():
+            true = (branch.args["true"] for branch in node.args["ifs"] if _value(branch.this, row))
+            return _value(next(true, node.args["default"]), row)
+        case exp.Coalesce():
+            values = (_value(part, row) for part in (node.this, *node.expressions))
+            return next((value for value in values if value is not None), None)
+        case exp.Literal():
+            return str(node.this) if node.is_string else int(node.this)
+        case exp.Column():
+            return row[node.name]
+    raise AssertionError(f"{node!r} is not evaluated here")
+
+
+def _cast(value: Any, to: str, *, attempt: bool) -> Any:
+    try:
+        return None if value is None else _CASTS[to](value)
+    except ValueError as bad:
+        if attempt:
+            return None
+        raise BadValue(condition="CAST_INVALID_INPUT", detail=str(bad)) from None

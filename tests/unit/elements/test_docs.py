@@ -1,0 +1,52 @@
+"""docs/online-changes.md says what the tables say and what the model found."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from airflow_provider_schemamig.core.schema.elements import DUTIES, ElementClass, ElementState, path
+from tests.unit.elements.mutants import MUTANTS
+from tests.unit.elements.test_model import states_explored
+
+PAGE = Path(__file__).parents[3] / "docs" / "online-changes.md"
+
+
+def rows(header: str) -> list[list[str]]:
+    """The cells of the table with that header."""
+    lines = PAGE.read_text().splitlines()
+    found = []
+    for line in lines[lines.index(header) + 2 :]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def arrows(states: tuple[ElementState, ...]) -> str:
+    return " → ".join(state.name for state in states)
+
+
+def test_the_classes() -> None:
+    expected = [[f"`{cls}`", arrows(path(cls, True)), arrows(path(cls, False))] for cls in ElementClass]
+    assert [[cells[0], *cells[2:]] for cells in rows("| class | for | add | remove |")] == expected
+
+
+def test_the_duties() -> None:
+    told = {cells[0]: cells[1:4] for cells in rows("| state | written | removed | read | which means |")}
+    duties = {state.name: [duty.written, duty.removed, duty.read] for state, duty in DUTIES.items()}
+    assert told == {name: ["yes" if asked else "no" for asked in duty] for name, duty in duties.items()}
+
+
+def test_the_mutants() -> None:
+    """The shortest trace of each, and everything that it can break."""
+    expected = []
+    for name, group in groupby(MUTANTS, key=lambda mutant: mutant.name):
+        mutants = list(group)
+        broken = {mutant.breaks.value.rpartition("(")[2].rstrip(")") for mutant in mutants}
+        expected.append([name, "; ".join(sorted(broken)), str(min(mutant.length for mutant in mutants))])
+    assert [[cells[0], *cells[2:]] for cells in rows("| changed | what happens | broken | moves |")] == expected
+
+
+def test_the_number_of_states() -> None:
+    assert f"{states_explored():,} states" in PAGE.read_text()

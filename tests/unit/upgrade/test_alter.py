@@ -1,0 +1,161 @@
+"""``alter``: one change of one live table outside of a release (DESIGN section 5)."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
+from tests.support.bytes import unwritten
+from tests.support.lake import Crash, Lake, no_spark, rows
+from tests.support.online import OnlineJobs
+from tests.support.product import Product
+from tests.support.row_tables import insert
+from tests.support.upgrades import refused, two_releases, whole
+
+A = CollectionName("a")
+FIRST = "CREATE TABLE a (id BIGINT, v INT);"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = two_releases(tmp_path, FIRST, "CREATE TABLE a (id BIGINT, v INT, CONSTRAINT pos CHECK (id > 0));", 'evolution("a")')
+    insert(found.path("a"), [{"id": 1, "v": 2}])
+    return found
+
+
+#: statement, stage kinds of its outcome without backfill and validation, columns and rows afterwards
+STATEMENTS = [
+    ("ALTER TABLE a ADD COLUMN n STRING", ["expand", "commit"], {"id": 1, "v": 2, "n": None}),
+    ("ALTER TABLE a ADD COLUMN n INT DEFAULT 7", ["change", "commit"], {"id": 1, "v": 2, "n": 7}),
+    ("ALTER TABLE a ADD COLUMN n INT NOT NULL DEFAULT 7", ["change", "change", "change", "commit"], {"id": 1, "v": 2, "n": 7}),
+    ("ALTER TABLE a ADD CONSTRAINT pos CHECK (id > 0)", ["change", "commit"], {"id": 1, "v": 2}),
+    ("ALTER TABLE a ALTER COLUMN id SET NOT NULL", ["change", "change", "commit"], {"id": 1, "v": 2}),
+    ("ALTER TABLE a ALTER COLUMN v TYPE BIGINT", ["expand", "commit"], {"id": 1, "v": 2}),
+    ("ALTER TABLE a RENAME COLUMN v TO w", ["cutover", "commit"], {"id": 1, "w": 2}),
+    ("ALTER TABLE a DROP COLUMN v", ["commit", "contract"], {"id": 1}),
+    ("ALTER TABLE a ADD UNIQUE (id)", ["commit"], {"id": 1, "v": 2}),
+]
+
+
+@pytest.mark.parametrize(("statement", "kinds", "row"), STATEMENTS, ids=[statement for statement, _, _ in STATEMENTS])
+def test_a_statement(lake: Lake, statement: str, kinds: list[str], row: dict[str, object]) -> None:
+    with unwritten(lake.env):
+        report = plan_alter(lake.env, statement, jobs=OnlineJobs())
+    assert (report.refusals, report.exit_code) == ((), 3)
+    released = lake.state.release
+
+    outcome = alter(lake.env, statement, jobs=OnlineJobs())
+
+    assert [stage.kind for stage in outcome.stages if stage.kind not in ("validate", "backfill")] == kinds
+    assert rows(lake.path("a")) == [row]
+    ahead = lake.state.ahead_of(A)
+    assert ahead is not None
+    assert ahead.declared == lake.state.entry(A).declared
+    assert lake.state.release == released
+    whole(lake)
+
+
+def test_the_next_release_has_to_contain_it(lake: Lake, tmp_path: Path) -> None:
+    alter(lake.env, "ALTER TABLE a ADD CONSTRAINT pos CHECK (id > 0)", jobs=OnlineJobs())
+    other = Product(tmp_path / "other")
+    other.release("1.0.0", FIRST)
+    without = other.release("1.1.0", FIRST.replace("v INT", "v INT, w INT"), 'evolution("a")')
+    with refused("ahead_not_in_release", "a"):
+        verbs.preflight(lake.env, without, jobs=no_spark)
+    verbs.upgrade(lake.env, lake.second, jobs=no_spark)
+    assert (lake.version, lake.state.ahead_of(A)) == ("1.1.0", None)
+    whole(lake)
+
+
+def test_rolled_back_while_its_hold_is_open(lake: Lake) -> None:
+    before = lake.state.entry(A)
+    alter(lake.env, "ALTER TABLE a DROP COLUMN v", hold=timedelta(hours=1), jobs=OnlineJobs())
+    assert lake.state.entry(A).declared != before.declared
+    with refused("hold_open"):
+        alter(lake.env, "ALTER TABLE a ADD COLUMN n INT", jobs=OnlineJobs())
+    verbs.rollback(lake.env)
+    assert lake.state.entry(A).declared == before.declared
+    assert lake.state.ahead_of(A) is None
+    assert rows(lake.path("a")) == [{"id": 1, "v": 2}]
+    whole(lake)
+    alter(lake.env, "ALTER TABLE a DROP COLUMN v", jobs=OnlineJobs())
+    assert rows(lake.path("a")) == [{"id": 1}]
+
+
+def test_one_after_the_other(lake: Lake) -> None:
+    alter(lake.env, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", jobs=OnlineJobs())
+    alter(lake.env, "ALTER TABLE a ADD CONSTRAINT few CHECK (n < 9)", jobs=OnlineJobs())
+    alter(lake.env, "ALTER TABLE a RENAME COLUMN n TO m", jobs=OnlineJobs())
+    ahead = lake.state.ahead_of(A)
+    assert ahead is not None
+    assert [field.name for field in ahead.released.fields] == ["id", "v"]
+    assert rows(lake.path("a")) == [{"id": 1, "v": 2, "m": 7}]
+    whole(lake)
+
+
+def test_what_is_like_that_already(lake: Lake) -> None:
+    with unwritten(lake.env):
+        assert alter(lake.env, "ALTER TABLE a ALTER COLUMN v DROP NOT NULL", jobs=no_spark).generation is None
+
+
+def test_whole_tables_are_the_release_s(lake: Lake) -> None:
+    with unwritten(lake.env), refused("outside_of_release"):
+        alter(lake.env, "DROP TABLE a", jobs=no_spark)
+
+
+def test_it_waits_for_a_deployment(lake: Lake) -> None:
+    generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    with refused("deployment_open"):
+        alter(lake.env, "ALTER TABLE a ADD COLUMN n INT", jobs=OnlineJobs())
+
+
+def test_a_claim_is_carried_out_once(lake: Lake) -> None:
+    """Airflow's retry of a task whose answer was lost."""
+    for _ in range(2):
+        outcome = alter(lake.env, "ALTER TABLE a ADD COLUMN n INT", claim_id="dag/run", jobs=no_spark)
+        assert outcome.generation == 2
+    assert rows(lake.path("a")) == [{"id": 1, "v": 2, "n": None}]
+
+
+def test_an_empty_environment(tmp_path: Path) -> None:
+    with refused("ledger_missing"):
+        alter(Environment.open(str(tmp_path / "lake")), "ALTER TABLE a ADD COLUMN n INT", jobs=no_spark)
+
+
+@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.soak)])
+def test_dies_anywhere_and_goes_on_or_back(lake: Lake, tmp_path: Path, stride: int) -> None:
+    statement, moment, ended = "ALTER TABLE a ADD COLUMN n INT NOT NULL DEFAULT 7", 0, False
+    while not ended:
+        for way in ("on", "back"):
+            folder = tmp_path / f"{moment}-{way}"
+            shutil.copytree(lake.env.location.local_path or Path(), folder)
+            found = replace(lake, env=Environment.open(str(folder)))
+            try:
+                alter(found.crashing_at(moment), statement, jobs=OnlineJobs())
+                ended = True
+                break
+            except Crash:
+                pass
+            if way == "back" and found.state.leader is not None and found.state.leader.generation > 1:
+                if found.state.ahead_of(A) is not None:
+                    continue  # committed: without a hold there is no way back
+                verbs.rollback(found.env)
+                assert found.state.ahead_of(A) is None
+                whole(found)
+            if found.state.ahead_of(A) is None:
+                alter(found.env, statement, jobs=OnlineJobs())
+            verbs.contract(found.env)
+            assert rows(found.path("a"), "id", "v", "n") == [{"id": 1, "v": 2, "n": 7}]
+            whole(found)
+        moment += stride
+    assert moment > stride

@@ -1,0 +1,86 @@
+"""FOREIGN KEY as an online change: what it asks, when it is refused, and what a finished one asks of writers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_schemamig.core.elements.keys import Reference, keys_in_force
+from airflow_provider_schemamig.core.handles.errors import KeyViolated
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.elements import ElementState
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation
+from tests.support.lake import Lake, append, rows
+from tests.support.online import OnlineJobs
+from tests.support.upgrades import two_releases, whole
+
+PLANES = "CREATE TABLE planes (tail STRING NOT NULL PRIMARY KEY);\nCREATE TABLE years (n INT NOT NULL PRIMARY KEY);\n"
+FLIGHTS = "CREATE TABLE flights (id BIGINT, plane STRING, n INT"
+KEYS = ", FOREIGN KEY (plane) REFERENCES planes, FOREIGN KEY (n) REFERENCES years"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = two_releases(tmp_path, f"{PLANES}{FLIGHTS});", f"{PLANES}{FLIGHTS}{KEYS});", 'evolution("flights")')
+    append(lake.path("planes"), [{"tail": "N1"}])
+    append(lake.path("flights"), [{"id": 1, "plane": "N1", "n": None}])
+    return lake
+
+
+def flight(plane: str | None) -> pa.Table:
+    return pa.table({"id": [9], "plane": pa.array([plane], pa.string())})
+
+
+def test_it_is_asked_twice_and_then_kept_by_our_writers(lake: Lake) -> None:
+    jobs = OnlineJobs()
+    verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    whole(lake)
+    asked = [check for _, request in jobs.asked for check in request["checks"]]
+    assert {check["kind"] for check in asked} == {"orphans"}
+    assert len(asked) == 4, "two keys, before anything is written and again"
+    keys = keys_in_force(lake.state, CollectionName("flights")).references
+    assert keys == (Reference(("n",), CollectionName("years"), ("n",)), Reference(("plane",), CollectionName("planes"), ("tail",)))
+    with pytest.raises(KeyViolated, match=r"1 row\(s\) would break FOREIGN KEY \(plane\) REFERENCES planes \(tail\): \(N9\)"):
+        lake.env.writer("flights").append(flight("N9"))
+    lake.env.writer("flights").append(flight("N1"))
+    verbs.rollback(lake.env)
+    lake.env.writer("flights").append(flight("N9"))
+    assert len(rows(lake.path("flights"))) == 3
+
+
+def test_rows_that_refer_to_nothing_stop_it_before_anything_is_written(lake: Lake) -> None:
+    append(lake.path("flights"), [{"id": 2, "plane": "N9", "n": None}])
+    version = lake.state.version
+    with pytest.raises(DataViolation):
+        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    assert all(element.state is ElementState.ABSENT for element in lake.state.elements.values())
+    assert lake.version == "1.0.0" and lake.state.version >= version
+
+
+def test_a_row_that_comes_before_the_scan_takes_all_keys_back(lake: Lake) -> None:
+    jobs = OnlineJobs()
+    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    verbs.expand(lake.env, generation)
+    append(lake.path("flights"), [{"id": 2, "plane": "N9", "n": None}])
+    with pytest.raises(DataViolation):
+        verbs.change(lake.env, generation, jobs=jobs)
+    assert [element.state for element in lake.state.elements.values()] == [ElementState.ABSENT] * 2
+    lake.env.writer("flights").append(flight("N8"))
+
+
+def test_a_table_that_comes_with_the_same_release_is_not_referred_to(tmp_path: Path) -> None:
+    lake = two_releases(
+        tmp_path,
+        f"{FLIGHTS});",
+        f"{PLANES}{FLIGHTS}, FOREIGN KEY (plane) REFERENCES planes);",
+        'evolution("flights")',
+    )
+    report = verbs.plan(lake.env, lake.second)
+    (refusal,) = report.refusals
+    assert (refusal.code, refusal.collection) == ("not_online", "flights")
+    assert "planes gets its table at the cut-over; add the foreign key in the release after" in str(refusal)

@@ -1,0 +1,230 @@
+"""Every online operation through one harness: start, undo, start, finish, revert; dying at any write; rules broken meanwhile (issue 6)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.schema.elements import ElementState
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation
+from tests.support.lake import Crash, Lake, rows
+from tests.support.online import OnlineJobs
+from tests.support.row_tables import change, insert
+from tests.support.upgrades import two_releases, whole
+
+Row = dict[str, Any]
+A = CollectionName("a")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a release does to collection ``a``. ``before`` and ``after``: its columns; ``given``: rows there before."""
+
+    before: str
+    after: str
+    given: Sequence[Row]
+    #: The rows as they are after the commit.
+    made: Sequence[Row]
+    #: A row that the rule does not allow.
+    bad: Row | None = None
+
+    @property
+    def stride(self) -> int:
+        """Every how many writes it dies in ``make test``: less often where there are many."""
+        return 19 if self.after.count(",") < 4 else 43
+
+    def lake(self, folder: Path) -> Lake:
+        lake = two_releases(folder, f"CREATE TABLE a ({self.before});", f"CREATE TABLE a ({self.after});", 'evolution("a")')
+        for row in self.given:
+            insert(lake.path("a"), [row])
+        return lake
+
+    def with_row(self, values: Row) -> Operation:
+        """The same, with one more row like the first."""
+        return replace(self, given=(*self.given, {**self.given[0], **values}), made=(*self.made, {**self.made[0], **values}))
+
+
+def same(*found: Row) -> dict[str, Sequence[Row]]:
+    return {"given": found, "made": found}
+
+
+OPERATIONS = {
+    "check": Operation("id BIGINT", "id BIGINT, CONSTRAINT pos CHECK (id > 0)", **same({"id": 1}, {"id": 2}), bad={"id": -1}),
+    "not null": Operation("id BIGINT", "id BIGINT NOT NULL", **same({"id": 1}, {"id": 2}), bad={"id": None}),
+    "unique": Operation("id BIGINT, u INT", "id BIGINT, u INT, UNIQUE (u)", **same({"id": 1, "u": 1}), bad={"id": 9, "u": 1}),
+    "primary key": Operation("id BIGINT, u INT", "id BIGINT, u INT NOT NULL PRIMARY KEY", **same({"id": 1, "u": 1}), bad={"id": 9, "u": 1}),
+    "column with a default": Operation(
+        "id BIGINT",
+        "id BIGINT, n INT DEFAULT 7",
+        given=({"id": 1}, {"id": 2}),
+        made=({"id": 1, "n": 7}, {"id": 2, "n": 7}),
+    ),
+    "column NOT NULL with a default": Operation(
+        "id BIGINT",
+        "id BIGINT, s STRING NOT NULL DEFAULT 'x'",
+        given=({"id": 1}, {"id": 2}),
+        made=({"id": 1, "s": "x"}, {"id": 2, "s": "x"}),
+    ),
+    "a CHECK on a new column": Operation(
+        "id BIGINT",
+        "id BIGINT, n INT DEFAULT 7, CONSTRAINT few CHECK (n < 9)",
+        given=({"id": 1}, {"id": 2}),
+        made=({"id": 1, "n": 7}, {"id": 2, "n": 7}),
+    ),
+    "text to a number": Operation(
+        "id BIGINT, s STRING, w INT",
+        "id BIGINT, s INT, w INT",
+        given=({"id": 1, "s": "007", "w": 1}, {"id": 2, "s": None, "w": 2}),
+        made=({"id": 1, "s": 7, "w": 1}, {"id": 2, "s": None, "w": 2}),
+    ),
+    "a number that is NOT NULL and has a default to text": Operation(
+        "id BIGINT, n INT NOT NULL DEFAULT 7",
+        "id BIGINT, n STRING NOT NULL DEFAULT 7",
+        given=({"id": 1, "n": 1}, {"id": 2, "n": 2}),
+        made=({"id": 1, "n": "1"}, {"id": 2, "n": "2"}),
+    ),
+    "two types, NOT NULL on one of them, and more": Operation(
+        "id BIGINT, s STRING, t STRING, u INT",
+        "k INT DEFAULT 3, id BIGINT, s INT NOT NULL, t BIGINT, u INT, UNIQUE (u)",
+        given=({"id": 1, "s": "5", "t": "8", "u": 1}, {"id": 2, "s": "6", "t": None, "u": 2}),
+        made=({"k": 3, "id": 1, "s": 5, "t": 8, "u": 1}, {"k": 3, "id": 2, "s": 6, "t": None, "u": 2}),
+        bad={"id": 9, "s": None, "u": 9},
+    ),
+    "all of them, and a rename": Operation(
+        "id BIGINT, v INT",
+        "id BIGINT NOT NULL, v BIGINT, n INT NOT NULL DEFAULT 7, m STRING DEFAULT 'm', k INT, UNIQUE (v), CONSTRAINT pos CHECK (id > 0)",
+        given=({"id": 1, "v": 5}, {"id": 2, "v": 6}),
+        made=({"id": 1, "v": 5, "n": 7, "m": "m", "k": None}, {"id": 2, "v": 6, "n": 7, "m": "m", "k": None}),
+        bad={"id": None, "v": 7},
+    ),
+}
+each = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+def at_target(lake: Lake, operation: Operation) -> None:
+    assert lake.version == "1.1.0"
+    assert rows(lake.path("a"), *operation.made[0]) == sorted(operation.made, key=repr)
+    assert not lake.state.elements
+    whole(lake)
+
+
+def at_source(lake: Lake, operation: Operation) -> None:
+    assert lake.version == "1.0.0"
+    assert rows(lake.path("a"), *operation.given[0]) == sorted(operation.given, key=repr)
+    assert not lake.state.elements
+    whole(lake)
+
+
+def changed(lake: Lake, jobs: OnlineJobs) -> Generation:
+    """Up to the end of the online changes."""
+    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    verbs.expand(lake.env, generation)
+    verbs.change(lake.env, generation, jobs=jobs)
+    return generation
+
+
+@each
+def test_start_undo_start_finish_revert(tmp_path: Path, operation: Operation) -> None:
+    lake, jobs = operation.lake(tmp_path), OnlineJobs()
+    declared = lake.state.entry(A).declared
+
+    changed(lake, jobs)
+    assert {element.state for element in lake.state.elements.values()} == {ElementState.PUBLIC}
+    verbs.rollback(lake.env, jobs=jobs)
+    at_source(lake, operation)
+    new = {"id": 3} | {name: 30 for name in ("u", "v") if name in operation.given[0]}
+    insert(lake.path("a"), [operation.given[0] | new])  # the old writers go on, and know nothing of a column that stayed
+    more = operation.with_row(new)
+
+    verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    at_target(lake, more)
+    verbs.rollback(lake.env, jobs=jobs)
+    at_source(lake, more)
+    assert lake.state.entry(A).declared == declared
+    verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    at_target(lake, more)
+
+
+@each
+def test_twice_is_once(tmp_path: Path, operation: Operation) -> None:
+    lake, jobs = operation.lake(tmp_path), OnlineJobs()
+    generation = changed(lake, jobs)
+    asked, log = len(jobs.asked), sorted((lake.path("a") / "_delta_log").iterdir())
+    assert verbs.change(lake.env, generation, jobs=jobs).stages == ()
+    assert (len(jobs.asked), sorted((lake.path("a") / "_delta_log").iterdir())) == (asked, log)
+
+
+# --- dying ---------------------------------------------------------------------------------------------------------------------------
+
+
+def die(lake: Lake, moment: int) -> bool:
+    try:
+        verbs.upgrade(lake.crashing_at(moment), lake.second, jobs=OnlineJobs())
+    except Crash:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+@each
+def test_dies_anywhere(tmp_path: Path, operation: Operation, every: bool) -> None:
+    """Go on, go back, or another generation takes over."""
+    stride = 1 if every else operation.stride
+    begun = operation.lake(tmp_path / "begun")
+    moment, ended = 0, False
+    while not ended:
+        for way in ("on", "back", "other"):
+            folder = tmp_path / f"{moment}-{way}"
+            shutil.copytree(begun.env.location.local_path or Path(), folder)
+            lake = replace(begun, env=Environment.open(str(folder)))
+            ended = not die(lake, moment)
+            if ended:
+                break
+            if way == "back" and lake.state.leader is not None and lake.state.leader.generation > 1:
+                verbs.rollback(lake.env, jobs=OnlineJobs())
+                at_source(lake, operation)
+            verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs(), claim_id="another" if way == "other" else None)
+            at_target(lake, operation)
+            shutil.rmtree(folder)
+        moment += stride
+    assert moment > 2 * stride
+
+
+# --- broken meanwhile ----------------------------------------------------------------------------------------------------------------
+
+BREAKABLE = {name: operation for name, operation in OPERATIONS.items() if operation.bad is not None}
+
+
+@pytest.mark.parametrize("operation", BREAKABLE.values(), ids=BREAKABLE)
+def test_a_row_that_breaks_the_rule_comes_in_after_preflight(tmp_path: Path, operation: Operation) -> None:
+    """Validation finds it and walks back, so nobody is held to a rule that does not come; repaired, the same task goes on."""
+    lake, jobs, bad = operation.lake(tmp_path), OnlineJobs(), operation.bad
+    assert bad is not None
+    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    insert(lake.path("a"), [bad])
+    verbs.expand(lake.env, generation)
+
+    for _ in range(2):
+        with pytest.raises(DataViolation) as found:
+            verbs.change(lake.env, generation, jobs=jobs)
+        assert (found.value.collection, found.value.count > 0) == ("a", True)
+        assert {element.state for element in lake.state.elements.values()} == {ElementState.ABSENT}
+        assert any("violate" in (element.error or "") for element in lake.state.elements.values())
+        assert DeltaTable(str(lake.path("a"))).metadata().configuration.keys().isdisjoint({"delta.constraints.pos"})
+    change(lake.path("a"), lambda row: None if row.items() >= bad.items() else row)
+    verbs.change(lake.env, generation, jobs=jobs)
+    verbs.cutover(lake.env, generation, jobs=jobs)
+    at_target(lake, operation)
