@@ -2,7 +2,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 # Spark's tests share a session, so a worker (tests/conftest.py), and it is busy nearly to the end: more than two would not be faster.
-PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup
+# In the order of testpaths: what takes minutes first, so that it does not end alone.
+PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help setup demo airflow test test-fast lint format bench soak requirements clean
 

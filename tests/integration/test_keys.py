@@ -109,6 +109,7 @@ def test_a_table_that_refers_to_itself(lake: SparkLake) -> None:
     assert lake.sql("SELECT count(*) AS n FROM {staff}")[0]["n"] == 4
 
 
+@pytest.mark.soak
 def test_what_others_bring_is_found_with_its_commit(lake: SparkLake) -> None:
     known = {(FLIGHTS, key.rule): Validated(1, 1) for key in keys_in_force(lake.state, FLIGHTS)}
     append(lake, (3, 9, "N9"), (8, 1, "N1"))
@@ -120,9 +121,10 @@ def test_what_others_bring_is_found_with_its_commit(lake: SparkLake) -> None:
     assert second.validated == {}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("mode", "theirs"),
-    [("append", (7, 70, "N1")), pytest.param("merge", (8, 80, "N2"), marks=pytest.mark.soak)],
+    [("append", (7, 70, "N1")), ("merge", (8, 80, "N2"))],
     ids=["the same key", "another key"],
 )
 def test_a_foreign_append_in_the_middle_of_it(

@@ -89,6 +89,7 @@ def test_foreign_writers_go_on_in_every_state(lake: SparkLake, promoted: Generat
             lake.sql(f"INSERT INTO {{t}} {statement}")
 
 
+@pytest.mark.soak
 def test_a_row_that_breaks_the_rule_comes_before_it_is_enforced(lake: SparkLake, promoted: Generation) -> None:
     deltalake.write_deltalake(
         str(lake.folder("t")),
@@ -107,6 +108,7 @@ def test_a_row_that_breaks_the_rule_comes_before_it_is_enforced(lake: SparkLake,
     lake.check("1.1.0")
 
 
+@pytest.mark.soak
 def test_alter_by_hand(lake: SparkLake) -> None:
     alter(lake.env, "ALTER TABLE t ADD COLUMN grade INT DEFAULT 3", jobs=EmbeddedRunner)
     alter(lake.env, "ALTER TABLE t ADD CONSTRAINT good CHECK (grade < 4)", jobs=EmbeddedRunner)

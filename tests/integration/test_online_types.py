@@ -23,6 +23,7 @@ OLD = "CREATE TABLE t (id BIGINT, s STRING, d DECIMAL(9,2) NOT NULL DEFAULT 1, p
 NEW = "CREATE TABLE t (id BIGINT, s INT, d STRING NOT NULL DEFAULT 1, p STRING) PARTITIONED BY (p);\n"
 
 
+@pytest.mark.soak
 def test_there_and_back(spark: SparkSession, tmp_path: Path) -> None:
     product, lake = Product(tmp_path / "product"), SparkLake(spark, Environment.open(str(tmp_path / "lake")))
     first, second = product.release("1.0.0", OLD), product.release("1.1.0", NEW, 'evolution("t")')

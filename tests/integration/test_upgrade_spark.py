@@ -249,9 +249,10 @@ def test_check_data_counts_what_is_wrong_and_writes_nothing(lake: SparkLake, tmp
     assert {rule: violation.count for rule, violation in found.items()} == {
         "kind NOT NULL": 1,
         "big": 2,
+        "year as INT": 1,
         "UNIQUE (tail)": 2,
     }
-    for rule, part in (("kind NOT NULL", "N2"), ("big", "N1"), ("UNIQUE (tail)", "N1")):
+    for rule, part in (("kind NOT NULL", "N2"), ("big", "N1"), ("year as INT", "old"), ("UNIQUE (tail)", "N1")):
         assert part in str(found[rule].sample), rule
     assert report.exit_code == 1
     assert tree(tmp_path / "lake") == before

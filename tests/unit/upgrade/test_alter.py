@@ -132,7 +132,7 @@ def test_an_empty_environment(tmp_path: Path) -> None:
         alter(Environment.open(str(tmp_path / "lake")), "ALTER TABLE a ADD COLUMN n INT", jobs=no_spark)
 
 
-@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.soak)])
 def test_dies_anywhere_and_goes_on_or_back(lake: Lake, tmp_path: Path, stride: int) -> None:
     statement, moment, ended = "ALTER TABLE a ADD COLUMN n INT NOT NULL DEFAULT 7", 0, False
     while not ended:

@@ -26,7 +26,7 @@ from tests.support.upgrades import refused, two_releases, whole
 A = CollectionName("a")
 SHADOW, OUTDATED = "schemamig_new_s", "schemamig_old_s"
 COLUMNS = ("id", "s")
-STRIDE = 17
+STRIDE = 23
 
 
 def texts(folder: Path) -> Lake:
