@@ -22,6 +22,7 @@ def rewrite(spark: SparkSession, tmp_path: Path) -> Rewrite:
     return Rewrite(spark, tmp_path / "50% ö")
 
 
+@pytest.mark.soak
 def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewrite: Rewrite) -> None:
     """As a rollback does: the changes of the new shape go back into the old table, which kept more than ``down`` can give back."""
     rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
@@ -51,6 +52,7 @@ def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewri
         rewrite.apply("old", rewrite.changes("files", hi, hi + 1), hi, hi + 1, match=["id"])
 
 
+@pytest.mark.soak
 def test_what_only_came_is_inserted_and_what_came_and_went_is_no_commit(rewrite: Rewrite) -> None:
     rewrite.make_source("")
     rewrite.make_target("b")

@@ -84,6 +84,7 @@ def table(spark: SparkSession, tmp_path: Path) -> Filled:
     return Filled(spark, tmp_path / "50% ö")
 
 
+@pytest.mark.soak
 def test_a_default_on_a_table_with_everything(table: Filled) -> None:
     """Partitions, column mapping, deletion vectors, a change feed; writers that leave the column out, and such that want a NULL."""
     table.sql(f"CREATE TABLE {{t}} (id BIGINT, n INT, p STRING) USING delta {EVERYTHING}")

@@ -324,6 +324,7 @@ def test_a_rewrite_before_and_after_it_happens(spark: SparkSession, tmp_path: Pa
 # --- Spark Connect -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_handles_on_a_connect_session_that_means_other_things(lake: SparkLake, tmp_path: Path) -> None:
     """What a writer needs it sets for its statement alone; what a reader shows does not depend on the session."""
     with connect_server(tmp_path, {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}) as url:

@@ -29,7 +29,8 @@ def rewrite(spark: SparkSession, tmp_path: Path) -> Rewrite:
     return Rewrite(spark, tmp_path / "50% ö")
 
 
-@pytest.mark.parametrize("layout", [*(pytest.param(name, marks=pytest.mark.soak) for name in LAYOUTS if name != ALL), ALL])
+@pytest.mark.soak
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_copy_and_tail_give_what_the_query_gives(rewrite: Rewrite, layout: str) -> None:
     rewrite.make_source(LAYOUTS[layout])
     rewrite.sql("ALTER TABLE {s} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")

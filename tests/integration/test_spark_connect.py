@@ -26,6 +26,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.soak
 def test_jobs_on_connect_are_as_they_are_here(spark: SparkSession, server: str, tmp_path: Path) -> None:
     lake = Lake.make(spark, tmp_path / "lake")
     runner = ConnectRunner(server)

@@ -28,6 +28,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     return Lake.make(spark, tmp_path)
 
 
+@pytest.mark.soak
 def test_a_driver_fills_and_a_repeat_in_this_process_finds_it_done(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -150,7 +150,7 @@ def play(crew: Crew, folder: Path, number: int, kills: int) -> None:
     verbs.upgrade(env, first, jobs=without_spark)
     logs = {kind: folder / f"{kind}.log" for kind in KINDS}
     with crew.writing(env, logs, seed):
-        moments = [rng.uniform(2.0, 9.0) for _ in range(rng.randint(1, kills))]
+        moments = [rng.uniform(2.0, 3.0 + 2 * kills) for _ in range(rng.randint(1, kills))]
         for kill_after in [*moments, *[None] * TRIES]:
             if _upgrade(env, second, crew.server, kill_after):
                 break
