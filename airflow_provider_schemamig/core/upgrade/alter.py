@@ -6,6 +6,7 @@ rollback. The release stays what it is; the collection is *ahead* of it, and the
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 from airflow_provider_schemamig.core.environment import Environment
@@ -29,8 +30,9 @@ from airflow_provider_schemamig.core.upgrade.work import Outcome
 
 def plan_alter(env: Environment, statement: str, *, jobs: Jobs | None = None) -> PlanReport:
     """What ``alter`` would do; writes nothing. With ``jobs`` also what only the rows know."""
+    started = time.monotonic()
     view, planned = _plan(env, statement)
-    return PlanReport(planned, view) if jobs is None else check_data(env, view, planned, jobs, 0.0)
+    return PlanReport(planned, view) if jobs is None else check_data(env, view, planned, jobs, started)
 
 
 def alter(
