@@ -7,7 +7,7 @@ import time
 
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
 from airflow_provider_schemamig.core.deltalog.fence import check_fence
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.elements.backfill import Batch, DueFiles, Effort, Fill, due_files, fill_batch
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -61,7 +61,7 @@ class _Backfill:
         while due:
             effort.check(self._fill, collection)
             try:
-                rewritten = self._batch(due)
+                rewritten = self._batch(head, due)
             except (MetadataMoved, FilesMoved):
                 tries += 1
                 if tries == _TRIES:
@@ -74,11 +74,11 @@ class _Backfill:
             report(done, done + due.files, rows)
         return due.version
 
-    def _batch(self, due: DueFiles) -> Rewritten:
+    def _batch(self, head: Head, due: DueFiles) -> Rewritten:
         work, collection, started = self._work, self._collection, time.monotonic()
         control = self._pace.begin("backfill", collection)
         batch: Batch = due.batches(min(BATCH_FILES, control.max_files or BATCH_FILES), BATCH_BYTES)[0]
-        head, fence = read_head(self._store, due.version), work.fence(self._shard)
+        fence = work.fence(self._shard)
         check_fence(self._store, fence, self._fill.since, head.version)
         done, appended = fill_batch(
             work.env, self._store, collection, head, batch, self._fill, fence, work.tag(self._fill.action), self._jobs()

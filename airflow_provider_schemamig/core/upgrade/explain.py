@@ -12,7 +12,7 @@ from typing import Any
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.elements.operation import Chain, schedule
 from airflow_provider_schemamig.core.elements.operation import filled as filled_columns
-from airflow_provider_schemamig.core.elements.operations import operations_of
+from airflow_provider_schemamig.core.elements.operations import chains_of
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
@@ -147,7 +147,7 @@ class _Explainer:
 
     def visit_change(self, stage: s.Online) -> Explanation:
         found = self._changes("change", stage.collection, stage.changes)
-        chains = tuple(operations_of(change, self._tables[stage.collection]) for change in stage.changes)
+        chains = chains_of(stage.changes, self._tables[stage.collection])
         commits = sum(1 for turn in schedule(chains) if turn.changes)
         lines = [f"{describe(change)}: {_way(chain)}" for change, chain in zip(stage.changes, chains, strict=True)]
         lines.append(f"{commits} metadata commit(s) for all of them, each of which aborts the writers in flight once")

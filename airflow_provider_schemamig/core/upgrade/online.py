@@ -18,15 +18,14 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.elements.backfill import Fill
 from airflow_provider_schemamig.core.elements.backfill_errors import CannotBackfill
-from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Operation, Reorg, Turn, Validate, schedule
-from airflow_provider_schemamig.core.elements.operations import operations_of
+from airflow_provider_schemamig.core.elements.operation import Enter, Operation, Reorg, Turn, Validate, schedule
+from airflow_provider_schemamig.core.elements.operations import chains_of
 from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.backfill import backfill
@@ -41,11 +40,6 @@ from airflow_provider_schemamig.core.upgrade.questions import check_of
 from airflow_provider_schemamig.core.upgrade.tables import is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
-
-
-def chains_of(changes: Sequence[Change], table: Declaration) -> tuple[Chain, ...]:
-    """The elements of a collection's online changes, in the order of the changes. Raises NotOnline."""
-    return tuple(operations_of(change, table) for change in changes)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_schemamig.core.elements.errors import NotOnline
@@ -26,6 +26,11 @@ _OPERATIONS: Mapping[type[Any], Callable[[Any, Declaration], Chain]] = {
     c.AddKey: add_key.operations,
     c.AddForeignKey: add_foreign_key.operations,
 }
+
+
+def chains_of(changes: Sequence[c.Change], table: Declaration) -> tuple[Chain, ...]:
+    """The elements of a table's online changes, in the order of the changes. Raises NotOnline."""
+    return tuple(operations_of(change, table) for change in changes)
 
 
 def operations_of(change: c.Change, table: Declaration) -> Chain:
