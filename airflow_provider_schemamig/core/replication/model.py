@@ -1,0 +1,111 @@
+"""The words of replication: a stream, where it stands, why it waits (seed 004; DESIGN section 8).
+
+A *stream* brings one collection from one environment, its *origin*, to another one, its *target*. What it brings are *events*: one commit
+of the origin's table each, in order. How far it has come is said by the target's table itself, by Delta's transaction identifiers, so a
+row and the note that it was brought are one commit. What is kept beside it, here, is for people, and for what is not in that log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import NewType
+
+import pendulum
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Fingerprint, ShardId
+
+#: ``config.env_id`` of an environment's ledger.
+EnvId = NewType("EnvId", str)
+
+#: Overwritten objects, like heartbeats: one a stream (written by the target's runner), one a node, one a schema's content.
+FOLDER = f"{Environment.SYSTEM_FOLDER}/replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    origin: EnvId
+    target: EnvId
+    collection: CollectionName
+
+    @property
+    def key(self) -> str:
+        """Of its state, below the target's root."""
+        return f"{FOLDER}/streams/{self.origin}/{self.collection}.json"
+
+    def txn_app_id(self, shard: ShardId) -> str:
+        """The application id of the stream's checkpoint, whose transaction version is a version of ``shard``, the origin's table."""
+        return f"{RESERVED_PREFIX}:replica:{self.origin}:{shard}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Seed 004's numbers."""
+
+    #: How many hashes before the current one are accepted.
+    depth: int = 1
+    #: Until a paused stream is looked at again, and until a new commit is looked for.
+    retry: timedelta = timedelta(seconds=30)
+    #: Until the target's own hash is worked out again while a stream is paused; the first time at once.
+    recompute: timedelta = timedelta(minutes=5)
+    #: After which a node that was not heard of is marked.
+    stale: timedelta = timedelta(minutes=5)
+
+
+class PauseReason(StrEnum):
+    #: The target does not have the event's schema, nor had it, and the event does not fit what it has.
+    SCHEMA_MISMATCH = "schema_mismatch"
+    #: The origin's table was changed by somebody else than a release: no row of its ledger says what the event is.
+    ORIGIN_DRIFT = "origin_drift"
+    #: The target's table is sealed, or is not what its ledger says.
+    TARGET_BUSY = "target_busy"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Why a stream waits. ``event_version``: the first commit of the origin that is not brought."""
+
+    reason: PauseReason
+    detail: str
+    since: pendulum.DateTime
+    event_version: int
+    event_hash: Fingerprint | None
+    local_hash: Fingerprint | None
+    recomputed_at: pendulum.DateTime
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What a stream's object says; for people and schedulers, never for what is brought.
+
+    ``seen``: up to this version of the origin's ``shard`` there is nothing for the target but what ``checkpoint`` includes: commits that
+    change no row, or that came from elsewhere. It counts only while the table's own checkpoint is still ``checkpoint``.
+    """
+
+    stream: Stream
+    shard: ShardId
+    checkpoint: int
+    seen: int
+    updated_at: pendulum.DateTime
+    #: Of the origin's table, when it was last looked at.
+    origin_version: int
+    #: When the first commit that is not brought was made; None: all are.
+    behind_since: pendulum.DateTime | None
+    pause: Pause | None = None
+    #: The code of what stopped it for good (a gap), and its message; None if nothing did.
+    error: str | None = None
+    detail: str = ""
+    #: While there is still time: what will be a gap, and when.
+    warning: str = ""
+    applied_rows: int = 0
+    applied_batches: int = 0
+    restores: int = 0
+
+    @property
+    def lag_versions(self) -> int:
+        return max(self.origin_version - self.seen, 0)
+
+    def lag_seconds(self, now: pendulum.DateTime) -> float:
+        return 0.0 if self.behind_since is None else max((now - self.behind_since).total_seconds(), 0.0)
