@@ -110,7 +110,8 @@ class Crew:
         for kind, log in logs.items():
             self._tell(kind, json.dumps({"env": env.location.uri, "collection": "t", "log": str(log), "seed": seed}))
         try:
-            wait_until(lambda: all(log.exists() and '"ack"' in log.read_text() for log in logs.values()), seconds=60)
+            # Who checks a key reads the table, so each append of others is in the way: that takes tries, and a busy machine draws them out.
+            wait_until(lambda: all(log.exists() and '"ack"' in log.read_text() for log in logs.values()), seconds=300)
             yield
         finally:
             for kind in KINDS:
