@@ -63,11 +63,13 @@ def unmanage(env: EnvOption, collection: NameOption, as_json: JsonOption = False
     document = {"collection": done.collection, "uri": done.uri, "unmanaged": done.uri is not None, "notes": list(done.notes)}
 
     def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render import show_notes
+
         if done.uri is None:
             to.print(f"{done.collection} was given back before.")
             return
         to.print(f"{done.collection} is not managed any more; its table stays at {done.uri}", style="bold")
-        _show_notes(to, done.notes)
+        show_notes(to, done.notes)
         to.print(f'next: the next version of the release leaves it out of schema.sql, with removal("{done.collection}") in its module.')
 
     return Answer(document, show)
@@ -90,6 +92,8 @@ def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = Non
     }
 
     def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render import show_notes
+
         if not done.changes:
             to.print("No table drifted: there is nothing to take over.")
             return
@@ -97,7 +101,7 @@ def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = Non
         for item in accepted:
             _show_changes(to, item)
         _show_files(to, done.files)
-        _show_notes(to, done.notes)
+        show_notes(to, done.notes)
         to.print("next: read the module, say why, commit the folder, then `schemamig upgrade`: the tables have it already.")
 
     return Answer(document, show)
@@ -126,12 +130,14 @@ def revert(
     }
 
     def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render import show_notes
+
         if done.table_version is None:
             to.print(f"{done.collection} is as recorded: there is nothing to undo.")
             return
         to.print(f"{done.collection} is as recorded again, by version {done.table_version} of its table", style="bold")
         _show_changes(to, document)
-        _show_notes(to, [*done.losses, *done.notes])
+        show_notes(to, [*done.losses, *done.notes])
 
     return Answer(document, show)
 
@@ -144,6 +150,8 @@ def _table(text: str) -> tuple[str, str]:
 
 
 def _show_adopted(to: Console, document: Mapping[str, Any]) -> None:
+    from airflow_provider_schemamig.cli.render import show_notes
+
     if not document["tables"]:
         to.print("These tables are managed already: there is nothing to do.")
         return
@@ -151,7 +159,7 @@ def _show_adopted(to: Console, document: Mapping[str, Any]) -> None:
     for found in document["tables"]:
         to.print(f"  {found['collection']}  {found['uri']}{'  (read only)' if found['read_only'] else ''}")
     _show_files(to, document["files"])
-    _show_notes(to, document["notes"])
+    show_notes(to, document["notes"])
     to.print("next: commit the release folder; changes of these tables are made by its next versions.")
 
 
@@ -163,8 +171,3 @@ def _show_changes(to: Console, document: Mapping[str, Any]) -> None:
 def _show_files(to: Console, files: Sequence[str]) -> None:
     for file in files:
         to.print(f"  {file}")
-
-
-def _show_notes(to: Console, notes: Sequence[str]) -> None:
-    for note in notes:
-        to.print(f"note: {note}", style="yellow")
