@@ -116,14 +116,15 @@ def node_state(env: Environment, state: State, known: Lineages, streams: Sequenc
     )
 
 
-def publish(env: Environment, now: pendulum.DateTime) -> NodeState:
+def publish(env: Environment, now: pendulum.DateTime, streams: Sequence[StreamState] = ()) -> NodeState:
     """Say what ``env`` is, if that is another than was said, or was said a minute ago; what stands there afterwards.
 
-    Twins may both do it. One that comes late, with what it read before a change, is put right by whoever publishes next.
+    ``streams``: as their runner has just left them; if one waits that did not, or no more, that is said at once. Twins may both publish.
+    One that comes late, with what it read before a change, is put right by whoever publishes next.
     """
     state = LedgerReader(env).state()
     known = _node(env.store(), state.config.env_id)
-    if isinstance(known, NodeState) and _says(known, state) and timedelta() <= now - known.updated_at < HEARTBEAT:
+    if isinstance(known, NodeState) and _says(known, state, streams) and timedelta() <= now - known.updated_at < HEARTBEAT:
         return known
     return _publish(env, state, now)
 
@@ -148,11 +149,20 @@ def _publish(env: Environment, state: State, now: pendulum.DateTime) -> NodeStat
     return node
 
 
-def _says(known: NodeState, state: State) -> bool:
-    """Is that what the ledger says now? By current hashes, which are rows: previous ones, which are computed, follow with a heartbeat."""
+def _says(known: NodeState, state: State, streams: Sequence[StreamState]) -> bool:
+    """Is that what is true now? By current hashes, which are rows: previous ones, which are computed, follow with a heartbeat."""
     version = state.release.version if state.release is not None else None
     told = {name: hashes.current for name, hashes in known.collections.items()}
-    return known.release == version and told == {name: item.fingerprint for name, item in state.objects.items()}
+    if known.release != version or told != {name: item.fingerprint for name, item in state.objects.items()}:
+        return False
+    waiting = {found.stream: _why(found) for found in known.waiting}
+    return all(_why(found) == waiting.get(found.stream) for found in streams if found.stream.target == known.env_id)
+
+
+def _why(found: StreamState) -> object:
+    """What a stream waits for, None if it does not; how far behind it falls meanwhile is no news."""
+    pause = found.pause
+    return (found.error, pause and (pause.reason, pause.event_version, pause.event_hash, pause.local_hash)) if found.waits else None
 
 
 # --- what is known of others ---------------------------------------------------------------------------------------------------------
@@ -188,12 +198,13 @@ def known_schema(env: Environment, hash_: Fingerprint) -> Declaration | None:
     return None if name is None else _schema(env.store(), name, hash_)
 
 
-def exchange(one: Environment, other: Environment, now: pendulum.DateTime) -> None:
+def exchange(one: Environment, other: Environment, now: pendulum.DateTime, streams: Sequence[StreamState] = ()) -> None:
     """Publish both, and let each know what the other has heard: schemas first, then nodes. At most once a minute, and on change.
 
-    Of a third node the newest word counts. Of the two themselves their own counts, whatever the clocks said before.
+    ``streams``: as in ``publish``, into either of them. Of a third node the newest word counts. Of the two themselves their own counts,
+    whatever the clocks said before.
     """
-    mine, theirs = publish(one, now), publish(other, now)
+    mine, theirs = publish(one, now, streams), publish(other, now, streams)
     first, second = one.store(), other.store()
     if mine.env_id == theirs.env_id or (_node(second, mine.env_id) == mine and _node(first, theirs.env_id) == theirs):
         return

@@ -138,6 +138,21 @@ def test_streams_that_wait_are_told_with_it(east: Environment) -> None:
     assert heard_of(east, EnvId("east")) == publish(east, NOW)
 
 
+def test_a_stream_that_begins_or_ends_to_wait_is_news(east: Environment, west: Environment) -> None:
+    """News of the runner that has just left it so; other streams follow with the heartbeat, and how far behind they are is none."""
+    found = [flowing(stream("west", "east")), paused(stream("west", "east")), stopped(stream("west", "east"))]
+    exchange(east, west, NOW)
+    for number, state in enumerate((*found, found[0]), start=1):
+        write_state(east, state)
+        exchange(east, west, NOW + number * SECOND, [state])
+        told = heard_of(west, EnvId("east"))
+        assert isinstance(told, NodeState)
+        assert told.waiting == ((state,) if state.waits else ())
+        lagging = replace(state, origin_version=99, applied_rows=0)
+        with unwritten(east), unwritten(west):
+            exchange(east, west, NOW + number * SECOND, [lagging, paused(stream("south", "north"))])
+
+
 def test_refresh_publishes_at_once_and_wakes(east: Environment) -> None:
     write_state(east, paused(stream("north", "east")))
     publish(east, NOW)
