@@ -19,7 +19,8 @@ from airflow_provider_schemamig.core.replication.registry import NODES, exchange
 from airflow_provider_schemamig.core.replication.states import read_states, write_state
 from airflow_provider_schemamig.core.replication.status import cluster_status, schema_status
 from tests.support.bytes import tree, unwritten
-from tests.unit.cli.samples import Ran, Run, conforms, refused
+from tests.support.product import Product
+from tests.unit.cli.samples import SCHEMA_1, Ran, Run, conforms, refused
 from tests.unit.replication.samples import NOW, environment, flowing, hash_of, move, paused, stopped, stream
 
 
@@ -62,6 +63,24 @@ def test_a_real_environment(run: Run, unchanged: Path) -> None:
         assert (ran.document["release"], ran.document["hash"]) == ("1.0.0", state.release.fingerprint)
         assert set(ran.document["collections"]) == {"flights", "planes"}
     assert ran.document["cluster"]["verdict"] == "consistent"
+
+
+def test_previous_hashes_after_an_upgrade_and_the_way_back(run: Run, env: Path, product: Product) -> None:
+    """What was there last is accepted on either side of it: of a table that was changed, and of one that was replaced."""
+    schema = SCHEMA_1.replace("hour INT", "hour INT, gust DOUBLE").replace("year INT", "year STRING")
+    release = product.release("1.1.0", schema, 'evolution("flights"), replacement("planes")')
+
+    def hashes() -> dict[str, tuple[str, list[str]]]:
+        found = run("schema", "status", "--env", env, "--json").document["collections"]
+        return {name: (item["hash"], item["previous"]) for name, item in found.items()}
+
+    first = {name: current for name, (current, _) in hashes().items()}
+    assert run("upgrade", "--env", env, "--release", release, "--json").exit_code == 0
+    second = {name: current for name, (current, _) in hashes().items()}
+    assert hashes() == {name: (second[name], [first[name]]) for name in first}
+    assert set(first.values()).isdisjoint(second.values())
+    assert run("rollback", "--env", env, "--json").exit_code == 0
+    assert hashes() == {name: (first[name], [second[name]]) for name in first}
 
 
 EXITS = [
@@ -159,12 +178,12 @@ def test_a_cluster_is_one_screen(tmp_path: Path, east: Environment, west: Enviro
         f"north        1.1.0    {new}  7 min ago, stale  0.1.0     {north.location.uri}\n"
         f"west         1.0.0    {old}  this one          0.1.0     {west.location.uri}\n"
         "\n"
-        f"all collections  {new}  east (current), north (current)\n"
-        f"all collections  {old}  west (current), east (previous), north (previous)\n"
+        f"all collections  {new}  east, north (current)\n"
+        f"all collections  {old}  west (current); east, north (previous)\n"
         "\n"
         "flights  rolling upgrade in progress\n"
-        f"   {hash_of('flights', 'id')[:16]}  west (current), east (previous), north (previous)\n"
-        f"   {hash_of('flights', 'id', 'gust')[:16]}  east (current), north (current)\n"
+        f"   {hash_of('flights', 'id')[:16]}  west (current); east, north (previous)\n"
+        f"   {hash_of('flights', 'id', 'gust')[:16]}  east, north (current)\n"
         "     differs: add gust BIGINT\n"
     )
 
