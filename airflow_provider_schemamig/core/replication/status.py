@@ -100,9 +100,9 @@ class ClusterStatus:
         return tuple(stream for node in self.nodes for stream in node.waiting)
 
     def is_stale(self, node: NodeState) -> bool:
-        """True of a node that was not heard of for ``Settings.stale``, or whose clock is as far ahead. Never of the environment itself."""
-        stale = self.local.settings.stale
-        return node.env_id != self.local.node.env_id and abs((self._now - node.updated_at).total_seconds()) > stale.total_seconds()
+        """True of a node that was not heard of for ``Settings.stale``, or whose clock is as far ahead; never of the environment itself,
+        which is looked at now."""
+        return abs((self._now - node.updated_at).total_seconds()) > self.local.settings.stale.total_seconds()
 
     def to_json(self) -> dict[str, Any]:
         """The environment's own document, and ``cluster``."""
