@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import ledger, release, release_test, rewrite, schema_only
+from bench import ledger, release, release_test, replicas, rewrite, schema_only
 
 #: Name on the command line -> the benchmark, an iterator of rows.
 BENCHMARKS = {
@@ -27,6 +27,7 @@ BENCHMARKS = {
     "tail": rewrite.tail,
     "block": rewrite.block,
     "reader": rewrite.reader,
+    "schema_status": replicas.status,
 }
 
 

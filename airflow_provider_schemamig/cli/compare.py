@@ -62,7 +62,11 @@ class NotOneCollection(Refusal):
 
 def compare_files(old: Path, new: Path) -> dict[str, Any]:
     """``{"outcome", "drops_data", "changes": [{"collection", "op", "path", ...}]}``; ``collection`` is null between two StructTypes."""
-    before, after = _aligned(_read(old), _read(new), str(old), str(new))
+    return compare(*_aligned(_read(old), _read(new), str(old), str(new)))
+
+
+def compare(before: Schemas, after: Schemas) -> dict[str, Any]:
+    """The same of two sets of declarations."""
     costs, drops_data = [Cost.NONE], False
     changes: list[dict[str, Any]] = []
     for name in sorted({*before, *after}):

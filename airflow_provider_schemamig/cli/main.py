@@ -10,7 +10,21 @@ import gc
 
 import typer
 
-from airflow_provider_schemamig.cli import adopt, alter, author, compact, ledger, lint, rehearse, release, rows, status, upgrade, verify
+from airflow_provider_schemamig.cli import (
+    adopt,
+    alter,
+    author,
+    compact,
+    ledger,
+    lint,
+    rehearse,
+    release,
+    rows,
+    schema,
+    status,
+    upgrade,
+    verify,
+)
 
 app = typer.Typer(
     name="schemamig",
@@ -30,6 +44,7 @@ app.add_typer(rows.app)
 app.add_typer(compact.app)
 app.add_typer(verify.app)
 app.add_typer(status.app)
+app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
 
 

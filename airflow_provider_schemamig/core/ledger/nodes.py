@@ -85,7 +85,12 @@ def _parse(name: str, data: bytes) -> Node:
     return node
 
 
-def _key(node_id: str) -> str:
+def file_name(node_id: str) -> str:
+    """The name of a node's object, wherever there is one for each node. Raises InvalidName for an id that is no file name."""
     if _NODE_ID.fullmatch(node_id) is None:
         raise InvalidName(kind="node", name=node_id, rule="letters, digits, '_', '-' and '.', at most 128, not beginning with a dot")
-    return f"{NODES}/{node_id}.json"
+    return f"{node_id}.json"
+
+
+def _key(node_id: str) -> str:
+    return f"{NODES}/{file_name(node_id)}"

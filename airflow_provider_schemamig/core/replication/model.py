@@ -104,6 +104,11 @@ class StreamState:
     restores: int = 0
 
     @property
+    def waits(self) -> bool:
+        """Paused, or stopped for good: what is behind stays behind until somebody does something."""
+        return self.pause is not None or self.error is not None
+
+    @property
     def lag_versions(self) -> int:
         return max(self.origin_version - self.seen, 0)
 

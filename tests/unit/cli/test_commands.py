@@ -261,6 +261,7 @@ USAGE = [
     ("pin needs a collection", ["pin", "--env", "x", "--hours", "5"]),
     ("pin needs hours", ["pin", "--env", "x", "--collection", "y", "--hours", "0"]),
     ("watch is no document", ["status", "--env", "x", "--watch", "--json"]),
+    ("a schema's difference needs two", ["schema", "diff", "x"]),
     ("release is not on this machine", ["check", "--release", "s3://bucket/release"]),
 ]
 

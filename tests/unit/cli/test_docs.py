@@ -42,11 +42,12 @@ def test_every_command_is_documented_and_every_documented_one_exists() -> None:
 def test_every_command_takes_json() -> None:
     group = get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
-    ledger = group.commands["ledger"]
-    assert isinstance(ledger, typer.core.TyperGroup)
-    for name, command in {**group.commands, **ledger.commands}.items():
-        if name != "ledger":
-            assert "--json" in {option for parameter in command.params for option in parameter.opts}, name
+    inner = [found.commands for found in group.commands.values() if isinstance(found, typer.core.TyperGroup)]
+    assert len(inner) == 2
+    for commands_ in (group.commands, *inner):
+        for name, command in commands_.items():
+            if not isinstance(command, typer.core.TyperGroup):
+                assert "--json" in {option for parameter in command.params for option in parameter.opts}, name
 
 
 def test_exit_codes() -> None:

@@ -38,6 +38,11 @@ def test_a_plan_for_programs_imports_neither_spark_nor_rich(env: Path, old_relea
     assert found.isdisjoint({"pyspark", "py4j", "delta", "fastapi", "pandas", "airflow", "rich"})
 
 
+def test_a_schema_status_is_light(env: Path) -> None:
+    found = imported("schema", "status", "--cluster", "--env", env, "--json", JAVA_HOME="/nonexistent", PATH="/nonexistent")
+    assert found.isdisjoint({"sqlglot", "pyspark", "py4j", "delta", "fastapi", "pandas", "airflow", "rich"})
+
+
 @pytest.mark.parametrize("command", ["plan", "upgrade"])
 def test_schema_only_work_needs_no_java(env: Path, new_release: Path, command: str) -> None:
     found = imported(command, "--env", env, "--release", new_release, "--json", JAVA_HOME="/nonexistent", PATH="/nonexistent")
