@@ -32,10 +32,15 @@ ROWS = "SELECT id, CAST(id * 7919 % 1000 AS INT), named_struct('x', CAST(id % 10
 
 
 @pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path) -> SparkLake:
-    """Three files out of order, one of them with a deletion vector, and a column that was renamed."""
+def product(tmp_path: Path) -> Product:
+    return Product(tmp_path / "product")
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, product: Product) -> SparkLake:
+    """Three files out of order, one of them with a deletion vector."""
     found = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
-    found.upgrade(Product(tmp_path / "product").release("1.0.0", OLD))
+    found.upgrade(product.release("1.0.0", OLD))
     found.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     for n in range(3):
         found.sql(f"INSERT INTO {{t}} {ROWS.format(1000 * n, 1000 * n + 1000)}")
@@ -59,9 +64,9 @@ def clustered_by(lake: SparkLake) -> list[str]:
     return list(row["clusteringColumns"])
 
 
-def test_spark_takes_it_for_its_own(lake: SparkLake, tmp_path: Path) -> None:
+def test_spark_takes_it_for_its_own(lake: SparkLake, product: Product) -> None:
     before = lake.digest("t", "id", "v", "s.x", "s.y")
-    second = Product(tmp_path / "product").release("1.1.0", NEW, 'evolution("t", rename={"v": "value"})')
+    second = product.release("1.1.0", NEW, 'evolution("t", rename={"v": "value"})')
 
     lake.upgrade(second)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.deltalog.clustering import clustering_domain
+from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.ledger.rows import Control
@@ -21,10 +23,10 @@ from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support import foreign
 from tests.support.bytes import unwritten
-from tests.support.lake import Lake, no_spark, rows
+from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.online import OnlineJobs
 from tests.support.row_tables import alter as alter_table
-from tests.support.row_tables import change, insert, put, snapshot
+from tests.support.row_tables import change, folder_of, insert, put, snapshot
 from tests.support.upgrades import refused, two_releases, whole
 
 A = CollectionName("a")
@@ -136,6 +138,56 @@ def test_a_writer_that_always_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     whole(lake)
 
 
+class LazyJobs(OnlineJobs):
+    """Spark finds nothing to do."""
+
+    def _cluster(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"rows": len(snapshot(folder_of(request["table_uri"])).rows), "seconds": 0.0}
+
+
+def test_files_that_spark_left_as_they_are(tmp_path: Path) -> None:
+    """They are listed by absolute paths in the batch's table: none of them may be taken for a new one."""
+    lake, jobs = lake_of(tmp_path), LazyJobs()
+    wanted, generation = rows(lake.path("a")), expanded(lake, jobs)
+    with refused("files_differ", "a"):
+        verbs.change(lake.env, generation, jobs=jobs)
+    assert (rows(lake.path("a")), clustered_by(lake)) == (wanted, ())
+    assert not list(lake.path("a").glob("schemamig-cluster-*"))
+
+
+@pytest.mark.parametrize("way", ["on", "back", "another"])
+def test_dies_between_announcing_the_way_back_and_going_it(tmp_path: Path, way: str) -> None:
+    """The schema is the same before and after that commit: by its clustering alone the table tells where it is."""
+    lake = lake_of(tmp_path)
+    generation = expanded(lake, OnlineJobs())
+    version = snapshot(lake.path("a")).version
+
+    def die(moment: str, what: str, key: str) -> None:
+        if moment == "before" and key.endswith(f"_delta_log/{version + 2:020}.json"):
+            raise Crash(key)
+
+    with pytest.raises(Crash):
+        verbs.change(replace(lake.env, on_write=die), generation, jobs=LazyJobs())
+    assert clustered_by(lake) == ("u",)
+    (intent,) = lake.state.intents.values()
+    assert (intent.after, intent.reached) == (intent.before, replace(intent.after or lake.state.entry(A).physical, clustered_by=("u",)))
+
+    if way == "on":
+        verbs.change(lake.env, generation, jobs=OnlineJobs())
+        verbs.cutover(lake.env, generation)
+        assert clustered_by(lake) == ("u",)
+    elif way == "back":
+        verbs.rollback(lake.env, jobs=OnlineJobs())
+        assert clustered_by(lake) == ()
+    else:
+        verbs.preflight(lake.env, lake.second, claim_id="another", jobs=OnlineJobs())
+        verbs.promote(lake.env, Generation(generation + 1))
+        verbs.expand(lake.env, Generation(generation + 1))
+        assert clustered_by(lake) == ()
+        verbs.rollback(lake.env, jobs=OnlineJobs())
+    whole(lake)
+
+
 # --- somebody else's clustering ------------------------------------------------------------------------------------------------------
 
 
@@ -144,7 +196,7 @@ def test_somebody_changes_it_meanwhile(tmp_path: Path) -> None:
     lake, jobs = lake_of(tmp_path), OnlineJobs()
     generation = expanded(lake, jobs)
     jobs.after = on_cluster(lambda: cluster_by_hand(lake.path("a"), "id"))
-    with refused("cannot_cluster", "a"):
+    with pytest.raises(CannotCluster, match="somebody changed the clustering"):  # and nothing else: the way back leaves it alone
         verbs.change(lake.env, generation, jobs=jobs)
     assert {element.state for element in lake.state.elements.values()} == {ElementState.ABSENT}
     assert clustered_by(lake) == ("id",)
