@@ -117,6 +117,17 @@ def snapshot(path: Path, version: int | None = None) -> Snapshot:
     return Snapshot(path, version, metadata, files, txns)
 
 
+def clustered_by(path: Path) -> list[str]:
+    """The clustering columns of the newest version; nested ones are not told apart."""
+    found: Sequence[Sequence[str]] = ()
+    for number in range(newest(path) + 1):
+        for action in commit_at(path, number):
+            if action.get("domainMetadata", {}).get("domain") == "delta.clustering":
+                found = json.loads(action["domainMetadata"]["configuration"])["clusteringColumns"]
+    logical = {physical_name(field): field["name"] for field in snapshot(path).fields}
+    return [logical[column[0]] for column in found]
+
+
 def data_file(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Action:
     """A new file with these rows, as an ``add`` action. Raises ConstraintViolated for a NULL where none may be."""
     for field in fields:

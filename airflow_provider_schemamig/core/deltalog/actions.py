@@ -14,6 +14,8 @@ from urllib.parse import unquote
 from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged
 
 RawAction = Mapping[str, Any]
+#: The metadata domain of liquid clustering.
+CLUSTERING = "delta.clustering"
 #: What makes a data file the same file: its path, decoded (writers encode differently), and its deletion vector.
 FileId = tuple[str, str]
 
@@ -63,6 +65,16 @@ class Commit:
     @property
     def domains(self) -> Sequence[RawAction]:
         return self.actions("domainMetadata")
+
+    @property
+    def clustering(self) -> RawAction | None:
+        """The domain that says by which columns the table is clustered."""
+        return next((domain for domain in reversed(self.domains) if domain.get("domain") == CLUSTERING), None)
+
+    @property
+    def changes_table(self) -> bool:
+        """True if it may have changed what the table is: schema, properties, features, clustering."""
+        return not (self.metadata is None and self.protocol is None and self.clustering is None)
 
     @functools.cached_property
     def has_files(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit, RawAction, encode_actions
 from airflow_provider_schemamig.core.deltalog.append import Entry, append, uses_in_commit_timestamps
+from airflow_provider_schemamig.core.deltalog.clustering import clustering_domain
 from airflow_provider_schemamig.core.deltalog.edit import edit
 from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.fence import Fence, check_fence
@@ -25,7 +26,7 @@ from airflow_provider_schemamig.exceptions import Conflict
 
 @dataclass(eq=False)
 class MetadataMoved(Conflict):
-    """Somebody changed the table's metadata or protocol since it was looked at; nothing was written."""
+    """Somebody changed the table's metadata, protocol or clustering since it was looked at; nothing was written."""
 
     code = "metadata_moved"
     uri: str
@@ -85,14 +86,12 @@ def commit_changes(
 
     Raises MetadataMoved, FilesArrived, Fenced, UnsafeLogStore, UnsupportedFeature, CatalogManagedTable, and what ``edit`` raises.
     """
-    protocol, metadata = edit(base.protocol, base.metadata, changes, forget=forget, clustering=base.clustering)
+    after = edit(base.protocol, base.metadata, changes, forget=forget, clustering=base.clustering)
     depends_on_files = bool(forget) or any(isinstance(change, SetNotNull | AddCheck) for change in changes)
     if checked_at is None and depends_on_files:
         checked_at = base.version
     parameters = {"changes": json.dumps([describe(change) for change in changes])}
-    return commit_edited(
-        store, base, TableState(protocol, metadata), fence, tag, parameters=parameters, since=since, forget=forget, checked_at=checked_at
-    )
+    return commit_edited(store, base, after, fence, tag, parameters=parameters, since=since, forget=forget, checked_at=checked_at)
 
 
 def commit_edited(
@@ -113,7 +112,7 @@ def commit_edited(
     check_writable(after.protocol, uri)
     actions = _actions(base, after)
     replayed = replay(base, actions)
-    validate(uri, TableState(base.protocol, base.metadata), TableState(replayed.protocol, replayed.metadata), forget)
+    validate(uri, _state(base), _state(replayed), forget)
     check_fence(store, fence, since, base.version)
     if checked_at is not None:
         for commit in commits(store, checked_at, base.version):
@@ -147,13 +146,19 @@ def _actions(base: Head, after: TableState) -> list[RawAction]:
         actions.append({"protocol": after.protocol})
     if after.metadata != base.metadata:
         actions.append({"metaData": after.metadata})
+    if after.clustering not in (None, base.clustering):
+        actions.append({"domainMetadata": clustering_domain(after.clustering or ())})
     return actions
+
+
+def _state(head: Head) -> TableState:
+    return TableState(head.protocol, head.metadata, head.clustering)
 
 
 def _judge(commit: Commit, *, uri: str, fence: Fence, exclusive: bool) -> None:
     """A commit that came in between: whose is it, and may ours follow it?"""
     fence.check(commit)
-    if commit.metadata is not None or commit.protocol is not None:
+    if commit.changes_table:
         raise MetadataMoved(uri=uri, version=commit.version)
     if exclusive:
         _refuse_files(commit, uri)

@@ -10,8 +10,9 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.append import Entry, append
+from airflow_provider_schemamig.core.deltalog.clustering import FEATURES, clustering_domain
 from airflow_provider_schemamig.core.deltalog.features import new_protocol
-from airflow_provider_schemamig.core.deltalog.head import CLUSTERING, Head, TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
 from airflow_provider_schemamig.core.deltalog.names import unenforced_not_nulls
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
 from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property
@@ -83,7 +84,7 @@ def _actions(declaration: Declaration, table_id: str) -> Sequence[Mapping[str, A
     for key, value in declaration.properties:
         check_property(key, value)
     configuration = dict(declaration.properties) | {CONSTRAINT + c.name.lower(): c.expression for c in declaration.checks}
-    features = needed_features(schema, configuration) | ({"clustering", "domainMetadata"} if declaration.clustered_by else set())
+    features = needed_features(schema, configuration) | (FEATURES if declaration.clustered_by else set())
     metadata: dict[str, Any] = {
         "id": table_id,
         "format": {"provider": "parquet", "options": {}},
@@ -96,15 +97,9 @@ def _actions(declaration: Declaration, table_id: str) -> Sequence[Mapping[str, A
         metadata["description"] = declaration.comment
     actions: list[RawAction] = [{"protocol": new_protocol(features)}, {"metaData": metadata}]
     if declaration.clustered_by:
-        actions.append({"domainMetadata": _clustering(declaration)})
+        # Without column mapping logical names are the physical ones.
+        actions.append({"domainMetadata": clustering_domain([path.split(".") for path in declaration.clustered_by])})
     return actions
-
-
-def _clustering(declaration: Declaration) -> RawAction:
-    """Liquid clustering is a metadata domain. Without column mapping logical names are the physical ones."""
-    columns = [path.split(".") for path in declaration.clustered_by]
-    configuration = json.dumps({"clusteringColumns": columns, "domainName": CLUSTERING}, separators=(",", ":"))
-    return {"domain": CLUSTERING, "configuration": configuration, "removed": False}
 
 
 def _parameters(declaration: Declaration) -> Mapping[str, str]:

@@ -38,7 +38,7 @@ def layout_user(draft: Draft, path: str) -> str | None:
     if path in draft.partition_columns:
         return "PARTITIONED BY"
     physical = draft.physical(path)
-    if any(tuple(column[: len(physical)]) == physical for column in draft.clustering):
+    if any(column[: len(physical)] == physical for column in draft.clustering):
         return "CLUSTER BY"
     return None
 

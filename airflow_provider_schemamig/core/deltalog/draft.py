@@ -1,4 +1,4 @@
-"""A table's metadata while it is edited: the schema JSON, the configuration, and finding a place in them by dotted path."""
+"""A table's metadata while it is edited: the schema JSON, the configuration, clustering, and finding a place in them by dotted path."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.clustering import Clustering
 from airflow_provider_schemamig.core.deltalog.names import (
     MAPPING_ID,
     PHYSICAL_NAME,
@@ -41,7 +42,7 @@ class Draft:
     schema: dict[str, Any]
     configuration: dict[str, str]
     partition_columns: list[str]
-    clustering: Sequence[Sequence[str]] = ()
+    clustering: Clustering = ()
     description: str | None = None
     #: Paths whose columns no data file carries: dropping them needs no column mapping.
     forget: frozenset[ColumnPath] = field(default_factory=frozenset)
@@ -153,7 +154,7 @@ class Draft:
         return {key: value for key, value in result.items() if key != "description" or value is not None}
 
 
-def open_draft(metadata: RawAction, forget: Sequence[ColumnPath], clustering: Sequence[Sequence[str]]) -> Draft:
+def open_draft(metadata: RawAction, forget: Sequence[ColumnPath], clustering: Clustering) -> Draft:
     return Draft(
         metadata=metadata,
         schema=json.loads(metadata["schemaString"]),

@@ -1,4 +1,4 @@
-"""A table's protocol and metaData after changes: pure functions over Delta's raw actions (DESIGN section 6; research/delta.md A9).
+"""A table's protocol, metaData and clustering after changes: pure functions over Delta's actions (DESIGN section 6; research/delta.md A9).
 
 All changes of a collection are edited together and go into ONE commit. Rows are never touched. The protocol is raised by exactly the
 table features that the new metadata needs; column mapping is switched on when a rename or drop first needs it, and only at (3,7).
@@ -12,10 +12,12 @@ from typing import Any
 from airflow_provider_schemamig.core.deltalog import edit_columns as columns
 from airflow_provider_schemamig.core.deltalog import edit_table as table
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.clustering import FEATURES, Clustering
 from airflow_provider_schemamig.core.deltalog.draft import Draft, open_draft
 from airflow_provider_schemamig.core.deltalog.features import with_features
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
 from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CONSTRAINT
+from airflow_provider_schemamig.core.deltalog.validate import TableState
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
 
@@ -37,7 +39,7 @@ _EDITORS: Mapping[type[Any], Callable[[Draft, Any], None]] = {
     c.AddForeignKey: table.nothing,
     c.DropForeignKey: table.nothing,
     c.ChangePartitioning: table.not_instant,
-    c.ChangeClustering: table.not_instant,
+    c.ChangeClustering: table.change_clustering,
 }
 
 #: Where a seal keeps what it replaced, so that lifting it gives the table back as it was.
@@ -50,19 +52,23 @@ def edit(
     changes: Iterable[c.Change],
     *,
     forget: Sequence[ColumnPath] = (),
-    clustering: Sequence[Sequence[str]] = (),
-) -> tuple[RawAction, RawAction]:
-    """Protocol and metaData after ``changes``, one after the other; the arguments are not touched. What is in place changes nothing.
+    clustering: Clustering = (),
+) -> TableState:
+    """Protocol, metaData and clustering after ``changes``, one after the other; the arguments are not touched. What is in place changes
+    nothing.
 
     ``forget``: columns among the drops that no file carries; removing those does not switch column mapping on.
     ``clustering``: the table's clustering columns (``Head.clustering``), which must not be dropped.
 
-    Raises NotApplicable, NotInstant, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda.
+    Raises NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda.
     """
     draft = open_draft(metadata, forget, clustering)
     for change in changes:
         _EDITORS[type(change)](draft, change)
-    return _closed(protocol, metadata, draft)
+    protocol, metadata = _closed(protocol, metadata, draft)
+    if draft.clustering != clustering:  # taken back, its features stay
+        protocol = with_features(protocol, FEATURES)
+    return TableState(protocol, metadata, draft.clustering)
 
 
 def sealed(protocol: RawAction, metadata: RawAction, moved_to: str) -> tuple[RawAction, RawAction]:

@@ -6,7 +6,6 @@ They do to Delta's JSON what ``schema.apply_columns`` does to a declaration (tes
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.dependents import (
@@ -19,7 +18,7 @@ from airflow_provider_schemamig.core.deltalog.dependents import (
 from airflow_provider_schemamig.core.deltalog.draft import Draft, set_type_at, taken_name, type_at
 from airflow_provider_schemamig.core.deltalog.edit_errors import ColumnInUse, NotInstant
 from airflow_provider_schemamig.core.deltalog.names import JsonField, unenforced_not_nulls
-from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, STATS_COLUMNS, TYPE_WIDENING
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, STATS_COLUMNS, TYPE_WIDENING, stats_columns
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import (
     AddColumn,
@@ -236,22 +235,9 @@ def _rename_in_checks(draft: Draft, change: RenameColumn, root: str) -> None:
             raise ColumnInUse(op=change.op, path=change.path, user=f"CHECK {name}") from None
 
 
-def _stats_columns(configuration: Mapping[str, str]) -> list[str]:
-    """``delta.dataSkippingStatsColumns`` split at the commas outside backticks, as it stands."""
-    parts: list[str] = [""]
-    quoted = False
-    for character in configuration.get(STATS_COLUMNS, ""):
-        quoted ^= character == "`"
-        if character == "," and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
-
-
 def _rename_in_stats(draft: Draft, old: str, new: str) -> None:
     if STATS_COLUMNS in draft.configuration:
-        columns = [_moved(column, old, new) for column in _stats_columns(draft.configuration)]
+        columns = [_moved(column, old, new) for column in stats_columns(draft.configuration)]
         draft.configuration[STATS_COLUMNS] = ",".join(columns)
 
 
@@ -266,5 +252,5 @@ def _drop_from_stats(draft: Draft, path: str) -> None:
     if STATS_COLUMNS not in draft.configuration:
         return
     gone = path.lower()
-    plain = {column: column.replace("`", "").lower() for column in _stats_columns(draft.configuration)}
+    plain = {column: column.replace("`", "").lower() for column in stats_columns(draft.configuration)}
     draft.configuration[STATS_COLUMNS] = ",".join(c for c, text in plain.items() if text != gone and not text.startswith(f"{gone}."))

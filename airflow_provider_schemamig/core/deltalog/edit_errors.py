@@ -41,3 +41,21 @@ class NotInstant(Refusal):
     @property
     def next_action(self) -> str:
         return "Let `schemamig plan` choose the mechanism, or declare a rewrite or replacement."
+
+
+@dataclass(eq=False)
+class CannotCluster(Refusal):
+    """Delta's own refusals of a clustering column, and tables whose files cannot be laid out anew."""
+
+    code = "cannot_cluster"
+    op: str
+    path: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"the rows cannot be clustered by {self.path}: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        return 'CLUSTER BY other columns, or declare a rewrite (docs/online-changes.md, "Clustering").'

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from airflow_provider_schemamig.core.deltalog.clustering import has_statistics
 from airflow_provider_schemamig.core.deltalog.draft import Draft
-from airflow_provider_schemamig.core.deltalog.edit_errors import NotInstant
+from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster, NotInstant
+from airflow_provider_schemamig.core.deltalog.names import logical_path
 from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
@@ -53,7 +55,25 @@ def nothing(draft: Draft, change: AddKey | DropKey | AddForeignKey | DropForeign
     """Keys are registry elements: nothing of them is on the table (seed 002)."""
 
 
-def not_instant(draft: Draft, change: ChangePartitioning | ChangeClustering) -> None:
+def change_clustering(draft: Draft, change: ChangeClustering) -> None:
+    """New files are clustered by it whenever somebody runs OPTIMIZE; older ones are laid out anew afterwards."""
+    before, after = (tuple(draft.physical(path) for path in columns) for columns in (change.old, change.new))
+    if draft.clustering == after:
+        return
+    if draft.clustering != before:
+        found = ", ".join(logical_path(draft.schema, column) for column in draft.clustering) or "nothing"
+        raise draft.refused(change, f"the table is clustered by {found}")
+    for path, column in zip(change.new, after, strict=True):
+        draft.field(change, path)
+        if draft.partition_columns:
+            reason = f"the table is partitioned by {', '.join(draft.partition_columns)}, and Delta knows one of the two"
+            raise CannotCluster(op=change.op, path=path, reason=reason)
+        if not has_statistics(draft.schema, draft.configuration, column):
+            raise CannotCluster(op=change.op, path=path, reason="Delta keeps no minimum and maximum of the column")
+    draft.clustering = after
+
+
+def not_instant(draft: Draft, change: ChangePartitioning) -> None:
     reason = "existing files are laid out the old way"
     raise NotInstant(op=change.op, path=", ".join(change.old or change.new), reason=reason)
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.actions import CLUSTERING, RawAction
+from airflow_provider_schemamig.core.deltalog.clustering import Clustering, clustering_of
 from airflow_provider_schemamig.core.deltalog.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
 from airflow_provider_schemamig.core.deltalog.listing import LogFiles, list_log, read_commit, table_exists
 from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged, LogTruncated, TableMissing
@@ -24,9 +25,7 @@ from airflow_provider_schemamig.core.schema.delta_json import declaration_from_d
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location, ReadStore
 
-__all__ = ["CLUSTERING", "Head", "LogDamaged", "LogTruncated", "TableMissing", "read_head", "table_exists"]
-
-CLUSTERING = "delta.clustering"
+__all__ = ["Head", "LogDamaged", "LogTruncated", "TableMissing", "read_head", "table_exists"]
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,9 @@ class Head:
         return dict(found)
 
     @functools.cached_property
-    def clustering(self) -> tuple[tuple[str, ...], ...]:
+    def clustering(self) -> Clustering:
         """The clustering columns as physical paths."""
-        domain = self.domains.get(CLUSTERING)
-        if domain is None or domain.get("removed"):
-            return ()
-        return tuple(tuple(path) for path in json.loads(domain["configuration"])["clusteringColumns"])
+        return clustering_of(self.domains.get(CLUSTERING))
 
     def declaration(self, name: CollectionName) -> Declaration:
         """What the table says of itself. Keys are not in a table; schemamig's own constraints are left out.

@@ -58,13 +58,13 @@ def values_since(store: ReadStore, head: Head, path: str, since: int) -> tuple[D
 
 
 def last_metadata_version(store: ReadStore, since: int, upto: int | None = None) -> int | None:
-    """The newest commit after ``since`` that changed metaData or protocol, or None."""
-    return max((commit.version for commit in commits(store, since, upto) if commit.metadata or commit.protocol), default=None)
+    """The newest commit after ``since`` that changed metaData, protocol or clustering, or None."""
+    return max((commit.version for commit in commits(store, since, upto) if commit.changes_table), default=None)
 
 
 def first_metadata_version(store: ReadStore, since: int, upto: int | None = None) -> int | None:
-    """The oldest commit after ``since`` that changed metaData or protocol, or None. Raises LogTruncated."""
-    return next((commit.version for commit in commits(store, since, upto) if commit.metadata or commit.protocol), None)
+    """The oldest commit after ``since`` that changed metaData, protocol or clustering, or None. Raises LogTruncated."""
+    return next((commit.version for commit in commits(store, since, upto) if commit.changes_table), None)
 
 
 def _files_added(store: ReadStore, since: int, upto: int) -> list[RawAction]:

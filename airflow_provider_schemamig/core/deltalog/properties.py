@@ -18,6 +18,7 @@ MAPPING_MODE = "delta.columnMapping.mode"
 MAPPING_MAX_ID = "delta.columnMapping.maxColumnId"
 TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
+STATS_COUNT = "delta.dataSkippingNumIndexedCols"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
@@ -43,7 +44,7 @@ _VALUES: dict[str, re.Pattern[str]] = {
     "delta.checkpointPolicy": re.compile("classic|v2"),
     "delta.checkpointRetentionDuration": _INTERVAL,
     "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
-    "delta.dataSkippingNumIndexedCols": _COLUMN_COUNT,
+    STATS_COUNT: _COLUMN_COUNT,
     "delta.dataSkippingStringPrefixLength": _NATURAL,
     "delta.deletedFileRetentionDuration": _INTERVAL,
     CHANGE_DATA_FEED: _BOOLEAN,
@@ -106,3 +107,16 @@ def property_features(configuration: Mapping[str, str]) -> set[str]:
     if any(key.startswith(CONSTRAINT) for key in configuration):
         found.add("checkConstraints")
     return found
+
+
+def stats_columns(configuration: Mapping[str, str]) -> list[str]:
+    """``delta.dataSkippingStatsColumns`` split at the commas outside backticks, as it stands."""
+    parts: list[str] = [""]
+    quoted = False
+    for character in configuration.get(STATS_COLUMNS, ""):
+        quoted ^= character == "`"
+        if character == "," and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]

@@ -31,7 +31,7 @@ def scratch_table(env_store: Store, key: str, source: Head, files: Sequence[RawA
     Its folder is named by its content: written again it is the same table, and a session that remembers another one under ``key`` is not
     misled. The caller deletes it with ``env_store.delete_tree(key)``.
     """
-    actions = [{"protocol": source.protocol}, *({"add": _absolute(source.location, file)} for file in files)]
+    actions = [{"protocol": source.protocol}, *({"add": listed(source.location, file)} for file in files)]
     content = hashlib.sha256(encode_actions([*actions, {"metaData": source.metadata}])).hexdigest()[:32]
     info = {"timestamp": 0, "operation": "SCHEMAMIG SCRATCH", "operationParameters": {}}
     actions[1:1] = [{"metaData": _metadata(source, content)}]
@@ -45,7 +45,7 @@ def _metadata(source: Head, content: str) -> RawAction:
     return {**source.metadata, "id": str(uuid.UUID(content)), "configuration": kept}
 
 
-def _absolute(table: Location, file: RawAction) -> RawAction:
+def listed(table: Location, file: RawAction) -> RawAction:
     """An ``add`` action that another table can list. Statistics and row ids are the source's own business."""
     kept = {name: file[name] for name in ("partitionValues", "size", "modificationTime")}
     found = {"path": _uri(table, file["path"]), **kept, "dataChange": True}

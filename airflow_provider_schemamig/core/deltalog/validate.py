@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
+from airflow_provider_schemamig.core.deltalog.clustering import FEATURES, Clustering, leaves
 from airflow_provider_schemamig.core.deltalog.features import effective_features, missing_features, protocol_faults
 from airflow_provider_schemamig.core.deltalog.names import (
     MAPPING_ID,
@@ -46,12 +47,12 @@ class InvalidCommit(Refusal):
         return "Report it with the output of `schemamig status --json`; the table is as it was."
 
 
-@dataclass(frozen=True, slots=True)
-class TableState:
-    """Protocol and metaData of a table at one version, as raw actions."""
+class TableState(NamedTuple):
+    """Protocol and metaData of a table at one version, as raw actions, and its clustering columns (None: nobody asks, they stay)."""
 
     protocol: RawAction
     metadata: RawAction
+    clustering: Clustering | None = None
 
 
 def validate(uri: str, before: TableState | None, after: TableState, forget: Sequence[ColumnPath] = ()) -> None:
@@ -83,8 +84,21 @@ def _schema_faults(after: TableState) -> Iterator[str]:
         yield f"the protocol lacks {', '.join(sorted(missing))}"
     top = {f["name"] for f in schema["fields"]}
     yield from (f"partition column {name} does not exist" for name in metadata["partitionColumns"] if name not in top)
+    yield from _clustering_faults(after, schema)
     if is_mapped(configuration):
         yield from _mapping_faults(fields, int(configuration.get(MAPPING_MAX_ID, 0)))
+
+
+def _clustering_faults(after: TableState, schema: Mapping[str, Any]) -> Iterator[str]:
+    if not after.clustering:
+        return
+    missing = missing_features(after.protocol, FEATURES)
+    if missing:
+        yield f"the protocol lacks {', '.join(sorted(missing))}"
+    if after.metadata["partitionColumns"]:
+        yield "it would be partitioned and clustered"
+    known = set(leaves(schema))
+    yield from (f"clustering column {'.'.join(column)} does not exist" for column in after.clustering if column not in known)
 
 
 def _struct_faults(where: str, struct: Mapping[str, Any]) -> Iterator[str]:

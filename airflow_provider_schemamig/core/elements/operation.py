@@ -77,7 +77,16 @@ class Reorg:
     state: ElementState = ElementState.REORG
 
 
-Step = Note | Enter | Validate | Reorg
+@dataclass(frozen=True, slots=True)
+class Recluster:
+    """Lay the rows of older files out anew, by the columns that the table is clustered by since the commit before (``clustering``)."""
+
+    state: ElementState = ElementState.REORG
+
+
+Step = Note | Enter | Validate | Reorg | Recluster
+#: What reads or writes rows, and the next step waits for.
+RowWork = Validate | Reorg | Recluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +110,11 @@ class Operation:
         return hashlib.sha256(canonical([self.change.op, to_json(self.change)]).encode()).hexdigest()[:16]
 
     @property
+    def fills(self) -> bool:
+        """True if rows get values: the columns are not what they are to be before that is over."""
+        return any(isinstance(step, Reorg) for step in self.steps)
+
+    @property
     def questions(self) -> tuple[Question, ...]:
         """What preflight asks before anything is written: what must hold of every row once it is PUBLIC, and what it begins with."""
         return (*self.asks, *(step.question for step in self.steps if isinstance(step, Validate)))
@@ -116,7 +130,7 @@ class Turn:
     elements of ``entering`` reach their states, then ``work`` one after the other, which the next turn waits for."""
 
     entering: tuple[tuple[Operation, Note | Enter], ...]
-    work: tuple[tuple[Operation, Validate | Reorg], ...]
+    work: tuple[tuple[Operation, RowWork], ...]
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -131,7 +145,8 @@ class Turn:
 def schedule(chains: Sequence[Chain]) -> tuple[Turn, ...]:
     """All steps of all chains in as few commits as there are in the longest chain.
 
-    A rule over a column that older rows have no value in yet waits: enforced before, it would refuse whoever copies such a row.
+    A rule over a column that older rows have no value in yet waits: enforced before, it would refuse whoever copies such a row. Clustering
+    waits for every column to have its values: files that are written once more would lie out of order again.
     """
     left = [[(operation, step) for operation in chain for step in operation.steps] for chain in chains]
     turns = []
@@ -145,17 +160,16 @@ def schedule(chains: Sequence[Chain]) -> tuple[Turn, ...]:
 
 def filled(chains: Sequence[Chain]) -> frozenset[ColumnPath]:
     """The columns that get their values while the change runs."""
-    return frozenset(
-        column for chain in chains for operation in chain if operation.cls is ElementClass.REORG for column in operation.columns
-    )
+    return frozenset(column for chain in chains for operation in chain if operation.fills for column in operation.columns)
 
 
 def _waits(steps: list[tuple[Operation, Step]], left: Sequence[list[tuple[Operation, Step]]]) -> bool:
     operation, step = steps[0]
-    if operation.cls is ElementClass.REORG or step is not operation.steps[0]:
+    if operation.fills or step is not operation.steps[0]:
         return False
+    everything = any(isinstance(own, Recluster) for own in operation.steps)
     others = [other for found in left if found is not steps for other, left_over in found if not isinstance(left_over, Note)]
-    return any(other.cls is ElementClass.REORG and not set(operation.columns).isdisjoint(other.columns) for other in others)
+    return any(other.fills and (everything or not set(operation.columns).isdisjoint(other.columns)) for other in others)
 
 
 def _enter(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, Note | Enter]]:
@@ -163,17 +177,17 @@ def _enter(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, Not
     committed = False
     while steps:
         operation, step = steps[0]
-        if isinstance(step, Validate | Reorg) or (committed and isinstance(step, Enter)):
+        if isinstance(step, RowWork) or (committed and isinstance(step, Enter)):
             return
         committed |= isinstance(step, Enter)
         yield operation, step
         steps.pop(0)
 
 
-def _work(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, Validate | Reorg]]:
+def _work(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, RowWork]]:
     while steps:
         operation, step = steps[0]
-        if not isinstance(step, Validate | Reorg):
+        if not isinstance(step, RowWork):
             return
         yield operation, step
         steps.pop(0)

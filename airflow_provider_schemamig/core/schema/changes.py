@@ -223,11 +223,16 @@ class ChangePartitioning:
 
 @dataclass(frozen=True, slots=True)
 class ChangeClustering:
+    """``new`` empty: CLUSTER BY NONE."""
+
     op: ClassVar[str] = "change_clustering"
     phase: ClassVar[Phase] = Phase.EXPAND
     old: tuple[str, ...]
     new: tuple[str, ...]
-    cost: ClassVar[Cost] = Cost.ONLINE
+
+    @property
+    def cost(self) -> Cost:
+        return Cost.ONLINE if self.new else Cost.INSTANT  # what lies in order may lie so
 
 
 Change = (

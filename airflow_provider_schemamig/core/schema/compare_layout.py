@@ -19,7 +19,7 @@ def layout(now: Declaration, old: Declaration, new: Declaration, names: Names) -
             yield ChangePartitioning(now.partitioned_by, columns)
     if _renamed(old.clustered_by, names) != new.clustered_by:
         columns = tuple(names.now(column, "CLUSTER BY") for column in new.clustered_by)
-        if columns != now.clustered_by or not columns:  # a table's metaData does not tell clustering from none
+        if columns != now.clustered_by:
             yield ChangeClustering(now.clustered_by, columns)
 
 

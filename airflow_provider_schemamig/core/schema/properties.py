@@ -11,6 +11,8 @@ import re
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 
 CONSTRAINT_PREFIX = "delta.constraints."
+#: Delta keeps statistics of so many leaves, and clusters by nothing else.
+INDEXED_COLUMNS = 32
 
 _KEY = re.compile(r"[^\x00-\x1f\x7f'\"`\\]{1,255}")
 

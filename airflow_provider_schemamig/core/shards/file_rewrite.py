@@ -6,6 +6,10 @@ and adds the new ones. It is not made if anybody changed the schema meanwhile (t
 compaction must never "de-evolve") or touched one of the old files. Who only appends is never disturbed. A process that dies leaves a
 folder that no table knows of, for VACUUM to find.
 
+Rows that are to be clustered are not written by a statement of ours: the table in the folder lists the very files and is clustered as this
+one is, and Delta's own OPTIMIZE FULL is run on it. So a batch lies as Delta would lay it, on Hilbert's curve, and its files carry the marks
+by which a later OPTIMIZE knows them; but it is as large as we say, and whoever runs it can commit nothing to the table itself.
+
 Why not Delta's own: OPTIMIZE chooses files by size and not by age, and REORG ... APPLY (PURGE) only files that have deletion vectors or
 dropped columns; both rewrite what was not asked for, and neither can be bounded to a batch. UPDATE reads all files for its condition, and
 any append to the table makes it begin again (research/rewrite.md section 4).
@@ -23,6 +27,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit, FileId, RawAction, encode_actions, file_id
 from airflow_provider_schemamig.core.deltalog.append import Appended, Entry, append, uses_in_commit_timestamps
+from airflow_provider_schemamig.core.deltalog.clustering import clustering_domain
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
 from airflow_provider_schemamig.core.deltalog.features import new_protocol
 from airflow_provider_schemamig.core.deltalog.fence import Fence, Fenced
@@ -31,7 +36,8 @@ from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.listing import LOG, commit_key
 from airflow_provider_schemamig.core.deltalog.names import MAPPING_ID, PHYSICAL_NAME, fields_in
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
-from airflow_provider_schemamig.core.deltalog.properties import MAPPING_MAX_ID, MAPPING_MODE, STATS_COLUMNS
+from airflow_provider_schemamig.core.deltalog.properties import MAPPING_MAX_ID, MAPPING_MODE, STATS_COLUMNS, STATS_COUNT
+from airflow_provider_schemamig.core.deltalog.scratch import listed
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
@@ -48,7 +54,7 @@ _KEPT = frozenset(
         MAPPING_MODE,
         MAPPING_MAX_ID,
         STATS_COLUMNS,
-        "delta.dataSkippingNumIndexedCols",
+        STATS_COUNT,
         "delta.parquet.compression.codec",
     }
 )
@@ -68,12 +74,14 @@ class Rewriting:
 
     ``values``: top-level column -> Spark SQL over the file's own columns, for all of its rows; the other columns stay what they are.
     ``data_change``: whether the rows are others afterwards, which streams and change data feeds then see.
+    ``clusters``: the rows stay what they are, and are laid out by the table's clustering columns.
     """
 
     operation: str
     values: Mapping[str, str] = field(default_factory=dict)
     data_change: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
+    clusters: bool = False
 
     @property
     def label(self) -> str:
@@ -129,8 +137,11 @@ def rewrite_files(
     require_safe_log_store(store)
     folder = rewriting.new_folder()
     try:
-        rows = _write(env, tag.generation, store, folder, collection, head, files, rewriting, jobs)
-        added = _moved_here(env, store, folder, rewriting)
+        if rewriting.clusters:
+            rows = _cluster(env, store, folder, collection, head, files, rewriting, jobs)
+        else:
+            rows = _write(env, tag.generation, store, folder, collection, head, files, rewriting, jobs)
+        added = _moved_here(env, store, folder, collection, rewriting)
         _check_same(collection, files, added, rows)
     except Exception:
         store.delete_tree(folder)
@@ -175,6 +186,26 @@ def _write(
             "user_metadata": canonical({RESERVED_PREFIX: {"action": rewriting.operation, "folder": folder}}),
         }
         return int(jobs.run("fill", request)["rows"])
+
+
+def _cluster(
+    env: Environment,
+    store: Store,
+    folder: str,
+    collection: CollectionName,
+    head: Head,
+    files: Sequence[RawAction],
+    rewriting: Rewriting,
+    jobs: JobRunner,
+) -> int:
+    """Spark's part, too: the folder's table begins with ``files`` and ends with what OPTIMIZE makes of them. Returns its rows."""
+    configuration = {key: value for key, value in head.properties.items() if key in _KEPT}
+    metadata = {**_readable(head).metadata, "id": str(uuid.uuid4()), "configuration": configuration}
+    actions = [_info(rewriting.label), {"protocol": head.protocol}, {"metaData": metadata}]
+    actions += [{"domainMetadata": clustering_domain(head.clustering)}, *({"add": listed(store.location, file)} for file in files)]
+    store.put(f"{folder}/{commit_key(0)}", encode_actions(actions))
+    uri = store.location.child(folder).uri
+    return int(jobs.run("cluster", {"collection": collection, "table_uri": uri, "storage_options": dict(env.options)})["rows"])
 
 
 def _select(columns: Sequence[str], values: Mapping[str, str]) -> str:
@@ -228,12 +259,15 @@ def _plain_type(data_type: Any, kept: Sequence[str]) -> Any:
     return {**data_type, **plain}
 
 
-def _moved_here(env: Environment, store: Store, folder: str, rewriting: Rewriting) -> list[RawAction]:
+def _moved_here(env: Environment, store: Store, folder: str, collection: CollectionName, rewriting: Rewriting) -> list[RawAction]:
     """What Spark wrote, as ``add`` actions of the table itself."""
     own = env.table_store(store.location.child(folder).uri)
     version = read_head(own).version
-    files = sorted(active_files(own, version).items())
-    return [{**add, "path": f"{folder}/{add['path']}", "dataChange": rewriting.data_change} for _, add in files]
+    files = [add for _, add in sorted(active_files(own, version).items())]
+    left = sum(":" in str(add["path"]) for add in files)  # an absolute URI: a file as it was
+    if left:
+        raise FilesDiffer(collection=collection, what=f"{left} file(s) that Spark left as they are", expected="none of those")
+    return [{**add, "path": f"{folder}/{add['path']}", "dataChange": rewriting.data_change} for add in files]
 
 
 def _check_same(collection: CollectionName, files: Sequence[RawAction], added: Sequence[RawAction], rows: int) -> None:
@@ -266,7 +300,7 @@ def _removed(file: RawAction, now: int, rewriting: Rewriting) -> RawAction:
 def _judge(commit: Commit, *, uri: str, fence: Fence, ours: set[FileId]) -> None:
     """A commit that came in between: may the new files still stand for the old ones?"""
     fence.check(commit)
-    if commit.metadata is not None or commit.protocol is not None:
+    if commit.changes_table:
         raise MetadataMoved(uri=uri, version=commit.version)
     if any(file_id(file) in ours for file in (*commit.removes, *commit.adds)):
         raise FilesMoved(uri=uri, version=commit.version)

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.spark.translate import last_lines, translat
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Job = Literal["preflight", "fill", "apply", "digest"]
+Job = Literal["preflight", "fill", "apply", "digest", "cluster"]
 
 __all__ = ["ConnectRunner", "EmbeddedRunner", "Job", "JobRunner", "SubmitRunner"]
 

@@ -50,6 +50,15 @@ class Explanation:
         }
 
 
+def _aborts(changes: tuple[c.Change, ...]) -> bool:
+    """Clustering is no part of the metadata that a writer's transaction is held to."""
+    return not all(isinstance(change, c.ChangeClustering) for change in changes)
+
+
+def _columns(names: tuple[str, ...]) -> str:
+    return f"({', '.join(names)})" if names else "NONE"
+
+
 def _brings_default(change: c.Change) -> bool:
     return isinstance(change, c.SetDefault) or (isinstance(change, c.AddColumn) and change.field.default is not None)
 
@@ -94,6 +103,8 @@ _RETYPED = (
 _CAST_BACK = (
     "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
 )
+_CLUSTERED = "delta-rs appends, overwrites and deletes fail from then on; PARTITIONED BY, declared as a rewrite, spares them"
+_LAID_OUT = "older files are written anew in order, in batches of up to 128 GiB; no row changes, so CDF and streams see nothing of it"
 _RENAMED = "readers and writers that use the old name fail from the cut-over on"
 _DROPPED = "readers of the dropped column fail once contract has run; until then it is served and may be NULL in new rows"
 
@@ -148,12 +159,15 @@ class _Explainer:
     def visit_change(self, stage: s.Online) -> Explanation:
         found = self._changes("change", stage.collection, stage.changes)
         chains = chains_of(stage.changes, self._tables[stage.collection])
-        commits = sum(1 for turn in schedule(chains) if turn.changes)
+        commits = [turn.changes for turn in schedule(chains) if turn.changes]
+        aborts = sum(map(_aborts, commits))
         lines = [f"{describe(change)}: {_way(chain)}" for change, chain in zip(stage.changes, chains, strict=True)]
-        lines.append(f"{commits} metadata commit(s) for all of them, each of which aborts the writers in flight once")
+        which = "each of which aborts" if aborts == len(commits) else f"{aborts} of which abort(s)"
+        lines.append(f"{len(commits)} metadata commit(s) for all of them, {which} the writers in flight once")
         filled = [str(column) for column in sorted(filled_columns(chains))]
         if filled:
             lines.append(f"older files are written anew with {', '.join(filled)}, in batches; CDF and streams see these rows change")
+        lines += [_LAID_OUT for change in stage.changes if isinstance(change, c.ChangeClustering)]
         return replace(found, lines=tuple(lines), breaks=(*found.breaks, *_held_to_rules(stage.changes)))
 
     def visit_cutover(self, stage: s.CutOver) -> Explanation:
@@ -197,7 +211,9 @@ class _Explainer:
     def _changes(self, kind: str, collection: CollectionName, changes: tuple[c.Change, ...]) -> Explanation:
         lines = tuple(describe(change) for change in changes)
         cost = max((change.cost for change in changes), key=lambda cost: cost.rank, default=c.Cost.NONE)
-        breaks = [_ABORTS]
+        breaks = [_ABORTS] if _aborts(changes) else []
+        if any(isinstance(change, c.ChangeClustering) for change in changes) and "clustering" not in self._features_of(collection):
+            breaks.append(_CLUSTERED)
         if any(isinstance(change, c.AddColumn) for change in changes):
             breaks.append(_ADDED)
         retyped = [change for change in changes if isinstance(change, c.ChangeType) and not change.widening]
@@ -213,13 +229,21 @@ class _Explainer:
         leaves += [f"{change.path} stays as a hidden column if rows carry it" for change in changes if isinstance(change, c.AddColumn)]
         leaves += [f"{change.path} stays nullable if a NULL came in" for change in changes if isinstance(change, c.Relax)]
         leaves += [f"CHECK {change.check.name} stays dropped if rows came in" for change in changes if isinstance(change, c.DropCheck)]
+        leaves += [
+            f"CLUSTER BY {_columns(change.old)} is back, files stay as they lie"
+            for change in changes
+            if isinstance(change, c.ChangeClustering)
+        ]
         summary = "; ".join(lines)
         return Explanation(kind, collection, summary, cost, lines, tuple(breaks), tuple(irreversible), tuple(leaves))
 
+    def _features_of(self, collection: CollectionName) -> frozenset[str]:
+        head = self._heads.get(self._sources.get(collection, collection))
+        return head.features if head is not None else frozenset()
+
     def _features(self, collection: CollectionName, changes: tuple[c.Change, ...]) -> list[str]:
         """Protocol features that a commit switches on: they stay, whatever is rolled back."""
-        head = self._heads.get(self._sources.get(collection, collection))
-        has = head.features if head is not None else frozenset()
+        has = self._features_of(collection)
         found = []
         if "columnMapping" not in has and any(map(_maps_columns, changes)):
             found.append(
@@ -229,6 +253,8 @@ class _Explainer:
             found.append("type widening is switched on: delta-rs cannot read the table any more; the wider type stays")
         if "allowColumnDefaults" not in has and any(map(_brings_default, changes)):
             found.append("column defaults are switched on: delta-rs cannot write the table any more")
+        if "clustering" not in has and any(isinstance(change, c.ChangeClustering) for change in changes):
+            found.append("clustering is switched on: delta-rs cannot write the table any more, also not after CLUSTER BY NONE")
         for change in changes:
             if isinstance(change, c.SetProperty) and change.key in WITH_FEATURE and change.new == "true":
                 found.append(f"{change.key} brings a table feature, which stays: older readers or writers may be refused from then on")

@@ -186,10 +186,10 @@ def _tried(foreign: Foreign, changes: Sequence[c.Change], forget: Sequence[Colum
     """The committer's own edit, in memory: what it refuses, or what would still differ after it."""
     head = foreign.head
     try:
-        protocol, metadata = edit(head.protocol, head.metadata, changes, forget=forget, clustering=head.clustering)
+        edited = edit(head.protocol, head.metadata, changes, forget=forget, clustering=head.clustering)
     except Refusal as refusal:
         return [refusal.message.rstrip(".")]
-    after = live_declaration(replace(head, protocol=protocol, metadata=metadata), foreign.entry.collection)
+    after = live_declaration(replace(head, protocol=edited.protocol, metadata=edited.metadata), foreign.entry.collection)
     return [str(difference) for difference in live_differences(foreign.recorded, after)]
 
 

@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddColumn,
     Change,
+    ChangeClustering,
     ChangeType,
     Cost,
     DropColumn,
@@ -178,6 +179,10 @@ class _Hindrance:
     def files_came(self) -> bool:
         return files_since(self._store, self._since)
 
+    @property
+    def _clustered_by(self) -> tuple[str, ...]:
+        return self._head.declaration(self._now.name).clustered_by
+
     def to(self, change: Change) -> str | None:
         """In words; None if it can be made."""
         match change:
@@ -187,6 +192,8 @@ class _Hindrance:
                 return f"CHECK {check.name} stays dropped, because rows came in without it"
             case ChangeType(path=path, widening=False):
                 return f"{path} stays {_type_name(self._now, path)}, widening cannot be taken back"
+            case ChangeClustering(old=old, new=new) if (found := self._clustered_by) not in (old, new):
+                return f"the table stays clustered by {', '.join(found) or 'nothing'}, as somebody else made it meanwhile"
             case AddColumn(path=path) if change.cost is not Cost.INSTANT:
                 return f"column {path} cannot be brought back at once"
             case _:

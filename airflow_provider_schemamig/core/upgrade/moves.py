@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.renames import net_renames
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_shown, live_declaration, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, live_declaration, shown, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: A local disk's overwritten commits are rare (rewrite.md section 8); after this many rounds something else is wrong.
@@ -172,7 +172,7 @@ def made_at(store: Store, intent: Intent, head: Head) -> int:
 def _is_beyond(work: Work, kind: IntentKind, move: Move, head: Head) -> bool:
     """True if this very attempt was killed later on: its expand was done, and a later step of it is what the table shows."""
     return kind is IntentKind.EXPAND and any(
-        other.kind in (IntentKind.CHANGE, IntentKind.CUTOVER) and other.epoch == work.epoch and is_shown(other, head)
+        other.kind in (IntentKind.CHANGE, IntentKind.CUTOVER) and other.epoch == work.epoch and shown(other, head) is not None
         for other in work.state.intents_of(move.shard)
     )
 

@@ -18,7 +18,7 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.elements.backfill import Fill
 from airflow_provider_schemamig.core.elements.backfill_errors import CannotBackfill
-from airflow_provider_schemamig.core.elements.operation import Enter, Operation, Reorg, Turn, Validate, schedule
+from airflow_provider_schemamig.core.elements.operation import Enter, Operation, Recluster, Reorg, RowWork, Turn, Validate, schedule
 from airflow_provider_schemamig.core.elements.operations import chains_of
 from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.backfill import backfill
+from airflow_provider_schemamig.core.upgrade.clustering import recluster
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back, until_nobody_writes
 from airflow_provider_schemamig.core.upgrade.expand import check_expanded, evolutions
@@ -37,7 +38,7 @@ from airflow_provider_schemamig.core.upgrade.inverse import exchanges, way_back
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.online_errors import WalkedBack
 from airflow_provider_schemamig.core.upgrade.questions import check_of
-from airflow_provider_schemamig.core.upgrade.tables import is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.tables import is_in_place, shown, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
@@ -81,7 +82,7 @@ def course(work: Work, step: Evolve) -> Course | None:
     states = {element.state for element in _elements(work, shard)}
     if intent is not None and states == {ElementState.ABSENT}:
         head = read_head(table_store(work.env, work.state, shard))
-        begin = next((left for left in (intent.after, intent.reached) if left is not None and is_in_place(left, head)), begin)
+        begin = shown(intent, head) or begin
     return Course(source, shard, begin, schedule(chains_of(found.online, begin)), begin if intent is None else intent.before or begin)
 
 
@@ -211,10 +212,17 @@ class _Run:
         head = read_head(self._store)
         return any(is_in_place(reached, head) for reached in self._course.reached[number:])
 
-    def _do(self, number: int, operation: Operation, step: Validate | Reorg) -> None:
+    def _do(self, number: int, operation: Operation, step: RowWork) -> None:
         element = replace(self._element(operation), state=step.state, since=pendulum.now("UTC"))
         self._put({operation: element})
-        version = self._validate(step) if isinstance(step, Validate) else self._fill(number + 1, operation, step)
+        match step:
+            case Validate():
+                version = self._validate(step)
+            case Reorg():
+                version = self._fill(number + 1, operation, step)
+            case Recluster():
+                assert element.table_version is not None  # its columns are in the log since then
+                version = recluster(self._work, self._course.collection, self._course.shard, element.table_version, self._jobs)
         self._put({operation: replace(element, checked_version=version)})
 
     def _fill(self, number: int, operation: Operation, step: Reorg) -> int:
@@ -306,8 +314,7 @@ def _left_at(work: Work, item: Course) -> Declaration | None:
     intent = _intent(work, item.shard)
     if intent is None:
         return None
-    head = read_head(table_store(work.env, work.state, item.shard))
-    return next((left for left in (intent.after, intent.reached) if left is not None and is_in_place(left, head)), None)
+    return shown(intent, read_head(table_store(work.env, work.state, item.shard)))
 
 
 def _home(work: Work, item: Course, now: Declaration) -> WayHome:

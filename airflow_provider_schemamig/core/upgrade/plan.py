@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.edit import edit
+from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster
 from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.validate import TableState
 from airflow_provider_schemamig.core.elements.errors import NotOnline
 from airflow_provider_schemamig.core.elements.operation import Chain, Turn, schedule
-from airflow_provider_schemamig.core.elements.operations import operations_of
-from airflow_provider_schemamig.core.elements.operations.change_type import check_on_head
+from airflow_provider_schemamig.core.elements.operations import check_on_head, operations_of
 from airflow_provider_schemamig.core.jsonable import from_json, to_json
 from airflow_provider_schemamig.core.ledger import blobs
 from airflow_provider_schemamig.core.ledger.nodes import Node
@@ -30,7 +31,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.changes import Change, ChangeType, DropColumn
+from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.upgrade import stages as s
@@ -291,9 +292,8 @@ class _Planner:
                 chain = operations_of(change, table)
                 check_referenced(self._view.state, chain)
                 chains.append(chain)
-                if isinstance(change, ChangeType):
-                    check_on_head(head, change)
-            except NotOnline as refusal:
+                check_on_head(head, change)
+            except (NotOnline, CannotCluster) as refusal:
                 refusal.collection = step.collection
                 self._refusals.append(refusal)
         self._online[step.old.name] = tuple(chains)
@@ -302,10 +302,10 @@ class _Planner:
     @staticmethod
     def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, turns: Sequence[Turn]) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
-        protocol, metadata = head.protocol, head.metadata
+        table = TableState(head.protocol, head.metadata, head.clustering)
         for changes in (held, found.expand, *(turn.changes for turn in turns), found.cutover, found.contract):
             if changes:
-                protocol, metadata = edit(protocol, metadata, changes, clustering=head.clustering)
+                table = edit(table.protocol, table.metadata, changes, clustering=table.clustering or ())
 
 
 def _left_by(chains: Sequence[Chain]) -> Iterator[DropColumn]:

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.inverse import WayBack, after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.moves import made_at, stand
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_in_place, live_declaration, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_in_place, live_declaration, shown, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
@@ -109,7 +109,7 @@ def _settle_shard(
 
 def _as_far_as_it_came(intent: Intent, head: Head) -> Intent:
     """Of a step that was announced and never made, the one before it."""
-    if intent.reached is None or not is_in_place(intent.reached, head) or (intent.after is not None and is_in_place(intent.after, head)):
+    if intent.reached is None or shown(intent, head) is not intent.reached:
         return intent
     return replace(intent, after=intent.reached, reached=None)
 

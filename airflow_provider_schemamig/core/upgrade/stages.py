@@ -161,5 +161,5 @@ union(*get_args(Stage))
 #: Kinds a plan lists, in the order they run.
 PLAN_KINDS = ("settle", "end_hold", "build", "copy", "create", "expand", "change", "seal", "cutover", "commit", "contract", "retire")
 #: Kinds that only a run reports: refilling, following and checking a copy, work of online changes, clean-up, the steps of a rollback.
-RUN_KINDS = ("fill", "tail", "digest", "validate", "backfill", "cleanup", "revert", "unseal", "undo", "rollback", "compact")
+RUN_KINDS = ("fill", "tail", "digest", "validate", "backfill", "cluster", "cleanup", "revert", "unseal", "undo", "rollback", "compact")
 STAGE_KINDS = PLAN_KINDS + RUN_KINDS

@@ -54,7 +54,10 @@ def live_declaration(head: Head, collection: CollectionName) -> Declaration:
 
 
 def is_in_place(expected: Declaration, head: Head) -> bool:
-    """True if the table has exactly this physical schema, order included; that of stand-ins depends on the attempts there were."""
+    """True if the table has exactly this physical schema, order included; that of stand-ins depends on the attempts there were.
+
+    Clustering is no drift, so it is not looked at: ``shown`` and ``is_done`` do, where it tells two steps of ours apart.
+    """
     live = live_declaration(head, expected.name)
     if live_differences(expected, live):
         return False
@@ -65,9 +68,14 @@ def _ordered(declaration: Declaration) -> list[ColumnPath]:
     return [path for path, _ in walk(declaration.fields) if not is_stand_in(path)]
 
 
-def is_shown(intent: Intent, head: Head) -> bool:
-    """True if the table is where the intent was to bring it, or at its step before that."""
-    return any(found is not None and is_in_place(found, head) for found in (intent.after, intent.reached))
+def shown(intent: Intent, head: Head) -> Declaration | None:
+    """The physical schema that the table has: the one that the intent was to bring, or that of its step before; None: neither."""
+    found = [step for step in (intent.after, intent.reached) if step is not None and is_in_place(step, head)]
+    return next((step for step in found if _is_clustered(step, head)), found[0] if found else None)
+
+
+def _is_clustered(expected: Declaration, head: Head) -> bool:
+    return live_declaration(head, expected.name).clustered_by == expected.clustered_by
 
 
 def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
@@ -80,6 +88,8 @@ def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
     begin = intent.before if intent.reached is None else intent.reached
     if intent.done_version is not None or begin is None or not is_in_place(begin, head):
         return True
+    if begin.clustered_by != intent.after.clustered_by:
+        return _is_clustered(intent.after, head)
     ours = Tag(intent.generation, intent.epoch, intent.kind.value).user_metadata
     return any(commit.info.get("userMetadata") == ours for commit in commits(store, intent.base_version, head.version))
 

@@ -23,9 +23,9 @@ def edited(declaration: Declaration, *changes: Change, **configuration: str) -> 
     before = copy.deepcopy((protocol, metadata))
     after = edit(protocol, metadata, changes)
     assert (protocol, metadata) == before, "the arguments were touched"
-    validate("file:///t", TableState(protocol, metadata), TableState(*after))
-    assert after[1]["unknownKey"] == {"kept": True}
-    return after
+    validate("file:///t", TableState(protocol, metadata), after)
+    assert after.metadata["unknownKey"] == {"kept": True}
+    return after.protocol, after.metadata
 
 
 def refused(kind: type[SchemamigError], declaration: Declaration, *changes: Change, **configuration: str) -> str:

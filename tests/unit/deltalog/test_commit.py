@@ -125,7 +125,7 @@ def test_data_that_came_in_between_is_stepped_over(store: Store) -> None:
 @pytest.mark.parametrize("kind", ["metaData", "protocol"])
 def test_metadata_that_came_in_between_is_a_conflict(store: Store, kind: str) -> None:
     base = read_head(store)
-    _, moved = edit(base.protocol, base.metadata, [add_int("theirs")])
+    _, moved, _ = edit(base.protocol, base.metadata, [add_int("theirs")])
     write(store, 1, add_file("f1"))
     write(store, 2, {kind: moved if kind == "metaData" else {"minReaderVersion": 1, "minWriterVersion": 3}})
     with pytest.raises(MetadataMoved) as caught:

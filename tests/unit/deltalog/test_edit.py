@@ -56,7 +56,7 @@ def test_add_to_a_mapped_table_takes_new_ids_and_unused_physical_names() -> None
 
 def test_a_dropped_name_can_come_back_as_another_column() -> None:
     protocol, metadata = edited(flights(), DropColumn(path("dep_delay")))
-    _, again = edit(protocol, metadata, [add_int("dep_delay")])
+    _, again, _ = edit(protocol, metadata, [add_int("dep_delay")])
     assert mapping(field_of(again, "dep_delay"))[1] != "dep_delay"
     assert mapping(field_of(again, "dep_delay"))[0] == 3
 
@@ -106,7 +106,7 @@ def test_the_first_rename_switches_column_mapping_on_for_all_fields_nested_too()
 def test_ids_of_a_mapped_table_stay() -> None:
     protocol, metadata = edited(nested(), RenameColumn(path("tags"), "labels"))
     before = mapping(field_of(metadata, "labels"))
-    _, after = edit(protocol, metadata, [RenameColumn(path("labels"), "marks"), DropColumn(path("origin"))])
+    _, after, _ = edit(protocol, metadata, [RenameColumn(path("labels"), "marks"), DropColumn(path("origin"))])
     assert mapping(field_of(after, "marks")) == before
     assert after["configuration"] == metadata["configuration"]
 
@@ -139,7 +139,7 @@ def test_drop_takes_the_column_out_of_the_statistics() -> None:
 def test_forget_drops_without_column_mapping() -> None:
     protocol, metadata = raw(flights())
     changes: list[Change] = [add_int("x"), add_int("y"), DropColumn(path("x"))]
-    protocol, metadata = edit(protocol, metadata, changes, forget=[path("x")])
+    protocol, metadata, _ = edit(protocol, metadata, changes, forget=[path("x")])
     assert protocol == {"minReaderVersion": 1, "minWriterVersion": 2}
     assert metadata["configuration"] == {}
     assert [f["name"] for f in schema_of(metadata)["fields"]] == ["id", "dep_delay", "y"]
@@ -187,11 +187,11 @@ def test_clustering_columns_are_not_dropped_but_renamed() -> None:
     protocol, metadata = raw(nested())
     for dropped in ("origin", "origin.code"):
         with pytest.raises(ColumnInUse, match="CLUSTER BY"):
-            edit(protocol, metadata, [DropColumn(path(dropped))], clustering=[["origin", "code"]])
+            edit(protocol, metadata, [DropColumn(path(dropped))], clustering=(("origin", "code"),))
     renamed = [RenameColumn(path("origin.code"), "x"), RenameColumn(path("origin"), "y")]
-    protocol, metadata = edit(protocol, metadata, renamed, clustering=[["origin", "code"]])
+    protocol, metadata, _ = edit(protocol, metadata, renamed, clustering=(("origin", "code"),))
     with pytest.raises(ColumnInUse, match="CLUSTER BY"):
-        edit(protocol, metadata, [DropColumn(path("y.x"))], clustering=[["origin", "code"]])
+        edit(protocol, metadata, [DropColumn(path("y.x"))], clustering=(("origin", "code"),))
 
 
 def test_a_check_that_cannot_be_read_protects_every_name_in_it() -> None:

@@ -42,7 +42,7 @@ def test_edits_and_declarations_agree(evolved: Evolved) -> None:
     for changes in (found.expand, found.cutover, found.contract):
         before = TableState(protocol, metadata)
         try:
-            protocol, metadata = edit(protocol, metadata, changes)
+            protocol, metadata, _ = edit(protocol, metadata, changes)
         except Refusal as error:
             event(f"refused by the table: {error.code}")
             return
@@ -51,7 +51,7 @@ def test_edits_and_declarations_agree(evolved: Evolved) -> None:
         assert expected is not None, "the table took what the declaration refuses"
         assert declared(metadata) == expected
         validate("file:///t", before, TableState(protocol, metadata))
-        assert edit(protocol, metadata, ()) == (protocol, metadata)
+        assert edit(protocol, metadata, ()) == (protocol, metadata, ())
         declaration = expected
 
 

@@ -81,7 +81,8 @@ def at(version: int, suffix: str) -> str:
 
 
 def moved(protocol: RawAction, metadata: RawAction, name: str) -> tuple[RawAction, RawAction]:
-    return edit(protocol, metadata, [add_int(name)])
+    found = edit(protocol, metadata, [add_int(name)])
+    return found.protocol, found.metadata
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_everything_in_an_action_is_kept(tmp_path: Path) -> None:
 def test_the_newest_of_each_counts(tmp_path: Path) -> None:
     store = table_store(tmp_path)
     protocol, metadata = raw(flights())
-    newest, after = edit(protocol, metadata, [AddCheck(Check("c", "id > 0"))])
+    newest, after, _ = edit(protocol, metadata, [AddCheck(Check("c", "id > 0"))])
     write(store, 0, {"protocol": protocol}, {"metaData": metadata})
     write(store, 1, {"protocol": newest})
     expect(read_head(store), 1, newest, metadata)

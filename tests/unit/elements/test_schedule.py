@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Operation, Reorg, Turn, Validate, filled, schedule
+from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Operation, Recluster, RowWork, Turn, Validate, filled, schedule
 from airflow_provider_schemamig.core.elements.operations import operations_of
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
@@ -28,11 +28,18 @@ CHANGES: dict[str, c.Change] = {
     "not null with a default": ADD_M,
     "unique": c.AddKey(Key(("a",)), primary=False),
     "unique over n": c.AddKey(Key(("n",)), primary=False),
+    "clustering": c.ChangeClustering((), ("b",)),
+}
+#: Those that give rows values, and one more.
+FILLING: dict[str, c.Change] = {
+    "default": ADD_N,
+    "not null with a default": ADD_M,
+    "another type": c.ChangeType(ColumnPath("a"), INT, Primitive("string"), widening=False, shadowable=True),
 }
 
 
 def chains(*names: str) -> tuple[Chain, ...]:
-    return tuple(operations_of(CHANGES[name], TABLE) for name in names)
+    return tuple(operations_of((FILLING | CHANGES)[name], TABLE) for name in names)
 
 
 def when(turns: Sequence[Turn], operation: Operation, state: ElementState) -> int:
@@ -64,7 +71,7 @@ def test_turns(names: list[str]) -> None:
         commits = [turn for turn, step in zip(reached, operation.steps, strict=True) if isinstance(step, Enter)]
         assert len(set(commits)) == len(commits), "one commit of an element a turn"
         for step, turn, following in zip(operation.steps, reached, reached[1:], strict=False):
-            assert following > turn or not isinstance(step, Validate | Reorg), "what follows work waits for the next turn"
+            assert following > turn or not isinstance(step, RowWork), "what follows work waits for the next turn"
     for chain in found:
         for before, after in pairwise(chain):
             assert when(turns, before, ElementState.PUBLIC) <= when(turns, after, after.steps[0].state)
@@ -72,12 +79,14 @@ def test_turns(names: list[str]) -> None:
 
 
 def _waited(names: list[str]) -> int:
-    """How many turns a rule over ``n`` takes longer than the others, because the column is filled first."""
-    late = [name for name in names if name.endswith(" n")]
-    if "default" not in names or not late:
-        return 0
-    longest = max(len(schedule(chains(name))) for name in names)
-    return max(0, 1 + len(schedule(chains(late[0]))) - longest)
+    """How many turns a rule over ``n``, or clustering, takes longer than the others, because a column is filled first."""
+    longest = max((len(schedule(chains(name))) for name in names), default=0)
+    waits = [0]
+    if "default" in names and any(name.endswith(" n") for name in names):
+        waits.append(1 + len(schedule(chains("check on n"))))
+    if "clustering" in names and not FILLING.keys().isdisjoint(names):
+        waits.append(1 + len(schedule(chains("clustering"))))
+    return max(0, max(waits) - longest)
 
 
 @pytest.mark.parametrize("late", ["check on n", "unique over n"])
@@ -86,6 +95,26 @@ def test_a_rule_waits_until_its_column_is_filled(late: str) -> None:
     turns = schedule((rule, column))
     assert when(turns, rule[0], ElementState.CHECK) > when(turns, column[0], ElementState.REORG)
     assert filled((rule, column)) == {"n"}
+
+
+@pytest.mark.parametrize("filling", FILLING)
+def test_clustering_waits_until_no_file_is_filled_any_more(filling: str) -> None:
+    (clustering,) = chains("clustering")[0]
+    fill, own = chains(filling, "clustering")
+    turns = schedule((own, fill))
+    assert when(turns, own[0], ElementState.WRITE) > when(turns, fill[0], ElementState.REORG)
+    swaps = [number for number, turn in enumerate(turns) if turn.filled]
+    assert all(when(turns, own[0], ElementState.REORG) >= number for number in swaps)
+    assert filled((own, fill)) == {column for operation in fill for column in operation.columns}
+    assert not clustering.fills
+
+
+def test_a_unique_index_is_one_turn_of_two_elements() -> None:
+    unique, clustering = chains("unique", "clustering")
+    first, second = schedule((unique, clustering))
+    assert first.changes == (CHANGES["clustering"],)
+    assert [type(step) for _, step in first.work] == [Validate, Recluster]
+    assert {step.state for _, step in second.entering} == {ElementState.PUBLIC}
 
 
 def test_elements_share_commits() -> None:

@@ -42,6 +42,7 @@ STATEMENTS = [
     ("ALTER TABLE a RENAME COLUMN v TO w", ["cutover", "commit"], {"id": 1, "w": 2}),
     ("ALTER TABLE a DROP COLUMN v", ["commit", "contract"], {"id": 1}),
     ("ALTER TABLE a ADD UNIQUE (id)", ["commit"], {"id": 1, "v": 2}),
+    ("ALTER TABLE a CLUSTER BY (v)", ["change", "cluster", "commit"], {"id": 1, "v": 2}),
 ]
 
 

@@ -120,6 +120,7 @@ CONSEQUENCES: list[tuple[str, str, str, str, str, str]] = [
     ("id INT", "id INT DEFAULT 1", 'evolution("a")', "expand", "irreversible", "column defaults are switched on"),
     ("id INT NOT NULL", "id INT", 'evolution("a")', "expand", "rollback", "id stays nullable if a NULL came in"),
     ("id INT, CONSTRAINT p CHECK (id > 0)", "id INT", 'evolution("a")', "expand", "rollback", "CHECK p stays dropped if rows came in"),
+    ("id INT) CLUSTER BY (id", "id INT", 'evolution("a")', "expand", "rollback", "CLUSTER BY (id) is back"),
     ("id INT", "id DATE", 'replacement("a")', "seal", "breaks", "every writer of the old shard is refused"),
     ("id INT", "id DATE", 'replacement("a")', "seal", "rollback", "--allow-lossy"),
     ("id INT", "id DATE", 'replacement("a")', "retire", "irreversible", "rows are deleted"),

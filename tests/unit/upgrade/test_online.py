@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.elements import ElementState
@@ -36,6 +37,11 @@ class Operation:
     made: Sequence[Row]
     #: A row that the rule does not allow.
     bad: Row | None = None
+
+    @property
+    def instant(self) -> bool:
+        """No element walks."""
+        return "CLUSTER BY" in self.before and "CLUSTER BY" not in self.after
 
     @property
     def stride(self) -> int:
@@ -99,6 +105,37 @@ OPERATIONS = {
         made=({"k": 3, "id": 1, "s": 5, "t": 8, "u": 1}, {"k": 3, "id": 2, "s": 6, "t": None, "u": 2}),
         bad={"id": 9, "s": None, "u": 9},
     ),
+    "clustering": Operation(
+        "id BIGINT, u INT",
+        "id BIGINT, u INT) CLUSTER BY (u",
+        given=({"id": 1, "u": 2}, {"id": 2, "u": 1}),
+        made=({"id": 1, "u": 2}, {"id": 2, "u": 1}),
+    ),
+    "other clustering": Operation(
+        "id BIGINT, u INT) CLUSTER BY (u",
+        "id BIGINT, u INT) CLUSTER BY (id",
+        given=({"id": 1, "u": 2},),
+        made=({"id": 1, "u": 2},),
+    ),
+    "no clustering": Operation(
+        "id BIGINT, u INT) CLUSTER BY (u",
+        "id BIGINT, u INT",
+        given=({"id": 1, "u": 2},),
+        made=({"id": 1, "u": 2},),
+    ),
+    "a unique index": Operation(
+        "id BIGINT, u INT",
+        "id BIGINT, u INT, UNIQUE (u), CONSTRAINT few CHECK (id < 99)) CLUSTER BY (u",
+        **same({"id": 1, "u": 1}),
+        bad={"id": 9, "u": 1},
+    ),
+    "clustering by a new column, another type, a rule": Operation(
+        "id BIGINT, s STRING, u INT",
+        "id BIGINT, s INT, u INT, n INT DEFAULT 7, CONSTRAINT few CHECK (id < 9)) CLUSTER BY (n, u",
+        given=({"id": 1, "s": "5", "u": 2}, {"id": 2, "s": "3", "u": 1}),
+        made=({"id": 1, "s": 5, "u": 2, "n": 7}, {"id": 2, "s": 3, "u": 1, "n": 7}),
+        bad={"id": 10, "s": "1", "u": 3},
+    ),
     "all of them, and a rename": Operation(
         "id BIGINT, v INT",
         "id BIGINT NOT NULL, v BIGINT, n INT NOT NULL DEFAULT 7, m STRING DEFAULT 'm', k INT, UNIQUE (v), CONSTRAINT pos CHECK (id > 0)",
@@ -107,13 +144,18 @@ OPERATIONS = {
         bad={"id": None, "v": 7},
     ),
 }
-each = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+#: What others of the list do, too.
+RARELY = ("clustering", "other clustering", "no clustering", "clustering by a new column, another type, a rule")
+each = pytest.mark.parametrize(
+    "operation", [pytest.param(OPERATIONS[name], id=name, marks=[pytest.mark.soak] if name in RARELY else []) for name in OPERATIONS]
+)
 
 
 def at_target(lake: Lake, operation: Operation) -> None:
     assert lake.version == "1.1.0"
     assert rows(lake.path("a"), *operation.made[0]) == sorted(operation.made, key=repr)
     assert not lake.state.elements
+    assert read_head(lake.env.table_store(str(lake.path("a")))).declaration(A).clustered_by == lake.state.entry(A).declared.clustered_by
     whole(lake)
 
 
@@ -121,6 +163,7 @@ def at_source(lake: Lake, operation: Operation) -> None:
     assert lake.version == "1.0.0"
     assert rows(lake.path("a"), *operation.given[0]) == sorted(operation.given, key=repr)
     assert not lake.state.elements
+    assert read_head(lake.env.table_store(str(lake.path("a")))).declaration(A).clustered_by == lake.state.entry(A).declared.clustered_by
     whole(lake)
 
 
@@ -140,7 +183,7 @@ def test_start_undo_start_finish_revert(tmp_path: Path, operation: Operation) ->
     declared = lake.state.entry(A).declared
 
     changed(lake, jobs)
-    assert {element.state for element in lake.state.elements.values()} == {ElementState.PUBLIC}
+    assert {element.state for element in lake.state.elements.values()} == (set() if operation.instant else {ElementState.PUBLIC})
     verbs.rollback(lake.env, jobs=jobs)
     at_source(lake, operation)
     new = {"id": 3} | {name: 30 for name in ("u", "v") if name in operation.given[0]}

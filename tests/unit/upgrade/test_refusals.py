@@ -35,7 +35,6 @@ NOT_ONLINE = [
     # columns before, columns after, op, path
     ("id BIGINT, n ARRAY<INT>", "id BIGINT, n STRING", "change_type", "n"),
     ("id BIGINT, s STRUCT<x: INT>", "id BIGINT, s STRUCT<x: INT, y: INT NOT NULL>", "add_column", "s.y"),
-    ("id BIGINT) CLUSTER BY (id", "id BIGINT, n INT) CLUSTER BY (n", "change_clustering", ""),
 ]
 
 

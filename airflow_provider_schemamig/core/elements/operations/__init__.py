@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.elements.errors import NotOnline
 from airflow_provider_schemamig.core.elements.operation import Chain
 from airflow_provider_schemamig.core.elements.operations import (
@@ -13,6 +14,7 @@ from airflow_provider_schemamig.core.elements.operations import (
     add_foreign_key,
     add_key,
     change_type,
+    cluster_by,
     set_not_null,
 )
 from airflow_provider_schemamig.core.schema import changes as c
@@ -25,6 +27,7 @@ _OPERATIONS: Mapping[type[Any], Callable[[Any, Declaration], Chain]] = {
     c.AddCheck: add_check.operations,
     c.AddKey: add_key.operations,
     c.AddForeignKey: add_foreign_key.operations,
+    c.ChangeClustering: cluster_by.operations,
 }
 
 
@@ -40,3 +43,12 @@ def operations_of(change: c.Change, table: Declaration) -> Chain:
         where = getattr(change, "path", "")
         raise NotOnline(collection=table.name, op=change.op, path=str(where), reason="schemamig cannot make this change on a live table")
     return make(change, table)
+
+
+def check_on_head(head: Head, change: c.Change) -> None:
+    """What no declaration tells of, and stands against an online change of this table. Raises NotOnline, CannotCluster."""
+    match change:
+        case c.ChangeType():
+            change_type.check_on_head(head, change)
+        case c.ChangeClustering():
+            cluster_by.check_on_head(head, change)

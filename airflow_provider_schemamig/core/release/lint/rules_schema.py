@@ -12,11 +12,10 @@ from airflow_provider_schemamig.core.release.lint.subject import Subject
 from airflow_provider_schemamig.core.schema.canonical_sql import may_stand_bare
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.ordering import key_columns
+from airflow_provider_schemamig.core.schema.properties import INDEXED_COLUMNS
 
 #: PostgreSQL's limit, the shortest among the systems that read such tables; a column stays unique in what is left of its name.
 LONGEST_NAME = 63
-#: Delta keeps statistics of so many leaves, and clusters by nothing else.
-INDEXED_COLUMNS = 32
 #: Readers of changes and of Spark's hidden columns find these names taken.
 _DELTAS_OWN = frozenset(["_change_type", "_commit_version", "_commit_timestamp", "_metadata"])
 _UNFIT_FOR_PARTITIONS = ("float", "double", "timestamp", "timestamp_ntz", "binary", "decimal")

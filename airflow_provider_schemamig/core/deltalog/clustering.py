@@ -1,0 +1,56 @@
+"""Liquid clustering in a table's log: a metadata domain of physical paths, and which columns Delta can cluster by.
+
+It is not in ``metaData``, so a commit of it aborts no Spark writer. The two table features that it needs lock delta-rs out as a writer,
+and stay when the table is not clustered any more (research/rewrite.md section 7).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from airflow_provider_schemamig.core.deltalog.actions import CLUSTERING, RawAction
+from airflow_provider_schemamig.core.deltalog.names import logical_path, physical_name
+from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS, STATS_COUNT, stats_columns
+from airflow_provider_schemamig.core.schema.properties import INDEXED_COLUMNS
+
+FEATURES = frozenset({"clustering", "domainMetadata"})
+
+#: Physical paths, in the order of CLUSTER BY.
+Clustering = tuple[tuple[str, ...], ...]
+
+
+def clustering_domain(columns: Sequence[Sequence[str]]) -> RawAction:
+    """The ``domainMetadata`` action of a table clustered by these physical paths; CLUSTER BY NONE has none of them."""
+    configuration = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING}
+    return {"domain": CLUSTERING, "configuration": json.dumps(configuration, separators=(",", ":"), ensure_ascii=False), "removed": False}
+
+
+def clustering_of(domain: RawAction | None) -> Clustering:
+    """What a ``domainMetadata`` action says; nothing if there is none, or it was removed."""
+    if domain is None or domain.get("removed"):
+        return ()
+    return tuple(tuple(path) for path in json.loads(domain["configuration"])["clusteringColumns"])
+
+
+def has_statistics(schema: Mapping[str, Any], configuration: Mapping[str, str], path: Sequence[str]) -> bool:
+    """Whether Delta keeps minimum and maximum of the column at a physical path: of the columns that a property names, else of the first
+    32 leaves, or as many as another one says (-1: of all). It clusters by no others."""
+    if STATS_COLUMNS in configuration:
+        logical = logical_path(schema, path).lower()
+        named = [column.replace("`", "").lower() for column in stats_columns(configuration)]
+        return any(logical == column or logical.startswith(f"{column}.") for column in named)
+    limit = int(configuration.get(STATS_COUNT, INDEXED_COLUMNS))
+    counted = list(leaves(schema))
+    return tuple(path) in (counted if limit < 0 else counted[:limit])
+
+
+def leaves(struct: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Physical paths of the columns and struct fields without fields of their own, in Delta's order; an array or a map counts as one."""
+    for field in struct["fields"]:
+        path, data_type = (*prefix, physical_name(field)), field["type"]
+        if isinstance(data_type, dict) and data_type.get("type") == "struct":
+            yield from leaves(data_type, path)
+        else:
+            yield path
