@@ -209,7 +209,7 @@ def test_append_merge_and_overwrite_through_names_of_the_release(lake: SparkLake
     }
     assert written.version is not None
     [commit] = commits(lake.env.table_store(lake.state.shard_of(FLIGHTS).uri), written.version - 1, written.version)
-    assert '"node":"loader","release":"1.0.0","schema_hash":"sf1:' in commit.info["userMetadata"]
+    assert f'"node":"loader","origin":"{lake.state.config.env_id}","release":"1.0.0","schema_hash":"sf1:' in commit.info["userMetadata"]
     table = pa.table({"id": pa.array([5]), "hour": pa.array([3]), "carrier": ["X"]})
     writer.overwrite(table)
     assert [row["id"] for row in both(lake, "1.1.0")] == [5]

@@ -38,16 +38,22 @@ class Txn:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the commit says of its writer, in ``commitInfo.userMetadata``. ``attempt`` finds the commit again."""
+    """What the commit says of its writer, in ``commitInfo.userMetadata``. ``attempt`` finds the commit again.
+
+    ``origin``: the environment (``config.env_id``) that the rows were first written to, by which streams between environments tell their
+    own events from those that came from elsewhere (seed 004). The ``source`` version of such a commit is its own, so it is null.
+    """
 
     schema_hash: Fingerprint
     release: Version
     node: str | None
+    origin: str
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def text(self) -> str:
-        return canonical({"schema_hash": self.schema_hash, "release": str(self.release), "node": self.node, "attempt": self.attempt})
+        about = {"schema_hash": self.schema_hash, "release": str(self.release), "node": self.node, "attempt": self.attempt}
+        return canonical({**about, "origin": self.origin, "source": None})
 
 
 # --- Spark ---------------------------------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class Writer(Handle):
             if number is not None and self._is_done(seen, place, number):
                 return Written(place.shard.shard, None, True)
             checks = self._checks(seen, place, fit, mode, keys)
-            stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node)
+            stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node, seen.state.config.env_id)
             try:
                 self._commit(rows, place, fit, mode, keys, checks, stamp, number)
             except (ConcurrentWrite, ConstraintViolated, KeyViolated, QueryRefused) as error:

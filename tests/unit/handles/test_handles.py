@@ -35,7 +35,8 @@ from airflow_provider_schemamig.core.handles.errors import (
 from airflow_provider_schemamig.core.handles.statement import append_arrow
 from airflow_provider_schemamig.core.ledger.errors import LedgerMissing
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, InvalidName, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, InvalidName, SchemaId, ShardId
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite, ConstraintViolated
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
@@ -214,7 +215,15 @@ def test_what_is_appended_is_read_and_signed(lake: Lake) -> None:
     assert rows(lake, "1.1.0", ["note", "id"])[0] == {"note": None, "id": 1}
     assert (written.version, again.version) == (1, 3)
     [commit] = commits(lake.env.table_store(lake.state.shard_of(CollectionName("t")).uri), 0, 1)
-    assert '"node":"loader","release":"1.0.0","schema_hash":"sf1:' in commit.info["userMetadata"]
+    said = json.loads(commit.info["userMetadata"])
+    assert said.pop("attempt")
+    assert said == {
+        "node": "loader",
+        "origin": lake.state.config.env_id,
+        "release": "1.0.0",
+        "schema_hash": fingerprint(lake.state.schemas[CollectionName("t"), SchemaId(1)].declared),
+        "source": None,
+    }
 
 
 def test_rows_that_break_a_rule_are_refused(lake: Lake) -> None:
