@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -80,6 +80,15 @@ class Commit:
     def has_files(self) -> bool:
         """True if the commit adds a file, for whatever reason."""
         return any(self._is(line, "add") for line in self._lines_with("add"))
+
+    @functools.cached_property
+    def changes_rows(self) -> bool:
+        """True if the commit adds or removes rows: not if it only rearranges them (``dataChange`` false), nor if it has none."""
+        return any(file.get("dataChange", True) for file in self._files())
+
+    def _files(self) -> Iterator[RawAction]:
+        for kind in ("add", "remove"):
+            yield from (action[kind] for action in map(self._decode, self._lines_with(kind)) if kind in action)
 
     def actions(self, kind: str) -> Sequence[RawAction]:
         """The actions of one kind, in the order of the file. Raises LogDamaged."""

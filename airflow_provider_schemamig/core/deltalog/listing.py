@@ -44,6 +44,18 @@ def list_log(store: ReadStore, upto: int | None = None) -> LogFiles:
     return found
 
 
+def list_from(store: ReadStore, version: int) -> LogFiles:
+    """What the log has of ``version`` and after it, by one listing that looks for no checkpoint: for whoever has seen all before it.
+
+    Raises TableMissing; LogTruncated if the log ends before ``version``.
+    """
+    found = _list(store, None, start_after=f"{version:0{_DIGITS}d}")
+    if found is None:
+        list_log(store)
+        raise LogTruncated(uri=store.location.uri, version=version)
+    return found
+
+
 def _list(store: ReadStore, upto: int | None, start_after: str | None = None) -> LogFiles | None:
     names = store.names(LOG, start_after=start_after)
     if upto is None or not names:

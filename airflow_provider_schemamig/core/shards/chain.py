@@ -132,7 +132,7 @@ def about_of(commit: Commit) -> dict[str, Any] | None:
 def foreign_commits(store: ReadStore, after: int) -> Iterator[Commit]:
     """Commits after a version that are none of ours and add or remove rows."""
     for commit in commits(store, after):
-        if about_of(commit) is None and any(file.get("dataChange", True) for file in (*commit.adds, *commit.removes)):
+        if about_of(commit) is None and commit.changes_rows:
             yield commit
 
 

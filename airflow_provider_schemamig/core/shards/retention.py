@@ -64,9 +64,16 @@ def age_of(store: ReadStore, head: Head, version: int, now: pendulum.DateTime) -
 
     A commit need not say when it was made; then it is as old as the first after it that does.
     """
-    for commit in commits(store, version, max(version, head.version)):
+    since = made_at(store, version, head.version)
+    if since is None:
+        return Age(now, 0.0, kept_hours(head))
+    return Age(since, (now - since).total_seconds() / 3600, kept_hours(head))
+
+
+def made_at(store: ReadStore, after: int, upto: int) -> pendulum.DateTime | None:
+    """When the first commit after version ``after`` was made that says so; None if none up to ``upto`` does. Raises LogTruncated."""
+    for commit in commits(store, after, max(after, upto)):
         milliseconds = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
         if milliseconds is not None:
-            since = pendulum.from_timestamp(int(milliseconds) / 1000)
-            return Age(since, (now - since).total_seconds() / 3600, kept_hours(head))
-    return Age(now, 0.0, kept_hours(head))
+            return pendulum.from_timestamp(int(milliseconds) / 1000)
+    return None
