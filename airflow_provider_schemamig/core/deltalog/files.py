@@ -97,10 +97,11 @@ def has_cdf(store: ReadStore, lo: int, hi: int) -> bool:
         return True
     first = read_head(store, lo + 1).metadata
     later = (commit.metadata for commit in commits(store, lo + 1, hi))
-    return all(_records_changes(metadata) for metadata in (first, *later) if metadata is not None)
+    return all(records_changes(metadata) for metadata in (first, *later) if metadata is not None)
 
 
-def _records_changes(metadata: RawAction) -> bool:
+def records_changes(metadata: RawAction) -> bool:
+    """Is the change data feed on under this metaData?"""
     return str((metadata.get("configuration") or {}).get(CHANGE_DATA_FEED, "")).lower() == "true"
 
 

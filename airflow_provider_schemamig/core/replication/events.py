@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.replication.said import Said, is_event, sai
 from airflow_provider_schemamig.core.shards.retention import made_at
 from airflow_provider_schemamig.core.storage import ReadStore
 
-__all__ = ["Batch", "Drift", "Found", "entry_at", "newest_version", "next_events"]
+__all__ = ["Batch", "Drift", "Found", "entry_at", "newest_version", "next_events", "row_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def next_events(env: Environment, state: State, collection: CollectionName, shar
     ``state``: of the origin's ledger, read after the stream came to ``after``; read anew here if an upgrade has changed the table since.
     If nothing was committed, the cost is one listing. Raises LogCleaned, OriginReplaced, TableMissing, LogDamaged.
     """
-    row = _row(state, shard)
+    row = row_of(state, shard)
     store = env.table_store(row.uri)
     newest = newest_version(store, row, after)
     if newest <= after:
@@ -100,7 +100,7 @@ def newest_version(store: ReadStore, shard: Shard, after: int) -> int:
     return files.version
 
 
-def _row(state: State, shard: ShardId) -> Shard:
+def row_of(state: State, shard: ShardId) -> Shard:
     """Raises OriginReplaced for a shard that was contracted."""
     row = state.shards.get(shard)
     if row is None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication.events import Batch, Found, next_events
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from tests.support import row_tables as tables
-from tests.support.lake import Lake
+from tests.support.lake import Lake, no_spark
 from tests.support.row_tables import Row
 from tests.support.upgrades import two_releases
 
@@ -26,6 +28,7 @@ SECOND = "CREATE TABLE t (id BIGINT NOT NULL, x INT, y STRING, PRIMARY KEY (id))
 @dataclass
 class Origin:
     lake: Lake
+    no_jobs = staticmethod(no_spark)
 
     @property
     def shard(self) -> ShardId:
@@ -53,6 +56,14 @@ class Origin:
     def ranges(self, after: int = 0, **options: Any) -> list[tuple[int, int, str]]:
         """(lo, hi, columns of the events' schema)"""
         return [(batch.lo, batch.hi, columns(batch.entry)) for batch in self.all(after, **options)]
+
+    def copy(self, folder: Path) -> Origin:
+        """The same one elsewhere, with releases of its own."""
+        product = self.lake.first.parent
+        shutil.copytree(product, folder / product.name)
+        shutil.copytree(self.lake.env.location.local_path or Path(), folder / "lake")
+        first, second = (folder / product.name / release.name for release in (self.lake.first, self.lake.second))
+        return Origin(replace(self.lake, env=Environment.open(str(folder / "lake")), first=first, second=second))
 
     # -- writers ----------------------------------------------------------------------------------------------------------------------
 

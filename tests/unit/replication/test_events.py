@@ -15,9 +15,14 @@ from tests.unit.replication.origin import Origin, T, hash_of, make_origin
 ELSEWHERE = "another environment"
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Origin:
+    return make_origin(tmp_path_factory.mktemp("origin"))
+
+
 @pytest.fixture
-def origin(tmp_path: Path) -> Origin:
-    return make_origin(tmp_path)
+def origin(template: Origin, tmp_path: Path) -> Origin:
+    return template.copy(tmp_path)
 
 
 def test_consecutive_events_are_one_batch(origin: Origin) -> None:
