@@ -93,6 +93,11 @@ class Origin:
     def commit(self, *actions: dict[str, Any]) -> int:
         return tables.put(self.path, self.newest, [{"commitInfo": {"operation": "X"}}, *actions])
 
+    def write_metadata(self, schema: dict[str, Any], said: Any) -> int:
+        """A commit of ours with another schema."""
+        metadata = {**tables.snapshot(self.path).metadata, "schemaString": json.dumps(schema)}
+        return tables.put(self.path, self.newest, [{"commitInfo": {"userMetadata": json.dumps(said)}}, {"metaData": metadata}])
+
     def rearrange(self) -> int:
         """OPTIMIZE: all rows into one file."""
         now = tables.snapshot(self.path)

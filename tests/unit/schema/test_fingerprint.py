@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
-from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, ForeignKey, Key, Map, Primitive
-from tests.unit.schema.strategies import declarations, restated
+from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, ForeignKey, Key, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.ordering import sorted_properties
+from tests.unit.schema.strategies import Evolved, declarations, evolutions, restated
 from tests.unit.schema.tables import table
 
 COLUMNS = "a INT, b STRUCT<x: INT, y: ARRAY<STRUCT<p: INT, q: INT>>>, c VARCHAR(3) DEFAULT 'x'"
@@ -91,6 +93,90 @@ def test_every_process_gives_the_same(seed: str) -> None:
         f"base = table({COLUMNS!r})\n"
         "print(fingerprint(base), set_fingerprint({base.name: fingerprint(base)}))"
     )
+    assert _printed(program, seed) == [KNOWN, set_fingerprint({BASE.name: fingerprint(BASE)})]
+
+
+#: Text that separates something somewhere: in JSON, in SQL, in a path, in whatever somebody might join names with.
+AWKWARD = ",;:|/.\"'`[]{}()=\\ \t\n\x00\x1f\u2028é"
+names = st.text(st.sampled_from("ab" + AWKWARD), min_size=1, max_size=4)
+columns = st.lists(
+    st.builds(Field, names, st.sampled_from([Primitive("int"), Primitive("string")])), max_size=4, unique_by=lambda f: f.name
+)
+pairs = st.dictionaries(names, names, max_size=3)
+
+
+def test_no_process_depends_on_the_order_of_a_set() -> None:
+    """Columns, defaults and nested fields as a set gives them, which is another order with every seed."""
+    program = (
+        "from airflow_provider_schemamig.core.names import CollectionName\n"
+        "from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint\n"
+        "from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive, Struct\n"
+        f"names = {{'n' + mark for mark in {AWKWARD!r}}}\n"
+        "inner = Struct(tuple(Field(name, Primitive('int')) for name in set(names)))\n"
+        "fields = tuple(Field(name, inner, default=name) for name in names)\n"
+        "found = fingerprint(Declaration(CollectionName('t'), fields))\n"
+        "print(found, set_fingerprint({CollectionName(name): found for name in names}))"
+    )
+    assert len({tuple(_printed(program, seed)) for seed in ("0", "1", "random")}) == 1
+
+
+@settings(max_examples=200)
+@given(columns, columns)
+def test_columns_of_any_names_do_not_collide(one: list[Field], other: list[Field]) -> None:
+    """Equal exactly if they are the same columns, in whatever order."""
+    same = {(f.name, f.type) for f in one} == {(f.name, f.type) for f in other}
+    for wrapped in (tuple, lambda fields: (Field("s", Struct(tuple(fields))),)):
+        assert (_hash_of(wrapped(one)) == _hash_of(wrapped(other))) == same
+
+
+@settings(max_examples=100)
+@given(pairs, pairs)
+def test_properties_of_any_text_do_not_collide(one: dict[str, str], other: dict[str, str]) -> None:
+    hashes = [fingerprint(replace(BASE, properties=sorted_properties(found.items()))) for found in (one, other)]
+    assert (hashes[0] == hashes[1]) == (one == other)
+
+
+@settings(max_examples=100)
+@given(pairs, pairs)
+def test_sets_of_any_names_do_not_collide(one: dict[CollectionName, Fingerprint], other: dict[CollectionName, Fingerprint]) -> None:
+    assert (set_fingerprint(one) == set_fingerprint(other)) == (one == other)
+
+
+@settings(max_examples=50)
+@given(evolutions())
+def test_a_change_that_needs_a_step_is_another_fingerprint(evolved: Evolved) -> None:
+    """And one that needs none, of order and comments, is not."""
+    same = _bare(evolved.old) == _bare(evolved.new)
+    assert (fingerprint(evolved.old) == fingerprint(evolved.new)) == same
+
+
+def _hash_of(fields: tuple[Field, ...]) -> Fingerprint:
+    return fingerprint(Declaration(BASE.name, fields))
+
+
+def _bare(declaration: Declaration) -> Declaration:
+    """Without what does not count; a second telling of it."""
+    return replace(declaration, fields=_sorted(declaration.fields), comment=None)
+
+
+def _sorted(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    return tuple(sorted((replace(f, type=_sorted_type(f.type), comment=None) for f in fields), key=lambda f: f.name))
+
+
+def _sorted_type(data_type: DataType) -> DataType:
+    match data_type:
+        case Struct(fields=inner):
+            return Struct(_sorted(inner))
+        case Array(element=element):
+            return replace(data_type, element=_sorted_type(element))
+        case Map(key=key, value=value):
+            return replace(data_type, key=_sorted_type(key), value=_sorted_type(value))
+        case Primitive():
+            return data_type
+
+
+def _printed(program: str, seed: str) -> list[str]:
+    """The words that a process of its own prints."""
     command, root = [sys.executable, "-c", program], Path(__file__).parents[3]
     run = subprocess.run(command, cwd=root, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True)
-    assert run.stdout.split() == [KNOWN, set_fingerprint({BASE.name: fingerprint(BASE)})]
+    return run.stdout.split()
