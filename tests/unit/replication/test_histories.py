@@ -92,7 +92,7 @@ ACTS: list[Callable[[History, int], None]] = [
 
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 3)), max_size=14), st.integers(1, 4), st.data())
+@given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 3)), min_size=8, max_size=16), st.sampled_from([1, 3, 100]), st.data())
 def test_batches_are_the_events(template: Origin, acts: list[tuple[Any, int]], limit: int, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         history = History(template.copy(Path(folder)))
