@@ -10,7 +10,7 @@ from airflow_provider_schemamig.task_groups.params import environment_param
 
 with DAG(
     dag_id="schemamig_alter",
-    description="Make one ALTER TABLE on a live table",
+    description="Make one ALTER, CREATE or DROP TABLE outside of a release",
     doc_md=__doc__,
     schedule=None,
     start_date=pendulum.datetime(2025, 1, 1),
@@ -18,7 +18,7 @@ with DAG(
     tags=["schemamig"],
     params={
         "environment": environment_param(),
-        "statement": Param(type="string", minLength=1, title="Statement", description="One ALTER TABLE in Spark SQL."),
+        "statement": Param(type="string", minLength=1, title="Statement", description="One ALTER, CREATE or DROP TABLE in Spark SQL."),
         "hold": Param(0, type="number", minimum=0, title="Hold", description="Hours for which it can be rolled back after its commit."),
     },
 ) as dag:

@@ -1,4 +1,4 @@
-"""``schemamig alter``: one change of one live table, outside of a release (docs/online-changes.md)."""
+"""``schemamig alter``: one statement about one table, outside of a release (docs/online-changes.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ PANEL = "Upgrade an environment"
 @answered
 def alter(
     env: EnvOption,
-    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="One ALTER TABLE in Spark SQL.", show_default=False)],
+    statement: Annotated[
+        str, typer.Argument(metavar="STATEMENT", help="One ALTER, CREATE or DROP TABLE in Spark SQL.", show_default=False)
+    ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do; write nothing.")] = False,
     check_data: Annotated[bool, typer.Option("--check-data", help="With --dry-run: also check the rows with Spark.")] = False,
     hold: HoldOption = "0",
@@ -39,7 +41,7 @@ def alter(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Change one live table while others read and write it. The next release has to contain the change."""
+    """Change, create, rename or drop one table while others read and write. The next release has to contain it."""
     from airflow_provider_schemamig.core.upgrade import alter as alters
 
     root, kept = open_environment(env), parse_hold(hold)

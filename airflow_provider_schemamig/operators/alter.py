@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class AlterOperator(VerbOperator):
-    """Make one ALTER TABLE on a live table while others read and write it; the next release has to contain the change.
+    """Make one ALTER, CREATE or DROP TABLE while others read and write; the next release has to contain the change.
 
     A retry goes on with what the try before it began, and finds what it finished. A run that fails for good leaves the deployment to be
     rolled back (``RollbackOperator``).
 
-    :param statement: (templated) one ALTER TABLE in Spark SQL.
+    :param statement: (templated) one ALTER, CREATE or DROP TABLE in Spark SQL.
     :param hold: (templated) hours, or a timedelta, for which it can be rolled back after its commit. 0: what it drops is gone at once.
     """
 

@@ -72,7 +72,7 @@ def declared_by(env: Environment, state: State, collection: CollectionName, rele
         return _planned(env, state, collection, coming, current)
     if not _was_here(state, release, current):
         raise UnknownRelease(collection=collection, release=release, current=current)
-    if release == current and collection not in state.objects:
+    if release == current and collection not in state.objects and collection not in state.release_set():
         raise NotInRelease(collection=collection, release=release)
     return _recorded(state, collection, release, current)
 

@@ -324,8 +324,12 @@ class Pin:
 class Ahead:
     """A schema that a collection got outside of a release: the next release has to contain it (DESIGN section 5).
 
+    A declaration without columns is no table: ``released`` of a collection that was created outside of a release, ``declared`` of one that
+    was dropped. The released one's name is the release's, so a renamed collection has two.
+
     Written before the table is touched, so that whoever finds it can finish it: until ``schemas`` has an entry of this id it is a claim,
-    void once ``epoch`` is over. In force while it is the schema id of the collection's object; a release's commit makes another one.
+    void once ``epoch`` is over. In force while it is the schema id of the collection's object; a release's commit makes another one. That
+    of a dropped collection, which has no object, is in force until a release's commit drops it.
     """
 
     COLLECTION: ClassVar[str] = "ahead"

@@ -246,10 +246,25 @@ class State:
         """What a collection has that its release does not know of."""
         return self.ahead.get((collection, self.objects[collection].schema_id))
 
-    def released(self, item: Object) -> Fingerprint:
-        """The fingerprint that the release gives a collection: that of its object, unless the object is ahead of it."""
+    @property
+    def dropped(self) -> Mapping[CollectionName, Ahead]:
+        """By the release's names: collections that it declares and that were dropped outside of one."""
+        gone = [self.ahead[key] for key in self.ahead if key[0] not in self.objects]
+        return {row.released.name: row for row in gone if not row.declared.fields}
+
+    def released(self, item: Object) -> Mapping[CollectionName, Fingerprint]:
+        """What the release declares in place of an object: its own name and fingerprint, unless it is ahead. Empty: nothing."""
         ahead = self.ahead.get((item.collection, item.schema_id))
-        return item.fingerprint if ahead is None else ahead.released_fingerprint
+        if ahead is None:
+            return {item.collection: item.fingerprint}
+        return {ahead.released.name: ahead.released_fingerprint} if ahead.released.fields else {}
+
+    def release_set(self) -> dict[CollectionName, Fingerprint]:
+        """The collections that the release declares and that were not given back, by its own names for them."""
+        found = {name: row.released_fingerprint for name, row in self.dropped.items()}
+        for item in self.objects.values():
+            found.update(self.released(item))
+        return found
 
     def entry(self, collection: CollectionName) -> SchemaEntry:
         """The schema a collection has now."""

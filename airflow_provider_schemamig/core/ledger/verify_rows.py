@@ -173,7 +173,7 @@ def _release_findings(state: State) -> Iterator[Finding]:
         if state.objects:
             yield of_row("no_release", *_RELEASE, f"{len(state.objects)} collection(s), and no release that they are at")
         return
-    found = set_fingerprint({name: state.released(row) for name, row in state.objects.items()})
+    found = set_fingerprint(state.release_set())
     if found != state.release.fingerprint:
         yield of_row("wrong_set_fingerprint", *_RELEASE, f"stored {state.release.fingerprint}, its objects have {found}")
 

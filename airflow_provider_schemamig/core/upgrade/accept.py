@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.adopt import recorded
 from airflow_provider_schemamig.core.upgrade.adopt_errors import CollectionInUse, Overtaken
-from airflow_provider_schemamig.core.upgrade.ahead import missing_in
+from airflow_provider_schemamig.core.upgrade.ahead import missing_in, went_ahead
 from airflow_provider_schemamig.core.upgrade.drift_errors import CannotAccept
 from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease, ShardMissing, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.field_names import names_of
@@ -204,16 +204,8 @@ def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[Merge
 
 
 def _ahead(state: State, item: _Taken) -> Ahead:
-    before = state.ahead_of(item.name)
     assert state.leader is not None  # who has collections had a leader
-    return Ahead(
-        collection=item.name,
-        schema_id=state.next_schema_id(item.name),
-        epoch=state.leader.epoch,
-        declared=item.declared,
-        released=before.released if before is not None else item.foreign.entry.declared,
-        released_fingerprint=state.released(state.objects[item.name]),
-    )
+    return went_ahead(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
 
 
 def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:

@@ -238,7 +238,7 @@ def _adopted(
     generation: Generation,
     now: pendulum.DateTime,
 ) -> list[Update]:
-    fingerprints = {name: state.released(item) for name, item in state.objects.items()}
+    fingerprints = state.release_set()
     updates: list[Update] = []
     for table, shard in zip(found, shards, strict=True):
         declared = release.declared[table.collection]

@@ -1,4 +1,4 @@
-"""Changing one table outside of a release: ``schemamig alter`` (DESIGN section 5, "work outside an upgrade").
+"""Changing, creating, renaming or dropping one table outside of a release: ``schemamig alter`` (DESIGN section 5).
 
 A deployment of its own, with all that one has: plan, preflight, promotion, the states of seed 002, a hold where something is dropped,
 rollback. The release stays what it is; the collection is *ahead* of it, and the next release has to contain the change.
@@ -7,19 +7,21 @@ rollback. The release stays what it is; the collection is *ahead* of it, and the
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from datetime import timedelta
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Listener, silent
-from airflow_provider_schemamig.core.release.chain import Evolve
-from airflow_provider_schemamig.core.release.sql_alter import Alter, read_alteration
+from airflow_provider_schemamig.core.release.merged import Create, Evolve, MergedStep, Remove
+from airflow_provider_schemamig.core.release.sql_alter import Alter, Alteration, CreateTable, DropTable, RenameTable, read_alteration
 from airflow_provider_schemamig.core.schema.diff import diff
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
-from airflow_provider_schemamig.core.upgrade.online_errors import NeverDeployed, OutsideOfRelease
+from airflow_provider_schemamig.core.upgrade.online_errors import NameOfRelease, NeverDeployed
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, check_data
 from airflow_provider_schemamig.core.upgrade.prepare import Wish, plan_target, preflight_plan
@@ -44,10 +46,10 @@ def alter(
     jobs: Jobs,
     listen: Listener = silent,
 ) -> Outcome:
-    """Make one ``ALTER TABLE`` on a live table. Killed, the same statement again goes on; ``rollback`` undoes it before its commit, and
-    while its hold is open also after that. Without a hold what is dropped is gone at once.
+    """Make one ``ALTER TABLE``, ``CREATE TABLE`` or ``DROP TABLE``. Killed, the same statement again goes on; ``rollback`` undoes it before
+    its commit, and while its hold is open also after that. Without a hold what is dropped is gone at once.
 
-    Raises what reading the statement raises, DeploymentOpen, HoldOpen, and what an upgrade raises.
+    Raises what reading the statement raises, NameOfRelease, DeploymentOpen, HoldOpen, and what an upgrade raises.
     """
     done = _done(LedgerReader(env).state(), claim_id)
     if done is not None:
@@ -87,14 +89,31 @@ def _target(state: State, statement: str) -> Target:
     if state.release is None:
         raise NeverDeployed()
     found = read_alteration(statement, {name: state.entry(name).declared for name in state.objects})
-    if not isinstance(found, Alter):
-        raise OutsideOfRelease(statement=statement)
     release = state.release
     return Target(release.name, release.version, release.version, release.fingerprint, _steps(state, found), ahead=True)
 
 
-def _steps(state: State, found: Alter) -> tuple[Evolve, ...]:
-    """None if the table is like that already."""
-    old = state.entry(found.collection).declared
-    changes = diff(old, found.new, found.renames)
-    return (Evolve(found.collection, None, old, found.new, found.renames, changes.dropped),) if changes.changes else ()
+def _steps(state: State, found: Alteration) -> tuple[MergedStep, ...]:
+    """None if it is like that already."""
+    match found:
+        case CreateTable(new=new):
+            if new.name in state.objects:
+                return ()
+            _refuse_name(state, new.name, {})
+            return (Create(new.name, new),)
+        case RenameTable():
+            _refuse_name(state, found.name, state.released(state.objects[found.collection]))
+            return (Evolve(found.name, found.collection, state.entry(found.collection).declared, found.new, {}, ()),)
+        case DropTable(collection=collection):
+            return (Remove(collection, state.entry(collection).declared),) if collection in state.objects else ()
+        case Alter():
+            old = state.entry(found.collection).declared
+            changes = diff(old, found.new, found.renames)
+            return (Evolve(found.collection, None, old, found.new, found.renames, changes.dropped),) if changes.changes else ()
+
+
+def _refuse_name(state: State, name: CollectionName, own: Collection[CollectionName]) -> None:
+    """``own``: what the release calls the collection itself."""
+    if name in state.release_set() and name not in own:
+        assert state.release is not None  # ``_target`` refused otherwise
+        raise NameOfRelease(collection=name, version=str(state.release.version))

@@ -183,7 +183,7 @@ def _claim(work: Work, collection: CollectionName, expected: SchemaId, new: Decl
         if known is not None and known.epoch == work.epoch:
             claim = known
             return ()
-        claim = went_ahead(state, new, schema_id, work.epoch)
+        claim = went_ahead(state, collection, new, schema_id, work.epoch)
         return (Put(claim),)
 
     work.append(decide)

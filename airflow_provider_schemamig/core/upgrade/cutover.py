@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade import stages as s
-from airflow_provider_schemamig.core.upgrade.ahead import caught_up, went_ahead
+from airflow_provider_schemamig.core.upgrade.ahead import caught_up, no_table, went_ahead
 from airflow_provider_schemamig.core.upgrade.build import check_built, new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move, not_expanded
@@ -207,7 +207,7 @@ def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent], follo
                     updates += _created(work, state, step)
                 case Replace() | RewriteStep():
                     updates += _replaced(work, state, step, sealed)
-                case Remove():
+                case Remove() if step.old.name in state.objects:  # else it was dropped outside of a release before
                     updates += _removed(work, state, step.old.name, sealed)
                 case _:
                     pass
@@ -237,20 +237,22 @@ def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
     entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names)
     updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
     if work.plan.target.ahead:
-        updates.append(Put(went_ahead(state, step.new, schema_id, work.epoch)))
+        updates.append(Put(went_ahead(state, source, step.new, schema_id, work.epoch)))
     if source != step.collection:
         updates += [Drop(Object, source), Put(replace(state.shards[known.shard], collection=step.collection))]
     return updates
 
 
 def _new_object(work: Work, state: State, declaration: Declaration, shard: Shard) -> list[Update]:
-    collection = declaration.name
+    collection, target = declaration.name, work.plan.target
     schema_id = state.next_schema_id(collection)
-    return [
+    release = None if target.ahead else target.version
+    updates: list[Update] = [
         Put(replace(shard, state=ShardState.LIVE)),
-        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0, work.plan.target.version, ())),
+        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0, release, ())),
         Put(Object(collection, shard.shard, schema_id, fingerprint(declaration))),
     ]
+    return [*updates, Put(went_ahead(state, None, declaration, schema_id, work.epoch))] if target.ahead else updates
 
 
 def _created(work: Work, state: State, step: Create) -> list[Update]:
@@ -265,7 +267,12 @@ def _replaced(work: Work, state: State, step: Replace | RewriteStep, sealed: Map
 
 
 def _removed(work: Work, state: State, collection: CollectionName, sealed: Mapping[ShardId, int]) -> list[Update]:
-    return [Drop(Object, collection), Put(_retired(work, state, collection, NOWHERE, sealed))]
+    """Outside of a release the next one has to remove it, too, unless no release ever had it."""
+    updates: list[Update] = [Drop(Object, collection), Put(_retired(work, state, collection, NOWHERE, sealed))]
+    if not work.plan.target.ahead or not state.released(state.objects[collection]):
+        return updates
+    schema_id = state.next_schema_id(collection)
+    return [*updates, Put(went_ahead(state, collection, no_table(collection), schema_id, work.epoch))]
 
 
 def _retired(work: Work, state: State, collection: CollectionName, successor: ShardId, sealed: Mapping[ShardId, int]) -> Shard:

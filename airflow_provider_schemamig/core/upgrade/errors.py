@@ -275,7 +275,29 @@ class AheadNotInRelease(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Make the same change in schema.sql, with an evolution step for the collection; the table has it already."
+        return (
+            "Make the same change in schema.sql, with an evolution step for the collection (renamed_from where it was renamed), or a "
+            "removal where it was dropped; the environment has it already."
+        )
+
+
+@dataclass(eq=False)
+class MovedAhead(Refusal):
+    """A release's query reads a collection that was renamed or dropped outside of one. ``now``: its name here; None: it is gone."""
+
+    code = "moved_ahead"
+    now: str | None
+
+    @property
+    def message(self) -> str:
+        where = "was dropped" if self.now is None else f"is called {self.now} here"
+        return f"this release rewrites, replaces or reads it, but it {where} since an `alter`."
+
+    @property
+    def next_action(self) -> str:
+        if self.now is None:
+            return "Deploy a release first that has its removal and nothing that reads it."
+        return f"Take the name back first: `schemamig alter --env URI 'ALTER TABLE {self.now} RENAME TO {self.collection}'`."
 
 
 @dataclass(eq=False)

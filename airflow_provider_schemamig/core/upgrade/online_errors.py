@@ -40,19 +40,21 @@ class NeverDeployed(Refusal):
 
 
 @dataclass(eq=False)
-class OutsideOfRelease(Refusal):
-    """A statement that makes, renames or drops a whole table."""
+class NameOfRelease(Refusal):
+    """A collection would get a name that the environment's release gives to another one, which was renamed or dropped here."""
 
-    code = "outside_of_release"
-    statement: str
+    code = "name_of_release"
+    version: str
 
     @property
     def message(self) -> str:
-        return f"which collections there are is what a release says: {self.statement!r} is not made outside of one."
+        return (
+            f"release {self.version} calls another collection so, which was renamed or dropped since: readers of the release expect that."
+        )
 
     @property
     def next_action(self) -> str:
-        return "Declare it in the next release (schema.sql; `evolution(..., renamed_from=...)`, `removal(...)`), and upgrade."
+        return "Take another name, or first deploy a release that has the new name, or the removal, of the other one."
 
 
 @dataclass(eq=False)

@@ -209,6 +209,8 @@ class _Planner:
                 self._check_writable(step.old.name)
                 build = s.Build(step.collection, step.new, step.fill, self._target.inputs_of(step.collection), step.snapshot)
                 return [build, s.Seal(step.old.name), s.Retire(step.old.name)]
+            case Remove(old=old) if self._view.state is not None and old.name in self._view.state.dropped:
+                return []
             case Remove(old=old):
                 self._check_writable(old.name)
                 return [s.Seal(old.name), s.Retire(old.name)]
@@ -240,7 +242,7 @@ class _Planner:
         state = self._view.state
         if state is not None and self._view.heads.get(source) is not None:
             return True
-        if state is not None and self._target.source is not None:
+        if state is not None and self._target.source is not None and source in state.objects:  # else ``not_in_release`` says why
             self._refusals.append(ShardMissing(collection=collection, uri=state.shard_of(source).uri))
         return False
 

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.deltalog.log import files_since
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import (
+    Ahead,
     Deployment,
     DeploymentState,
     EnvironmentRelease,
@@ -36,6 +37,7 @@ from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.upgrade.ahead import dropped_before
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
@@ -205,8 +207,8 @@ def _swaps(work: Work) -> list[_Swap]:
             case Replace() | RewriteStep():
                 now = state.replacements[replacement_key(step.collection, work.deployment)].shard
                 found.append(_Swap(step.collection, now, retired.get(step.old.name), step.old.name))
-            case Remove():
-                found.append(_Swap(step.collection, None, retired.get(step.collection), step.collection))
+            case Remove() if step.collection in retired:
+                found.append(_Swap(step.collection, None, retired[step.collection], step.collection))
             case _:
                 pass
     return found
@@ -305,18 +307,22 @@ def _flip(
     """ONE append: objects, fingerprints and the version back to the source release."""
     updates: list[Update] = []
     after = {move.collection: move.after for move in moves}
-    goal = {name: state.released(item) for name, item in state.objects.items()}
+    goal = state.release_set()
     evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]
     for step in evolved:  # all names first: collections may have changed theirs with each other
-        goal.pop(step.collection)
+        goal.pop(step.collection, None)
     for step in evolved:
         updates += _unevolved(work, state, step, after, versions, goal)
     for swap in swaps:
         updates += _swapped(work, state, swap, goal, sealed)
+    back = {swap.collection for swap in swaps}
+    for gone in (step for step in work.plan.target.steps if isinstance(step, Remove) and step.collection not in back):
+        updates.append(Put(dropped_before(state, gone, work.epoch)))
+        goal[gone.collection] = fingerprint(gone.old)
     source, name = work.deployment.source, work.plan.target.name
     assert source is not None  # _newest refused otherwise
     hold: Hold = state.holds[work.generation]
-    updates.append(Put(EnvironmentRelease(name, source, set_fingerprint(goal))))
+    updates.append(Put(EnvironmentRelease(name, source, work.plan.target.fingerprint if work.plan.target.ahead else set_fingerprint(goal))))
     updates.append(Put(replace(hold, state=HoldState.CLOSED)))
     updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
     return one_each(updates + _closed(state, work))
@@ -336,13 +342,13 @@ def _unevolved(
     since = versions.get(step.collection, state.entry(step.collection).since_table_version)
     old = source_entry(state, step)
     schema_id = state.next_schema_id(source)
-    release = old.release if work.plan.target.ahead else work.deployment.source
+    ahead = state.ahead.get((source, old.schema_id))
+    release = old.release if work.plan.target.ahead or ahead is not None else work.deployment.source
     names = old.stored_names  # what a field is called in the files never changes
     entry = SchemaEntry(source, schema_id, known.shard, old.declared, replace(physical, name=source), since, release, names)
     item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
-    goal[source] = state.released(item)
+    goal |= state.released(item)
     updates: list[Update] = [Put(entry), Put(replace(item, schema_id=schema_id))]
-    ahead = state.ahead.get((source, old.schema_id))
     updates += [Put(replace(ahead, schema_id=schema_id))] if ahead is not None else []
     if source != step.collection:
         updates += [Drop(Object, step.collection), Put(replace(state.shards[known.shard], collection=source))]
@@ -368,6 +374,7 @@ def _swapped(work: Work, state: State, swap: _Swap, goal: dict[CollectionName, F
     entries = [e for e in state.schemas.values() if e.collection == swap.old_name and e.shard == swap.back]
     entry = max(entries, key=lambda e: e.schema_id)
     item = Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared))
-    goal[swap.old_name] = state.released(item)
+    goal |= state.released(item)
+    updates += [Drop(Ahead, row.key) for row in state.dropped.values() if row.collection == swap.old_name]
     back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, sealed_for=None, sealed_version=None)
     return [*updates, Put(back), Put(item)]

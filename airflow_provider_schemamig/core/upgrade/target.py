@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.adopt_errors import Unmanaged
+from airflow_provider_schemamig.core.upgrade.ahead import from_here
 from airflow_provider_schemamig.core.upgrade.errors import ReleaseChanged, WrongRelease
 from airflow_provider_schemamig.core.upgrade.stages import FillInput
 from airflow_provider_schemamig.exceptions import raise_refusals
@@ -68,12 +69,13 @@ def target_of(release: Release, state: State | None) -> Target:
     goal = _fingerprint(declared)
     inputs, projections = _inputs(release, chain)
     raise_refusals([_unmanaged(name, chain.target) for name in gone if any(name == read for _, found in inputs for read in _names(found))])
+    steps = chain.steps if state is None else from_here(state, chain.steps, {name for _, found in inputs for name in _names(found)})
     return Target(
         name=release.name,
         source=source,
         version=release.version,
         fingerprint=goal,
-        steps=chain.steps,
+        steps=steps,
         restated=_restated(chain, declared, state),
         fill_inputs=inputs,
         projections=projections,
@@ -83,12 +85,13 @@ def target_of(release: Release, state: State | None) -> Target:
 
 def fingerprint_reached(state: State, target: Target) -> Fingerprint:
     """Of the collections that there are once the steps are done: not the target's if some were given back or adopted since it was made."""
-    reached = {name: state.released(item) for name, item in state.objects.items()}
-    for step in () if target.ahead else target.steps:
-        if not isinstance(step, Create):
-            reached.pop(step.old.name, None)
-    if not target.ahead:
-        reached |= {step.collection: fingerprint(step.new) for step in target.steps if not isinstance(step, Remove)}
+    if target.ahead:
+        return set_fingerprint(state.release_set())
+    reached = {step.collection: fingerprint(step.new) for step in target.steps if not isinstance(step, Remove)}
+    sources = {step.old.name for step in target.steps if not isinstance(step, Create)}
+    for name, item in state.objects.items():
+        if name not in sources:
+            reached |= state.released(item)
     return set_fingerprint(reached)
 
 
@@ -100,8 +103,8 @@ def _given_back(declared: Mapping[CollectionName, Declaration], state: State | N
     """Of the environment's own release what it does not manage any more: its schemas are known, its object is gone."""
     if state is None:
         return ()
-    once = {name for name, _ in state.schemas}
-    return tuple(sorted(name for name in declared if name in once and name not in state.objects))
+    once, managed = {name for name, _ in state.schemas}, state.release_set()
+    return tuple(sorted(name for name in declared if name in once and name not in managed))
 
 
 def _without(chain: Chain, gone: Collection[CollectionName], declared: Collection[CollectionName]) -> Chain:

@@ -93,7 +93,8 @@ def _forgotten(state: State, name: CollectionName) -> list[Update]:
     updates += [Drop(Progress, row.key) for row in state.progress.values() if row.collection == name]
     updates += [Drop(Control, name)] if name in state.controls else []
     if state.release is not None:
-        left = {known: state.released(item) for known, item in state.objects.items() if known != name}
+        own = state.released(state.objects[name])
+        left = {known: released for known, released in state.release_set().items() if known not in own}
         updates.append(Put(replace(state.release, fingerprint=set_fingerprint(left))))
     if state.leader is not None:
         updates.append(Put(replace(state.leader, epoch=Epoch(state.leader.epoch + 1), since=pendulum.now("UTC"))))

@@ -107,11 +107,6 @@ def test_what_is_like_that_already(lake: Lake) -> None:
         assert alter(lake.env, "ALTER TABLE a ALTER COLUMN v DROP NOT NULL", jobs=no_spark).generation is None
 
 
-def test_whole_tables_are_the_release_s(lake: Lake) -> None:
-    with unwritten(lake.env), refused("outside_of_release"):
-        alter(lake.env, "DROP TABLE a", jobs=no_spark)
-
-
 def test_it_waits_for_a_deployment(lake: Lake) -> None:
     generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
