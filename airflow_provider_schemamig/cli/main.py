@@ -15,6 +15,7 @@ from airflow_provider_schemamig.cli import (
     alter,
     author,
     compact,
+    history,
     ledger,
     lint,
     rehearse,
@@ -45,6 +46,7 @@ app.add_typer(compact.app)
 app.add_typer(verify.app)
 app.add_typer(status.app)
 app.add_typer(schema.app, name="schema")
+app.add_typer(history.app)
 app.add_typer(ledger.app, name="ledger")
 
 

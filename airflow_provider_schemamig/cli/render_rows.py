@@ -20,13 +20,20 @@ def progress_table(progress: Sequence[Document]) -> Table:
         table.add_row(
             Text(item["collection"], style="cyan"),
             item["stage"],
-            f"{item['done']:,}/{item['total']:,} {item['unit']}",
-            f"{item['rows']:,}",
-            "" if item["rows_per_second"] is None else f"{item['rows_per_second']:,}",
-            "" if item["eta_seconds"] is None else duration(item["eta_seconds"]),
+            *progress_cells(item),
             when(item["updated_at"]),
         )
     return table
+
+
+def progress_cells(item: Document) -> tuple[str, str, str, str]:
+    """Done of total, rows, rows a second, time left; empty where it is not known."""
+    return (
+        f"{item['done']:,}/{item['total']:,} {item['unit']}",
+        f"{item['rows']:,}",
+        "" if item["rows_per_second"] is None else f"{item['rows_per_second']:,}",
+        "" if item["eta_seconds"] is None else duration(item["eta_seconds"]),
+    )
 
 
 def duration(seconds: float) -> str:
@@ -35,6 +42,23 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def history_table(entries: Sequence[Document]) -> Table:
+    """One line an entry of the audit log."""
+    table = table_of("started", "took>", "what", "collection", "generation>", "outcome", "detail", "who")
+    for item in entries:
+        table.add_row(
+            when(item["started_at"]),
+            f"{item['seconds']:.1f} s" if item["seconds"] < 60 else duration(item["seconds"]),
+            item["what"],
+            Text(item["collection"] or "", style="cyan"),
+            "" if item["generation"] is None else str(item["generation"]),
+            Text(item["outcome"], style="green" if item["outcome"] == "done" else "bold red"),
+            item["detail"],
+            item["who"],
+        )
+    return table
 
 
 def control_text(control: Document) -> Text:

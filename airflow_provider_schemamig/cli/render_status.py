@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from airflow_provider_schemamig.cli.render import hold_text, table_of, when
-from airflow_provider_schemamig.cli.render_rows import control_text, pin_text, progress_table, touched_texts
+from airflow_provider_schemamig.cli.render_rows import control_text, pin_text, progress_cells, progress_table, touched_texts
 
 #: With more collections than this only those that need attention get a line of their own.
 COLLECTIONS_SHOWN = 40
@@ -103,13 +103,26 @@ def _way(way: Document) -> Text:
 
 
 def _elements(elements: Sequence[Document]) -> Table:
-    table = table_of("collection", "element", "state", "since", "commit>", "checked up to>", "error")
+    table = table_of(
+        "collection", "element", "state", "phase", "done>", "rows>", "rows/s>", "left>", "commits>", "of others>", "since", "error"
+    )
     for item in elements:
-        numbers = ("" if item[name] is None else str(item[name]) for name in ("table_version", "checked_version"))
         style = "bold red" if item["error"] else "green" if item["state"] == "public" else "yellow"
-        state = Text(item["state"].upper(), style=style)
-        table.add_row(Text(item["collection"], style="cyan"), item["element"], state, when(item["since"]), *numbers, item["error"] or "")
+        table.add_row(
+            Text(item["collection"], style="cyan"),
+            item["element"],
+            Text(item["state"].upper(), style=style),
+            f"{item['phase']}, {item['waits']}" if item["waits"] else item["phase"],
+            *(progress_cells(item["progress"]) if item["progress"] else ("",) * 4),
+            *(_commit_cells(item["commits"]) if item["commits"] else ("?", "?")),
+            when(item["since"]),
+            item["error"] or "",
+        )
     return table
+
+
+def _commit_cells(commits: Document) -> tuple[str, str]:
+    return f"{commits['metadata'] + commits['batches']:,}", f"{commits['others']:,}"
 
 
 def _deployments(deployments: Sequence[Document]) -> Table:

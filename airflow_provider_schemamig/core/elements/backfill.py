@@ -44,6 +44,11 @@ _PATIENCE = 3
 FileGroups = tuple[tuple[RawAction, ...], ...]
 
 
+def action_of(column: str) -> str:
+    """What the batches of a column's fills say that they are (``Tag.action``)."""
+    return f"{_OPERATION}:{column}"
+
+
 @dataclass(frozen=True, slots=True)
 class Fill:
     """What rows get. ``column``: a top-level column. ``expression``: Spark SQL over the row, of the column's own type.
@@ -74,7 +79,7 @@ class Fill:
     def action(self) -> str:
         """What our commits say in their ``Tag``. With ``since`` it tells this fill from all others: one attempt's fills end where the
         next one's metadata commit begins."""
-        return f"{_OPERATION}:{self.column}"
+        return action_of(self.column)
 
     def made(self, commit: Commit) -> bool:
         """True if the commit is a batch of this fill (of the commits after ``since``)."""

@@ -51,6 +51,14 @@ def is_open(window: tuple[int, int] | None, now: pendulum.DateTime) -> bool:
     return first <= hour < last if first <= last else hour >= first or hour < last
 
 
+def why_not(state: State, collection: CollectionName, now: pendulum.DateTime) -> str | None:
+    """Why no batch may begin at ``now``, in words; None if one may."""
+    if control_of(state, collection).paused:
+        return "paused"
+    closed = [control.window for control in _said(state, collection) if not is_open(control.window, now)]
+    return f"waits for {_hours(closed[0])}" if closed else None
+
+
 @dataclass
 class Pace:
     """``read`` gives the newest state of the ledger; it may raise to end the work (``Work.look_again`` does when fenced)."""
@@ -65,7 +73,7 @@ class Pace:
         said: float | None = None
         while True:
             state = self.read()
-            why = self._why_not(state, collection)
+            why = why_not(state, collection, self.now())
             if why is None:
                 return control_of(state, collection)
             if said is None or time.monotonic() - said > _SAY_SECONDS:
@@ -75,17 +83,10 @@ class Pace:
 
     def may_begin(self, stage: str, collection: CollectionName) -> bool:
         """Whether a batch may begin now; for those who look again by themselves, and may have to end meanwhile."""
-        why = self._why_not(self.read(), collection)
+        why = why_not(self.read(), collection, self.now())
         if why is not None:
             self.listen(Event(stage, collection, note=why))
         return why is None
-
-    def _why_not(self, state: State, collection: CollectionName) -> str | None:
-        if control_of(state, collection).paused:
-            return "paused"
-        now = self.now()
-        closed = [control.window for control in _said(state, collection) if not is_open(control.window, now)]
-        return f"waits for {_hours(closed[0])}" if closed else None
 
     def end(self, control: Control, rows: int, seconds: float) -> None:
         """Rest as long as the batch was too fast."""

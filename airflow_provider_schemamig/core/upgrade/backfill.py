@@ -26,6 +26,11 @@ _TRIES = 8
 _LONGEST_PAUSE_SECONDS = 5.0
 
 
+def stage_of(column: str) -> str:
+    """What progress of a column's fill is called in the ledger."""
+    return f"backfill {column}"
+
+
 def backfill(work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs) -> int:
     """Fill what is due until nothing is; the version at which nothing was. Killed or raced at any point, the log says what is left.
 
@@ -54,7 +59,7 @@ class _Backfill:
         due = due_files(self._store, head, self._fill)
         if not due:
             return due.version
-        collection, stage = self._collection, f"backfill {self._fill.column}"
+        collection, stage = self._collection, stage_of(self._fill.column)
         report = Reporter(self._work.ledger, self._work.listen, collection, self._work.generation, stage, "files")
         report(0, due.files, 0)
         effort, done, rows, tries = Effort(due.files), 0, 0, 0

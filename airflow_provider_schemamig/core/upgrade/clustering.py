@@ -22,7 +22,8 @@ from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
-_STAGE = "cluster"
+#: What progress of it is called in the ledger, and its commits in their tag.
+STAGE = "cluster"
 #: Writers that are faster than us each time: the task is tried again later, and goes on from what is done.
 _TRIES = 8
 _LONGEST_PAUSE_SECONDS = 5.0
@@ -57,7 +58,7 @@ class _Clustering:
         left = older_files(self._store, head, self._since)
         if not left:
             return head.version
-        report = Reporter(self._work.ledger, self._work.listen, self._collection, self._work.generation, _STAGE, "files")
+        report = Reporter(self._work.ledger, self._work.listen, self._collection, self._work.generation, STAGE, "files")
         report(0, len(left), 0)
         done, rows, lost = 0, 0, 0
         while left:
@@ -78,14 +79,14 @@ class _Clustering:
 
     def _batch(self, head: Head, left: tuple[RawAction, ...], lost: int) -> Rewritten:
         work, collection, started = self._work, self._collection, time.monotonic()
-        control = self._pace.begin(_STAGE, collection)
+        control = self._pace.begin(STAGE, collection)
         fence = work.fence(self._shard)
         check_fence(self._store, fence, self._since, head.version)
         check_clustered(self._store, head, collection, self._since)
         files = next_batch(left, control.max_files, lost)
-        done, appended = cluster_batch(work.env, self._store, collection, head, files, fence, work.tag(_STAGE), self._jobs())
+        done, appended = cluster_batch(work.env, self._store, collection, head, files, fence, work.tag(STAGE), self._jobs())
         if confirm([appended.receipt]):
             raise CommitLost(collection=collection, uri=self._store.location.uri, version=done.version)
-        work.report(_STAGE, collection, done.version, started, len(files), len(left))
+        work.report(STAGE, collection, done.version, started, len(files), len(left))
         self._pace.end(control, done.rows, time.monotonic() - started)
         return done

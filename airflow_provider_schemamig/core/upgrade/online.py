@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.backfill import backfill
+from airflow_provider_schemamig.core.upgrade.change_log import Walk
 from airflow_provider_schemamig.core.upgrade.clustering import recluster
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back, until_nobody_writes
@@ -65,6 +66,12 @@ class Course:
     @property
     def end(self) -> Declaration:
         return self.reached[-1]
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """Each once, in the order in which they begin."""
+        found = {(operation.name, operation.spec): operation for turn in self.turns for operation, _ in turn.entering}
+        return tuple(found.values())
 
 
 def course(work: Work, step: Evolve) -> Course | None:
@@ -108,18 +115,23 @@ def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> 
         if item is None or _is_cut_over(work, item):
             continue
         check_expanded(work, step)
+        walk, was_public = Walk(work, item.collection, item.shard, item.operations), is_public(work, item)
         try:
             if exchanges(item.begin, item.origin, ()):  # a way back that was cut short
                 _take_back(work, item, jobs)
                 item = course(work, step) or item
             _Run(work, item, jobs).to_the_end()
+            if not was_public:
+                walk.ended()
         except Refusal as refusal:
             refusal.collection = refusal.collection or item.collection
             refusals.append(refusal)
             try:
                 walk_back(work, item, refusal.message, jobs)
+                walk.ended(refusal.code, f"walked back: {refusal.message}")
             except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
                 refusals.append(stuck)
+                walk.ended(refusal.code, f"stays where it is, {stuck.message} {refusal.message}")
     raise_refusals(refusals)
 
 
@@ -279,10 +291,9 @@ def absent(work: Work, item: Course, operation: Operation, error: str | None = N
 def is_public(work: Work, item: Course) -> bool:
     """True if every element of the course has come to its end."""
     known = {(element.name, element.spec): element for element in _elements(work, item.shard)}
-    operations = [operation for turn in item.turns for operation, _ in turn.entering]
     return all(
         (element := known.get((operation.name, operation.spec))) is not None and element.state is ElementState.PUBLIC
-        for operation in operations
+        for operation in item.operations
     )
 
 
@@ -304,8 +315,7 @@ def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
     now = _left_at(work, item)
     if now is not None:
         bring_back(work, _home(work, item, now), jobs)
-    operations = {(operation.name, operation.spec): operation for turn in item.turns for operation, _ in turn.entering}
-    work.append(lambda state: [Put(absent(work, item, operation, reason)) for operation in operations.values()])
+    work.append(lambda state: [Put(absent(work, item, operation, reason)) for operation in item.operations])
     _take_back(work, item, jobs)
 
 

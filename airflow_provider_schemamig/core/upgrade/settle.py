@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pendulum
+
 from airflow_provider_schemamig.core.deltalog.commit import Committed, MetadataMoved, commit_changes
 from airflow_provider_schemamig.core.deltalog.fence import put_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
@@ -23,6 +25,7 @@ from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.shards.chain import foreign_commits
 from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.upgrade.change_log import remember_undone
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back, until_nobody_writes
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
@@ -54,6 +57,7 @@ def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, lossy: boo
     ``jobs`` only where a change of type had come to its swap, and rows came since. ``lossy``: see ``exchange.WayHome``. Raises DriftFound,
     SparkNotGiven, and what ``exchange.bring_back`` raises.
     """
+    began = pendulum.now("UTC")
     for shard in sorted({intent.shard for intent in _stale(work, work.state)}):
         started = time.monotonic()
         intents = sorted((i for i in _stale(work, work.state) if i.shard == shard), key=lambda i: _ORDER.index(i.kind))
@@ -62,6 +66,7 @@ def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, lossy: boo
         work.append(functools.partial(_unless_settled, intents=intents, updates=updates))
         work.report("settle", intents[0].collection, None, started)
     if any(element.epoch < work.epoch for element in work.state.elements.values()):
+        remember_undone(work, began)
         work.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < work.epoch])
 
 

@@ -11,7 +11,7 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.nodes import Node, live_nodes
-from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Element, Pin, Progress, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
@@ -19,8 +19,8 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.shards.chain import foreign_commits
 from airflow_provider_schemamig.core.shards.pace import EVERYWHERE
-from airflow_provider_schemamig.core.shards.report import remaining_seconds
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.tables import drift_of, head_or_none, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.ways_on import ways_on
 from airflow_provider_schemamig.core.upgrade.work import pending_holds
@@ -51,11 +51,11 @@ def status(env: Environment) -> Status:
         "deployments": [_deployment(state, generation) for generation in sorted(state.deployments)],
         "collections": collections,
         "retired": retired,
-        "progress": [_progress(row) for _, row in sorted(state.progress.items()) if _is_open(state, row)],
+        "progress": [progress_json(row) for _, row in sorted(state.progress.items()) if _is_open(state, row)],
         "controls": [control_json(control) for _, control in sorted(state.controls.items())],
         "pins": [_pin(state, pinned) for _, pinned in sorted(state.pins.items())],
         "holds": list(pending_holds(state)),
-        "elements": [_element(element) for _, element in sorted(state.elements.items())],
+        "elements": elements_json(env, state),
         "nodes": [_node(node) for node in live_nodes(env, pendulum.now("UTC"))],
     }
     drifted = [name for name, item in collections.items() if item["drift"]]
@@ -144,40 +144,6 @@ def _foreign_commits(store: ReadStore, shard: Shard, newest: int) -> int:
 def _is_open(state: State, row: Progress) -> bool:
     deployment = state.deployments.get(row.generation)
     return deployment is not None and deployment.state in (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
-
-
-def _progress(row: Progress) -> dict[str, Any]:
-    seconds = (row.updated_at - row.started_at).total_seconds()
-    rows = row.rows - row.rows_before
-    left = remaining_seconds(row.done - row.done_before, row.total - row.done, seconds)
-    return {
-        "collection": row.collection,
-        "generation": row.generation,
-        "stage": row.stage,
-        "unit": row.unit,
-        "done": row.done,
-        "total": row.total,
-        "rows": row.rows,
-        "rows_per_second": round(rows / seconds) if rows > 0 and seconds > 0 else None,
-        "eta_seconds": round(left) if left is not None else None,
-        "updated_at": row.updated_at.isoformat(),
-    }
-
-
-def _element(element: Element) -> dict[str, Any]:
-    """One element of an online change (docs/online-changes.md). ``table_version``: the commit that made its state, if it took one;
-    ``checked_version``: up to which its rows are known to be right; ``error``: why it went back."""
-    return {
-        "collection": element.collection,
-        "element": element.name,
-        "op": element.op,
-        "state": element.state.value,
-        "generation": element.generation,
-        "since": element.since.isoformat(),
-        "table_version": element.table_version,
-        "checked_version": element.checked_version,
-        "error": element.error,
-    }
 
 
 def control_json(control: Control) -> dict[str, Any]:

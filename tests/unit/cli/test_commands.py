@@ -355,6 +355,8 @@ READ_ONLY = [
     ["plan", "--env", "{tmp}/empty", "--release", "{new}"],
     ["status", "--env", "{env}", "--cluster"],
     ["status", "--env", "{tmp}/empty"],
+    ["history", "--env", "{env}"],
+    ["history", "--env", "{tmp}/empty"],
     ["check", "--release", "{new}"],
     ["diff", "{old}/schema.sql", "{new}/schema.sql"],
     ["ledger", "dump", "--env", "{env}"],

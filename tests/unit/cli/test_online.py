@@ -85,7 +85,9 @@ def test_the_elements_of_a_change_that_was_walked_back(lake: Path, tmp_path: Pat
     (element,) = shown.document["elements"]
     assert (element["element"], element["state"]) == ("check:pos", "absent")
     assert "violate" in element["error"]
-    assert "ABSENT" in run("status", "--env", lake).stdout
+    assert (element["phase"], element["commits"]) == ("walked back", {"metadata": 2, "batches": 0, "others": 0})
+    shown_text = " ".join(run("status", "--env", lake).stdout.split())
+    assert "a check:pos ABSENT walked back" in shown_text
 
 
 def test_keys(lake: Path, run: Run) -> None:
@@ -102,3 +104,19 @@ def test_keys(lake: Path, run: Run) -> None:
     assert "broken  a  UNIQUE (u): 2 row(s)" in run("verify", "--env", lake).stdout
     assert tree(lake) == before
     refused(run, "verify", "--env", lake, "--collection", "b", code="unknown_collection", collection="b")
+
+
+def test_the_history_of_a_change(lake: Path, run: Run) -> None:
+    run("alter", "--env", lake, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7")
+    before = tree(lake)
+    shown = run("history", "--env", lake, "--collection", "a", "--json")
+    conforms(shown.document, "history")
+    (entry,) = shown.document["entries"]
+    assert (entry["what"], entry["outcome"], entry["detail"]) == ("change column:n", "done", "1 metadata commit(s), 1 batch(es) of rows")
+    text = run("history", "--env", lake).stdout
+    assert "change column:n" in text
+    assert text.index("contract") < text.index("cutover") < text.index("expand"), "the newest first"
+    (newest,) = run("history", "--env", lake, "--limit", 1, "--json").document["entries"]
+    assert newest["what"] == "contract"
+    assert run("history", "--env", lake, "--collection", "nobody").stdout == "Nothing was done yet.\n"
+    assert tree(lake) == before

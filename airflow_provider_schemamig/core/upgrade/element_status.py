@@ -1,0 +1,107 @@
+"""The elements of online changes as ``status`` shows them: state, what is going on, how far it is, what it committed (docs/cli.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pendulum
+
+from airflow_provider_schemamig.core.elements.backfill import action_of
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import Element, Progress
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.schema.elements import ElementState
+from airflow_provider_schemamig.core.schema.renames import shadow_name
+from airflow_provider_schemamig.core.shards.pace import why_not
+from airflow_provider_schemamig.core.shards.report import remaining_seconds
+from airflow_provider_schemamig.core.upgrade.backfill import stage_of
+from airflow_provider_schemamig.core.upgrade.change_log import change_intent, made_since
+from airflow_provider_schemamig.core.upgrade.clustering import STAGE
+
+#: The one element whose work on rows is no backfill.
+_CLUSTERING = "clustering"
+_WORK = {ElementState.VALIDATE: "validation", ElementState.REORG: "backfill"}
+
+
+def elements_json(env: Environment, state: State) -> list[dict[str, Any]]:
+    """All elements. Reads the logs of their tables, from where their changes began."""
+    return [_element(env, state, element) for _, element in sorted(state.elements.items())]
+
+
+def progress_json(row: Progress) -> dict[str, Any]:
+    """How far work on the rows of a collection is; rates and times left are those of the process that does it."""
+    seconds = (row.updated_at - row.started_at).total_seconds()
+    rows = row.rows - row.rows_before
+    left = remaining_seconds(row.done - row.done_before, row.total - row.done, seconds)
+    return {
+        "collection": row.collection,
+        "generation": row.generation,
+        "stage": row.stage,
+        "unit": row.unit,
+        "done": row.done,
+        "total": row.total,
+        "rows": row.rows,
+        "rows_per_second": round(rows / seconds) if rows > 0 and seconds > 0 else None,
+        "eta_seconds": round(left) if left is not None else None,
+        "updated_at": row.updated_at.isoformat(),
+    }
+
+
+def _element(env: Environment, state: State, element: Element) -> dict[str, Any]:
+    phase = _phase(element)
+    return {
+        "collection": element.collection,
+        "element": element.name,
+        "op": element.op,
+        "state": element.state.value,
+        "phase": phase,
+        "waits": why_not(state, element.collection, pendulum.now("UTC")) if element.state is ElementState.REORG else None,
+        "generation": element.generation,
+        "since": element.since.isoformat(),
+        "table_version": element.table_version,
+        "checked_version": element.checked_version,
+        "progress": _progress(state, element) if element.state is ElementState.REORG else None,
+        "commits": _commits(env, state, element),
+        "error": element.error,
+    }
+
+
+def _phase(element: Element) -> str:
+    """In one word: what is being done about it now, or what it waits for."""
+    if element.state is ElementState.ABSENT:
+        return "walked back" if element.error is not None else "begins"
+    if element.state is ElementState.PUBLIC:
+        return "done"
+    if element.checked_version is not None:
+        return "last step"
+    if element.state is ElementState.REORG and element.name == _CLUSTERING:
+        return _CLUSTERING
+    return _WORK.get(element.state, "entered")
+
+
+def _filled(element: Element) -> set[str]:
+    """The columns that its backfill may be of: its own, or their shadows."""
+    return {*element.columns, *(shadow_name(path, ()) for path in element.columns)}
+
+
+def _progress(state: State, element: Element) -> dict[str, Any] | None:
+    stages = {STAGE} if element.name == _CLUSTERING else {stage_of(column) for column in _filled(element)}
+    found = [
+        row
+        for row in state.progress.values()
+        if row.collection == element.collection and row.generation == element.generation and row.stage in stages
+    ]
+    return progress_json(max(found, key=lambda row: row.updated_at)) if found else None
+
+
+def _commits(env: Environment, state: State, element: Element) -> dict[str, Any] | None:
+    """None: the table's log does not tell any more."""
+    intent = change_intent(state, element.shard, element.generation)
+    if intent is None:
+        return {"metadata": 0, "batches": 0, "others": 0}
+    made = made_since(env, state, intent)
+    if made is None:
+        return None
+    actions = {STAGE} if element.name == _CLUSTERING else {action_of(column) for column in _filled(element)}
+    batches = sum(made.ours.get(action, 0) for action in actions)
+    return {"metadata": made.ours.get(intent.kind.value, 0), "batches": batches, "others": made.others}
