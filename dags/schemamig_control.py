@@ -8,7 +8,7 @@ from airflow.sdk import DAG, Param
 from airflow_provider_schemamig.operators.control import ControlOperator
 from airflow_provider_schemamig.task_groups.params import environment_param
 
-ACTIONS = ["pause", "resume", "throttle", "cancel", "pin", "unpin"]
+ACTIONS = ["pause", "postpone", "resume", "throttle", "cancel", "pin", "unpin"]
 
 
 def number(title: str, description: str) -> Param:
@@ -17,7 +17,7 @@ def number(title: str, description: str) -> Param:
 
 with DAG(
     dag_id="schemamig_control",
-    description="Pause, resume, throttle or cancel work on rows; pin a table's history",
+    description="Pause, postpone, resume, throttle or cancel work on rows; pin a table's history",
     doc_md=__doc__,
     schedule=None,
     start_date=pendulum.datetime(2025, 1, 1),

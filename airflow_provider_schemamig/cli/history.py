@@ -30,14 +30,17 @@ def history(
 ) -> Answer:
     """What was done here, the newest first: tasks, and every online change with its duration and outcome. Writes nothing."""
     from airflow_provider_schemamig.core.ledger.history import read_history
+    from airflow_provider_schemamig.core.ledger.store import LedgerReader
 
-    found = [entry for entry in read_history(open_environment(env)) if collection in (None, entry.collection)]
+    root = open_environment(env)
+    LedgerReader(root).state()  # refused where no environment is, and where newer software wrote it
+    found = [entry for entry in read_history(root) if collection in (None, entry.collection)]
     document = {"entries": [_entry(entry) for entry in reversed(found[-limit:])]}
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render_rows import history_table
 
-        to.print(history_table(document["entries"]) if document["entries"] else "Nothing was done yet.")
+        to.print(history_table(document["entries"]) if document["entries"] else "There are no entries.")
 
     return Answer(document, show)
 

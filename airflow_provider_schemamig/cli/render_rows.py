@@ -62,7 +62,7 @@ def history_table(entries: Sequence[Document]) -> Table:
 
 
 def control_text(control: Document) -> Text:
-    """What work on rows has to keep to, in one line."""
+    """What work on rows, or the last step of an online change, has to keep to, in one line."""
     limits = [
         f"{control['rows_per_second']:,} rows/s" if control["rows_per_second"] else "",
         f"{control['max_files']:,} files a batch" if control["max_files"] else "",
@@ -70,6 +70,8 @@ def control_text(control: Document) -> Text:
     ]
     said = ", ".join(limit for limit in limits if limit) or "no limits"
     name = control["collection"] or "all collections"
+    if control["last_step"]:
+        return Text.assemble((name, "cyan"), "  ", ("runs until its last step", "yellow"), ", which waits for `schemamig resume`")
     return Text.assemble((name, "cyan"), "  ", ("paused", "yellow") if control["paused"] else ("runs", "green"), f", {said}")
 
 

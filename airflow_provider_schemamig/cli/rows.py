@@ -79,8 +79,17 @@ def pause(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = 
 
 @app.command(rich_help_panel=PANEL)
 @answered
+def postpone(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
+    """Work on rows goes on, but the last step of an online change waits for `resume`."""
+    from airflow_provider_schemamig.core.upgrade import controls
+
+    return _control(controls.postpone(open_environment(env), collection))
+
+
+@app.command(rich_help_panel=PANEL)
+@answered
 def resume(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
-    """Take a pause back; limits stay."""
+    """Go on: take a pause, or a postponement, back; limits stay."""
     from airflow_provider_schemamig.core.upgrade import controls
 
     return _control(controls.resume(open_environment(env), collection))

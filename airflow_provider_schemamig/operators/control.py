@@ -16,12 +16,13 @@ HOLDER = "airflow"
 
 
 class ControlOperator(EnvironmentOperator):
-    """Pause, resume or throttle work on rows, pin or unpin a table's history, or cancel a generation. Empty texts mean "not given".
+    """Pause, resume or throttle work on rows, postpone the last step of online changes, pin or unpin a table's history, or cancel a
+    generation. Empty texts mean "not given".
 
     Returns what the command line's command of the same name prints.
 
-    :param action: (templated) ``pause``, ``resume``, ``throttle``, ``cancel``, ``pin`` or ``unpin``.
-    :param collection: (templated) the collection; for ``pause``, ``resume`` and ``throttle`` empty: all of them.
+    :param action: (templated) ``pause``, ``postpone``, ``resume``, ``throttle``, ``cancel``, ``pin`` or ``unpin``.
+    :param collection: (templated) the collection; for the first four empty: all of them.
     :param rows_per_second: (templated) for ``throttle``. Limits that are not given are taken back.
     :param max_files: (templated) for ``throttle``: files a batch.
     :param window: (templated) for ``throttle``: the hours UTC in which batches begin, ``22-6``.
@@ -64,6 +65,7 @@ class ControlOperator(EnvironmentOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         actions: dict[str, Callable[[], dict[str, Any]]] = {
             "pause": self._control,
+            "postpone": self._control,
             "resume": self._control,
             "throttle": self._control,
             "cancel": self._cancel,
@@ -83,6 +85,8 @@ class ControlOperator(EnvironmentOperator):
         env, scope = self.hook.environment, self.collection or None
         if self.action == "pause":
             return control_json(controls.pause(env, scope))
+        if self.action == "postpone":
+            return control_json(controls.postpone(env, scope))
         if self.action == "resume":
             return control_json(controls.resume(env, scope))
         rows, files = as_number("rows_per_second", self.rows_per_second), as_number("max_files", self.max_files)

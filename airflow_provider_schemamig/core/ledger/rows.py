@@ -262,6 +262,8 @@ class Hold:
 class Control:
     """What a person told the work on rows of a collection (``*``: of all): wait, go slowly, or go on only in some hours.
 
+    ``scope`` ``last step of <collection>``: its online changes wait, while ``paused``, before the commit that comes after work on rows.
+
     ``window``: (from, to) in full hours UTC, the only ones in which batches begin; from may be later than to (over midnight).
     """
 

@@ -15,6 +15,8 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 
 #: Scope of a control that speaks for all collections.
 EVERYWHERE = "*"
+#: What a scope begins with that is not about batches, but about the last step of an online change: paused, it waits until told.
+LAST_STEP = "last step of "
 #: A batch is one Spark statement: large enough that its start-up is lost in it, small enough that a kill costs little.
 BATCH_FILES = 256
 BATCH_BYTES = 16 * 2**30
@@ -59,6 +61,12 @@ def why_not(state: State, collection: CollectionName, now: pendulum.DateTime) ->
     return f"waits for {_hours(closed[0])}" if closed else None
 
 
+def postponed(state: State, collection: CollectionName) -> str | None:
+    """Why the last step of an online change may not be made, in words; None if it may."""
+    found = any((control := state.controls.get(f"{LAST_STEP}{scope}")) is not None and control.paused for scope in (collection, EVERYWHERE))
+    return "postponed until `schemamig resume`" if found else None
+
+
 @dataclass
 class Pace:
     """``read`` gives the newest state of the ledger; it may raise to end the work (``Work.look_again`` does when fenced)."""
@@ -70,12 +78,19 @@ class Pace:
 
     def begin(self, stage: str, collection: CollectionName) -> Control:
         """Wait until a batch may begin; the limits it has to keep."""
+        return control_of(self._wait(stage, collection, lambda state: why_not(state, collection, self.now())), collection)
+
+    def begin_last_step(self, stage: str, collection: CollectionName) -> None:
+        """Wait until the last step of an online change may be made."""
+        self._wait(stage, collection, lambda state: postponed(state, collection))
+
+    def _wait(self, stage: str, collection: CollectionName, why_not_now: Callable[[State], str | None]) -> State:
         said: float | None = None
         while True:
             state = self.read()
-            why = why_not(state, collection, self.now())
+            why = why_not_now(state)
             if why is None:
-                return control_of(state, collection)
+                return state
             if said is None or time.monotonic() - said > _SAY_SECONDS:
                 said = time.monotonic()
                 self.listen(Event(stage, collection, note=why))

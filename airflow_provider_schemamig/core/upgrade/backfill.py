@@ -9,7 +9,6 @@ from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
 from airflow_provider_schemamig.core.deltalog.fence import check_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.elements.backfill import Batch, DueFiles, Effort, Fill, due_files, fill_batch
-from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
@@ -47,12 +46,7 @@ class _Backfill:
         self._fill = fill
         self._jobs = jobs
         self._store = table_store(work.env, work.state, shard)
-        self._pace = Pace(self._newest, work.listen)
-
-    def _newest(self) -> State:
-        """Raises Fenced."""
-        self._work.look_again()
-        return self._work.state
+        self._pace = Pace(work.newest, work.listen)
 
     def run(self) -> int:
         head = read_head(self._store)

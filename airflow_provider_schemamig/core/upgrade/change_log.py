@@ -32,8 +32,8 @@ _DETAIL = 500
 
 @dataclass(frozen=True)
 class Made:
-    """Commits on a table since an online change began. ``ours``: of its generation, by their action (``change``, ``backfill:<column>``, ``cluster``);
-    ``others``: of everybody else; ``first_at``: when the first of ours was made, UTC."""
+    """Commits on a table since an online change began. ``ours``: of its generation, by their action (``change``, ``backfill:<column>``,
+    ``cluster``); ``others``: of everybody else; ``first_at``: when the first of ours was made, UTC."""
 
     ours: Mapping[str, int] = field(default_factory=dict)
     others: int = 0

@@ -10,7 +10,6 @@ from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
 from airflow_provider_schemamig.core.deltalog.fence import check_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.elements.clustering import check_clustered, cluster_batch, next_batch, older_files
-from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
@@ -46,12 +45,7 @@ class _Clustering:
         self._since = since
         self._jobs = jobs
         self._store = table_store(work.env, work.state, shard)
-        self._pace = Pace(self._newest, work.listen)
-
-    def _newest(self) -> State:
-        """Raises Fenced."""
-        self._work.look_again()
-        return self._work.state
+        self._pace = Pace(work.newest, work.listen)
 
     def run(self) -> int:
         head = read_head(self._store)

@@ -1,4 +1,5 @@
-"""Telling running work to wait, to go slowly, or to keep to some hours: rows that every batch looks at before it begins (issue: control).
+"""Telling running work to wait, to go slowly, to keep to some hours, or to wait before its last step: rows that every batch, and the last
+step of an online change, looks at before it begins (issue: control).
 
 Nobody leads for this: it changes nothing but the pace, and whoever may write to the ledger may say so. It is remembered in the history.
 """
@@ -13,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.shards.pace import EVERYWHERE
+from airflow_provider_schemamig.core.shards.pace import EVERYWHERE, LAST_STEP
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -40,8 +41,15 @@ def pause(env: Environment, collection: str | None) -> Control:
 
 
 def resume(env: Environment, collection: str | None) -> Control:
-    """Take a pause back; limits stay."""
-    return _put(env, collection, lambda control: replace(control, paused=False))
+    """Take a pause, or a postponement, back; limits stay."""
+    return _put(env, collection, lambda control: replace(control, paused=False), postponed=False)
+
+
+def postpone(env: Environment, collection: str | None) -> Control:
+    """Work on the rows of ``collection`` (None: of all) goes on, also if it was paused, but the last step of an online change, the commit
+    after it, waits for ``resume``. Rows that come meanwhile are filled right before it. The control of the last step."""
+    _put(env, collection, lambda control: replace(control, paused=False), postponed=True)
+    return Control(f"{LAST_STEP}{collection or EVERYWHERE}", paused=True)
 
 
 def throttle(
@@ -65,15 +73,20 @@ def throttle(
     )
 
 
-def _put(env: Environment, collection: str | None, change: Callable[[Control], Control]) -> Control:
+def _put(env: Environment, collection: str | None, change: Callable[[Control], Control], *, postponed: bool | None = None) -> Control:
+    """``postponed`` None: the last step stays as it is."""
     scope = collection or EVERYWHERE
+    last = Control(f"{LAST_STEP}{scope}", paused=True)
     ledger = LedgerWriter(env)
 
     def decide(state: State) -> Sequence[Update]:
         if collection is not None and collection not in state.objects and not _is_built(state, collection):
             raise UnknownCollection(collection=collection)
         control = change(state.controls.get(scope, Control(scope)))
-        return [Put(control) if control != Control(scope) else Drop(Control, scope)]
+        updates: list[Update] = [Put(control) if control != Control(scope) else Drop(Control, scope)]
+        if postponed is not None:
+            updates.append(Put(last) if postponed else Drop(Control, last.key))
+        return updates
 
     return ledger.transact(decide).controls.get(scope, Control(scope))
 

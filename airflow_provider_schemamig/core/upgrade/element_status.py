@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.ledger.rows import Element, Progress
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.renames import shadow_name
-from airflow_provider_schemamig.core.shards.pace import why_not
+from airflow_provider_schemamig.core.shards.pace import postponed, why_not
 from airflow_provider_schemamig.core.shards.report import remaining_seconds
 from airflow_provider_schemamig.core.upgrade.backfill import stage_of
 from airflow_provider_schemamig.core.upgrade.change_log import change_intent, made_since
@@ -48,14 +48,13 @@ def progress_json(row: Progress) -> dict[str, Any]:
 
 
 def _element(env: Environment, state: State, element: Element) -> dict[str, Any]:
-    phase = _phase(element)
     return {
         "collection": element.collection,
         "element": element.name,
         "op": element.op,
         "state": element.state.value,
-        "phase": phase,
-        "waits": why_not(state, element.collection, pendulum.now("UTC")) if element.state is ElementState.REORG else None,
+        "phase": _phase(element),
+        "waits": _waits(state, element),
         "generation": element.generation,
         "since": element.since.isoformat(),
         "table_version": element.table_version,
@@ -77,6 +76,12 @@ def _phase(element: Element) -> str:
     if element.state is ElementState.REORG and element.name == _CLUSTERING:
         return _CLUSTERING
     return _WORK.get(element.state, "entered")
+
+
+def _waits(state: State, element: Element) -> str | None:
+    if element.checked_version is not None and element.state is not ElementState.PUBLIC:
+        return postponed(state, element.collection)
+    return why_not(state, element.collection, pendulum.now("UTC")) if element.state is ElementState.REORG else None
 
 
 def _filled(element: Element) -> set[str]:

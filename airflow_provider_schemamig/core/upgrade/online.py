@@ -28,6 +28,7 @@ from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.shards.pace import Pace
 from airflow_provider_schemamig.core.upgrade.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.change_log import Walk
 from airflow_provider_schemamig.core.upgrade.clustering import recluster
@@ -66,6 +67,12 @@ class Course:
     @property
     def end(self) -> Declaration:
         return self.reached[-1]
+
+    @cached_property
+    def last_step(self) -> int | None:
+        """The turn whose commit comes when all work on rows is done, which may be postponed; None: no commit comes after work on rows."""
+        made = [number for number, turn in enumerate(self.turns) if turn.changes]
+        return made[-1] if made and any(turn.work for turn in self.turns[: made[-1]]) else None
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
@@ -147,10 +154,13 @@ class _Run:
         self._course = item
         self._jobs = jobs
         self._store = table_store(work.env, work.state, item.shard)
+        self._pace = Pace(work.newest, work.listen)
 
     def to_the_end(self) -> None:
         for number, turn in enumerate(self._course.turns):
             if not self._is_entered(turn):
+                if number == self._course.last_step and not self._has_reached(number + 1):
+                    self._pace.begin_last_step("change", self._course.collection)
                 self._enter(number, turn)
             for operation, step in turn.work:
                 if self._element(operation).checked_version is None:

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.shards.chain import foreign_commits
-from airflow_provider_schemamig.core.shards.pace import EVERYWHERE
+from airflow_provider_schemamig.core.shards.pace import EVERYWHERE, LAST_STEP
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.tables import drift_of, head_or_none, read_heads, table_store
@@ -147,9 +147,12 @@ def _is_open(state: State, row: Progress) -> bool:
 
 
 def control_json(control: Control) -> dict[str, Any]:
-    """What was said to work on rows; ``collection`` is null where it was said to all, ``window`` is hours UTC (``22-6``)."""
+    """What was said to work on rows, or to the last step of online changes; ``collection`` is null where it was said to all, ``window`` is
+    hours UTC (``22-6``)."""
+    scope = control.scope.removeprefix(LAST_STEP)
     return {
-        "collection": None if control.scope == EVERYWHERE else control.scope,
+        "collection": None if scope == EVERYWHERE else scope,
+        "last_step": scope != control.scope,
         "paused": control.paused,
         "rows_per_second": control.rows_per_second,
         "max_files": control.max_files,

@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, ShardId
 from airflow_provider_schemamig.core.release.chain import Create
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
+from airflow_provider_schemamig.core.shards.pace import LAST_STEP
 from airflow_provider_schemamig.core.upgrade.adopt_errors import CollectionInUse
 from airflow_provider_schemamig.core.upgrade.cleanup import forget_shards
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
@@ -91,7 +92,7 @@ def _forgotten(state: State, name: CollectionName) -> list[Update]:
     updates: list[Update] = [Drop(Object, name), *forget_shards({shard}, state)]
     updates += [Drop(Ahead, row.key) for row in state.ahead.values() if row.collection == name]
     updates += [Drop(Progress, row.key) for row in state.progress.values() if row.collection == name]
-    updates += [Drop(Control, name)] if name in state.controls else []
+    updates += [Drop(Control, scope) for scope in (name, f"{LAST_STEP}{name}") if scope in state.controls]
     if state.release is not None:
         own = state.released(state.objects[name])
         left = {known: released for known, released in state.release_set().items() if known not in own}

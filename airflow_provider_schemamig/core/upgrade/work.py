@@ -102,6 +102,11 @@ class Work:
         that head was written is then known, and what they do later our put-if-absent meets. Raises Fenced."""
         self.append(lambda state: ())
 
+    def newest(self) -> State:
+        """The ledger as it is now, for work that looks at it again and again. Raises Fenced."""
+        self.look_again()
+        return self.state
+
     @contextlib.contextmanager
     def until(self, done: Callable[[State], bool]) -> Iterator[None]:
         """The work inside ends without an error once ``done``: twins of one generation are legal, and the slower one must neither

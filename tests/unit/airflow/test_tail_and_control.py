@@ -154,7 +154,7 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
 
         return tell
 
-    for name in ("pause", "resume", "throttle"):
+    for name in ("pause", "postpone", "resume", "throttle"):
         monkeypatch.setattr(controls, name, told(name, lambda collection: Control(collection or "*", paused=True)))
     pinned = Pin(ShardId("s1"), "7", 400, (), "ann", pendulum.datetime(2026, 11, 21))
     monkeypatch.setattr(pins, "pin", told("pin", lambda collection, holder, hours: pinned))
@@ -166,6 +166,7 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
     ("arguments", "call"),
     [
         ({"action": "pause"}, ("pause", None)),
+        ({"action": "postpone", "collection": "flights"}, ("postpone", "flights")),
         ({"action": "resume", "collection": "flights"}, ("resume", "flights")),
         ({"action": "throttle", "rows_per_second": "", "max_files": "", "window": ""}, ("throttle", None, None, None, None)),
         ({"action": "throttle", "rows_per_second": "500", "max_files": 8, "window": "22-6"}, ("throttle", None, 500, 8, (22, 6))),
@@ -180,7 +181,7 @@ def test_what_is_said_arrives(said: list[tuple[Any, ...]], arguments: dict[str, 
 
 
 def test_a_control_answers_with_the_command_lines_document(said: list[tuple[Any, ...]]) -> None:
-    expected = {"collection": "flights", "paused": True, "rows_per_second": None, "max_files": None, "window": None}
+    expected = {"collection": "flights", "last_step": False, "paused": True, "rows_per_second": None, "max_files": None, "window": None}
     assert control(action="pause", collection="flights") == expected
 
 

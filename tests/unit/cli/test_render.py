@@ -220,7 +220,9 @@ def test_a_status_while_rows_are_copied() -> None:
     document = status({"planes": collection()})
     copying = {"collection": "planes", "generation": 2, "stage": "copy", "unit": "files", "done": 30, "total": 1200, "rows": 5_000_000}
     document["progress"] = [{**copying, "rows_per_second": 81_000, "eta_seconds": 11_100, "updated_at": "2026-11-21T10:00:00+00:00"}]
-    document["controls"] = [{"collection": None, "paused": True, "rows_per_second": None, "max_files": 8, "window": None}]
+    document["controls"] = [
+        {"collection": None, "last_step": False, "paused": True, "rows_per_second": None, "max_files": 8, "window": None}
+    ]
     pin = {"collection": None, "shard": "s0", "holder": "2", "hours": 400, "pinned_by": "ann", "pinned_at": "2026-11-21T09:00:00+00:00"}
     document["pins"] = [pin]
     touched = {"shard": "s0", "collection": "flights", "uri": "file:///lake/flights/s0", "sealed": True, "foreign_commits": 1}

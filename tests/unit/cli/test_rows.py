@@ -20,7 +20,7 @@ from tests.support.bytes import tree
 from tests.support.product import Product
 from tests.unit.cli.samples import SCHEMA_1, Run, conforms, refused
 
-NO_LIMITS = {"paused": False, "rows_per_second": None, "max_files": None, "window": None}
+NO_LIMITS = {"last_step": False, "paused": False, "rows_per_second": None, "max_files": None, "window": None}
 
 
 # --- pause, resume, throttle ---------------------------------------------------------------------------------------------------------
@@ -30,8 +30,13 @@ CONTROLS: list[tuple[list[str], dict[str, Any], str]] = [
     (["resume"], {"collection": None, **NO_LIMITS}, "all collections  runs, no limits"),
     (["pause", "--collection", "flights"], {"collection": "flights", **NO_LIMITS, "paused": True}, "flights  paused, no limits"),
     (
+        ["postpone", "--collection", "flights"],
+        {"collection": "flights", **NO_LIMITS, "last_step": True, "paused": True},
+        "flights  runs until its last step, which waits for `schemamig resume`",
+    ),
+    (
         ["throttle", "--rows-per-second", "50000", "--max-files", "8", "--window", "22-6"],
-        {"collection": None, "paused": False, "rows_per_second": 50000, "max_files": 8, "window": "22-6"},
+        {"collection": None, "last_step": False, "paused": False, "rows_per_second": 50000, "max_files": 8, "window": "22-6"},
         "all collections  runs, 50,000 rows/s, 8 files a batch, only in the hours 22-6 UTC",
     ),
 ]

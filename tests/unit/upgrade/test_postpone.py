@@ -1,0 +1,164 @@
+"""The last step of an online change, postponed until somebody says so (issue: control while running)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.deltalog.fence import Fenced
+from airflow_provider_schemamig.core.ledger.rows import Control
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.progress import Event
+from airflow_provider_schemamig.core.shards import pace
+from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.upgrade.alter import alter
+from tests.support.lake import Crash, Lake, rows
+from tests.support.online import OnlineJobs
+from tests.support.row_tables import insert, snapshot
+from tests.support.upgrades import refused, two_releases, whole
+
+SWAP = ("CREATE TABLE a (id BIGINT, v STRING);", "CREATE TABLE a (id BIGINT, v INT);")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_LOOK_SECONDS", 0.0)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = two_releases(tmp_path, *SWAP, 'evolution("a")')
+    insert(found.path("a"), [{"id": 1, "v": "7"}])
+    return found
+
+
+def expanded(lake: Lake) -> Generation:
+    generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    verbs.expand(lake.env, generation)
+    return generation
+
+
+def when_it_waits(act: Callable[[], object]) -> Callable[[Event], None]:
+    """A listener that acts when the work says that it was postponed."""
+
+    def listen(event: Event) -> None:
+        if event.note.startswith("postponed"):
+            act()
+
+    return listen
+
+
+def never() -> None:
+    raise AssertionError("there is nothing to wait for")
+
+
+def columns(lake: Lake) -> list[str]:
+    return [field["name"] for field in snapshot(lake.path("a")).fields]
+
+
+@pytest.mark.parametrize("scope", ["a", None])
+def test_the_swap_waits_until_it_is_told(lake: Lake, scope: str | None) -> None:
+    generation = expanded(lake)
+    assert controls.postpone(lake.env, scope) == Control(f"last step of {scope or '*'}", paused=True)
+
+    def go_on() -> None:
+        assert columns(lake) == ["id", "v", "schemamig_new_v"]
+        (element,) = verbs.status(lake.env).document["elements"]
+        assert (element["state"], element["phase"]) == ("reorg", "last step")
+        assert element["waits"] == "postponed until `schemamig resume`"
+        insert(lake.path("a"), [{"id": 2, "v": "8", "schemamig_new_v": None}])
+        controls.resume(lake.env, scope)
+
+    verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(go_on))
+    assert not lake.state.controls
+    verbs.cutover(lake.env, generation)
+    assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": 7}, {"id": 2, "v": 8}]
+    whole(lake)
+
+
+def _die() -> None:
+    raise Crash
+
+
+def test_killed_while_it_waits_it_waits_again_and_can_go_back(lake: Lake) -> None:
+    generation = expanded(lake)
+    controls.postpone(lake.env, "a")
+    for _ in range(2):
+        with pytest.raises(Crash):
+            verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(_die))
+    verbs.rollback(lake.env, jobs=OnlineJobs())
+    assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": "7"}]
+    whole(lake)
+
+
+def test_a_rollback_ends_the_waiting(lake: Lake) -> None:
+    generation = expanded(lake)
+    controls.postpone(lake.env, "a")
+    with pytest.raises(Fenced):
+        verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(lambda: verbs.rollback(lake.env, jobs=OnlineJobs())))
+    whole(lake)
+
+
+def test_what_is_swapped_is_not_waited_for(lake: Lake) -> None:
+    """Killed between the swap and the ledger, and postponed since."""
+    generation = expanded(lake)
+
+    def dies_at_the_next_write(moment: str, what: str, key: str) -> None:
+        if "schemamig_old_v" in columns(lake):
+            raise Crash
+
+    with pytest.raises(Crash):
+        verbs.change(replace(lake.env, on_write=dies_at_the_next_write), generation, jobs=OnlineJobs())
+    assert {element.state.value for element in lake.state.elements.values()} == {"reorg"}
+    controls.postpone(lake.env, None)
+    verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(never))
+    verbs.cutover(lake.env, generation)
+    assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": 7}]
+
+
+#: statement, how often it waits for its last step
+STATEMENTS = [
+    ("ALTER TABLE a ALTER COLUMN id SET NOT NULL", 1),
+    ("ALTER TABLE a ADD COLUMN n INT NOT NULL DEFAULT 7", 1),
+    ("ALTER TABLE a ADD COLUMN n INT DEFAULT 7", 0),
+    ("ALTER TABLE a ADD CONSTRAINT pos CHECK (id > 0)", 0),
+    ("ALTER TABLE a ADD UNIQUE (id)", 0),
+]
+
+
+@pytest.mark.parametrize(("statement", "waits"), STATEMENTS)
+def test_which_changes_have_a_last_step(lake: Lake, statement: str, waits: int) -> None:
+    waited: list[None] = []
+
+    def go_on() -> None:
+        waited.append(None)
+        controls.resume(lake.env, "a")
+
+    controls.postpone(lake.env, "a")
+    alter(lake.env, statement, jobs=OnlineJobs(), listen=when_it_waits(go_on))
+    assert len(waited) == waits
+    whole(lake)
+
+
+def test_one_word_takes_it_all_back(lake: Lake) -> None:
+    controls.throttle(lake.env, "a", max_files=3)
+    controls.pause(lake.env, "a")
+    controls.postpone(lake.env, "a")
+    assert lake.state.controls["a"] == Control("a", max_files=3), "work on rows goes on"
+    controls.pause(lake.env, "a")
+    assert set(lake.state.controls) == {"a", "last step of a"}
+    controls.resume(lake.env, "a")
+    assert dict(lake.state.controls) == {"a": Control("a", max_files=3)}
+    with refused("unknown_collection", "nothing"):
+        controls.postpone(lake.env, "nothing")
+
+
+def test_it_is_of_one_collection(lake: Lake) -> None:
+    controls.postpone(lake.env, "a")
+    shown = verbs.status(lake.env).document["controls"]
+    assert [(item["collection"], item["last_step"], item["paused"]) for item in shown] == [("a", True, True)]
