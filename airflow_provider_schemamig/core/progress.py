@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+#: Measures that are as they are now. ``element_state``: 0 ABSENT, 1 CREATED, ... 7 PUBLIC, in the order of ``ElementState``.
+GAUGES = ("element_state", "done", "total", "rows", "rows_per_second")
+#: Measures that add up. ``aborted_tries``: our own, which lost against somebody else's commit.
+COUNTERS = ("commits", "aborted_tries")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """``done`` of ``total`` collections of ``stage`` are ready; ``collection`` is the one just finished, after ``seconds``."""
+    """``done`` of ``total`` collections of ``stage`` are ready; ``collection`` is the one just finished, after ``seconds``.
+
+    ``measures`` are numbers for a metrics system, by the names in ``GAUGES`` and ``COUNTERS``; ``element``: whose they are, if they are an
+    online change's.
+    """
 
     stage: str
     collection: str | None = None
@@ -16,6 +25,8 @@ class Event:
     total: int = 0
     seconds: float = 0.0
     note: str = ""
+    element: str = ""
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 Listener = Callable[[Event], None]

@@ -14,6 +14,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
 
@@ -73,8 +74,8 @@ class EnvironmentOperator(BaseOperator):
         return SchemamigHook(self.environment)
 
     def listener(self) -> Listener:
-        """What the work reports its progress to: this task's log."""
-        return log_progress(self.log.info)
+        """What the work reports its progress to: this task's log, and Airflow's metrics."""
+        return metered(log_progress(self.log.info), self.environment)
 
     def on_kill(self) -> None:
         """Stop the Spark job this task waits for. What it had committed stays; a retry finds it and goes on."""

@@ -37,9 +37,11 @@ class Reporter:
         done_before, rows_before = self._first
         left = remaining_seconds(done - done_before, total - done, seconds)
         note = f"{done:,} of {total:,} {self.unit}, {rows:,} rows"
-        note += f" at {(rows - rows_before) / seconds:,.0f} a second" if rows > rows_before else ""
+        rate = (rows - rows_before) / seconds if rows > rows_before else 0.0
+        note += f" at {rate:,.0f} a second" if rate else ""
         note += f", {left:.0f} s left" if left is not None else ""
-        self.listen(Event(self.stage, self.collection, done, total, seconds, note))
+        measures = {"done": done, "total": total, "rows": rows, "rows_per_second": rate}
+        self.listen(Event(self.stage, self.collection, done, total, seconds, note, measures=measures))
         if time.monotonic() - self._written < WRITE_SECONDS and done < total:
             return
         self._written = time.monotonic()

@@ -10,6 +10,7 @@ from airflow_provider_schemamig.core.deltalog.fence import check_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.elements.backfill import Batch, DueFiles, Effort, Fill, due_files, fill_batch
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
 from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, Pace
@@ -53,16 +54,17 @@ class _Backfill:
         due = due_files(self._store, head, self._fill)
         if not due:
             return due.version
-        collection, stage = self._collection, stage_of(self._fill.column)
-        report = Reporter(self._work.ledger, self._work.listen, collection, self._work.generation, stage, "files")
+        work, collection, stage = self._work, self._collection, stage_of(self._fill.column)
+        report = Reporter(work.ledger, work.listen, collection, work.generation, stage, "files")
         report(0, due.files, 0)
         effort, done, rows, tries = Effort(due.files), 0, 0, 0
         while due:
             effort.check(self._fill, collection)
             try:
                 rewritten = self._batch(head, due)
-            except (MetadataMoved, FilesMoved):
+            except (MetadataMoved, FilesMoved) as lost:
                 tries += 1
+                work.listen(Event(stage, collection, note=f"tries again: {lost.message}", measures={"aborted_tries": 1}))
                 if tries == _TRIES:
                     raise
                 time.sleep(random.uniform(0.0, min(0.2 * 2**tries, _LONGEST_PAUSE_SECONDS)))

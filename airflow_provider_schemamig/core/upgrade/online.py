@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentK
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
@@ -194,6 +195,10 @@ class _Run:
             return updates
 
         self._work.append(decide)
+        for operation, element in elements.items():
+            before = seen.get((element.collection, element.name, element.spec))
+            if before is None or before.state is not element.state:
+                tell(self._work, self._course.collection, operation, element.state)
 
     # -- steps ------------------------------------------------------------------------------------------------------------------------
 
@@ -298,6 +303,12 @@ def absent(work: Work, item: Course, operation: Operation, error: str | None = N
     )
 
 
+def tell(work: Work, collection: CollectionName, operation: Operation, state: ElementState) -> None:
+    """Whoever listens: an element has reached a state."""
+    measures = {"element_state": list(ElementState).index(state)}
+    work.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
+
+
 def is_public(work: Work, item: Course) -> bool:
     """True if every element of the course has come to its end."""
     known = {(element.name, element.spec): element for element in _elements(work, item.shard)}
@@ -326,6 +337,8 @@ def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
     if now is not None:
         bring_back(work, _home(work, item, now), jobs)
     work.append(lambda state: [Put(absent(work, item, operation, reason)) for operation in item.operations])
+    for operation in item.operations:
+        tell(work, item.collection, operation, ElementState.ABSENT)
     _take_back(work, item, jobs)
 
 

@@ -137,7 +137,7 @@ class Work:
     def report(self, kind: str, collection: str | None, version: int | None, started: float, done: int = 1, total: int = 1) -> None:
         seconds = time.monotonic() - started
         self.results.append(StageResult(kind, collection, version, seconds))
-        self.listen(Event(kind, collection, done, total, seconds))
+        self.listen(Event(kind, collection, done, total, seconds, measures={} if version is None else {"commits": 1}))
 
     def outcome(self) -> Outcome:
         target = self.plan.target
