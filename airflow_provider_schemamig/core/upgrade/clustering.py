@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.deltalog.fence import check_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.elements.clustering import check_clustered, cluster_batch, next_batch, older_files
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
 from airflow_provider_schemamig.core.shards.pace import Pace
@@ -60,6 +61,8 @@ class _Clustering:
                 rewritten = self._batch(head, left, lost)
             except (MetadataMoved, FilesMoved) as conflict:
                 lost += 1
+                note = f"tries again: {conflict.message}"
+                self._work.listen(Event(STAGE, self._collection, note=note, measures={"aborted_tries": 1}))
                 if lost == _TRIES:
                     conflict.collection = self._collection
                     raise

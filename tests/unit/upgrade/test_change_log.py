@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_hi
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.shards.chain import about_of
 from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.change_log import change_intent, made_since
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.lake import Crash, Lake
@@ -141,3 +142,12 @@ def test_what_an_element_waits_for(lake: Lake) -> None:
 
 def _died(job: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     raise Crash
+
+
+def test_a_clustering(lake: Lake) -> None:
+    """The one work on rows that is no backfill."""
+    jobs = Looking(lake=lake)
+    alter(lake.env, "ALTER TABLE a CLUSTER BY (id)", jobs=jobs)
+    element = jobs.seen[-1]["clustering"]
+    assert (element["phase"], element["progress"]["stage"], element["commits"]["metadata"]) == ("clustering", "cluster", 1)
+    assert of_elements(lake)["change clustering"].detail == "1 metadata commit(s), 1 batch(es) of rows"
