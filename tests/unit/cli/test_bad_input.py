@@ -153,6 +153,8 @@ EVERY_COMMAND: dict[str, Callable[[Path, Path], list[object]]] = {
     "unmanage": lambda *_: ["--collection", "flights"],
     "status": lambda *_: [],
     "history": lambda *_: [],
+    "schema status": lambda *_: [],
+    "schema refresh": lambda *_: [],
     "ledger dump": lambda *_: [],
     "ledger verify": lambda *_: [],
     "ledger size": lambda *_: [],
@@ -333,7 +335,8 @@ def test_a_release_that_may_not_be_read(env: Path, new_release: Path) -> None:
 def test_every_command_is_tried_on_a_ledger_of_a_newer_format() -> None:
     """A new command has to say what it does with one. Those left out have no environment with a ledger."""
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    named = {name for name in commands if name != "ledger"} | {f"ledger {name}" for name in commands["ledger"].commands}
+    groups = ("ledger", "schema")
+    named = commands.keys() - set(groups) | {f"{group} {name}" for group in groups for name in commands[group].commands}
     assert named - set(EVERY_COMMAND) == {
         "init",
         "new",
@@ -345,4 +348,5 @@ def test_every_command_is_tried_on_a_ledger_of_a_newer_format() -> None:
         "test",
         "fixtures",
         "ledger restore",
+        "schema diff",
     }
