@@ -10,9 +10,12 @@ select list that gives the rows the shape the check speaks of; default ``*``):
 - ``duplicate_key``: ``columns``. Every row of a key that occurs more than once counts; keys with a NULL do not, as in SQL.
 - ``orphans``: ``columns``, ``referenced_uri``, ``referenced_columns``, and optionally ``referenced_version`` (default newest). A row
   counts if no key column is NULL and no row of the other table has the key.
+- ``missing_values``: ``files`` (URIs of Parquet files of the table), ``schema`` (a Spark StructType of columns as the files have them),
+  ``column`` (a dotted path of it): as ``not_null``, of a column that the table itself says is NOT NULL. Delta takes that for granted, and
+  leaves ``IS NULL`` out of a query over such a column. Rows that deletion vectors hide are counted, too.
 
-The last two may have ``new_files`` (names without folders): only rows in these files count, as keys that came with them, while the rows
-of all files are compared.
+``duplicate_key`` and ``orphans`` may have ``new_files`` (names without folders): only rows in these files count, as keys that came with
+them, while the rows of all files are compared.
 
 Result: ``violations`` [{collection, kind, rule, count (rows), version, sample (up to 5 rows, {column: text}), files (up to 5 URIs)}], only
 those with a count, and where ``new_files`` were named with ``by_file`` [{file (URI), rows, sample (one key)}], all of them;
@@ -33,6 +36,7 @@ from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
+from airflow_provider_schemamig.core.storage import spark_uri
 from spark_jobs.delta_tables import newest_version, table_sql
 from spark_jobs.predicates import cast_violation, check_violation, not_null_violation
 
@@ -43,6 +47,7 @@ _OWN = "_schemamig_"
 _FILE = f"{_OWN}file"
 _COUNT = f"{_OWN}count"
 _KEYS = ("duplicate_key", "orphans")
+_FILES = "missing_values"
 _SAMPLES = 5
 _CHARACTERS = 200
 
@@ -85,9 +90,11 @@ def _check(spark: SparkSession, checks: Sequence[Mapping[str, Any]]) -> Iterator
         table = table_sql(first["uri"])
         version = first.get("version")
         scan = _Scan(table, newest_version(spark, table) if version is None else int(version), first.get("projection", "*"))
-        yield from _check_rows(spark, scan, [check for check in checks if check["kind"] not in _KEYS])
+        yield from _check_rows(spark, scan, [check for check in checks if check["kind"] not in (*_KEYS, _FILES)])
         for check in checks:
-            if check["kind"] == "orphans" or "new_files" in check:
+            if check["kind"] == _FILES:
+                yield from _check_files(spark, scan, check)
+            elif check["kind"] == "orphans" or "new_files" in check:
                 yield from _check_matches(spark, scan, check)
             elif check["kind"] == "duplicate_key":
                 yield from _check_keys(spark, scan, check)
@@ -143,6 +150,20 @@ def _text(type_name: str, column: str) -> str:
 
 def _columns(rows: DataFrame) -> list[Any]:
     return [field for field in rows.schema.fields if field.name != _FILE]
+
+
+# --- values in files -----------------------------------------------------------------------------------------------------------------
+
+
+def _check_files(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Parquet by itself promises nothing about NULL."""
+    from pyspark.sql.types import StructType
+
+    files = spark.read.schema(StructType.fromJson(check["schema"])).parquet(*map(spark_uri, check["files"]))
+    rows = files.selectExpr("*", f"_metadata.file_path AS {_FILE}")
+    broken = rows.where(not_null_violation(rows.schema, check["column"]))
+    if count := broken.count():
+        yield _found(check, scan, broken, count)
 
 
 # --- keys ----------------------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""``schemamig verify``: whether the rows keep what Delta does not enforce for foreign writers (docs/online-changes.md)."""
+"""``schemamig verify``: whether every live table is consistent with its schema (docs/online-changes.md, "Verify")."""
 
 from __future__ import annotations
 
@@ -27,28 +27,17 @@ def verify(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Whether all rows keep the keys in force: PRIMARY KEY, UNIQUE, FOREIGN KEY. Exit 1: some do not. Writes nothing."""
-    from airflow_provider_schemamig.core.ledger.store import LedgerReader
+    """Whether tables hold what their schemas say: no stray value, none missing, no rule broken. Exit 1: not so. Writes nothing."""
     from airflow_provider_schemamig.core.names import CollectionName
-    from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
-    from airflow_provider_schemamig.core.upgrade.verify_keys import verify_keys
+    from airflow_provider_schemamig.core.upgrade.verify import verify_environment
 
-    root = open_environment(env)
-    state = LedgerReader(root).state()
-    names = [CollectionName(name) for name in collection or sorted(state.objects)]
-    unknown = next((name for name in names if name not in state.objects), None)
-    if unknown is not None:
-        raise UnknownCollection(collection=unknown)
-    found = verify_keys(root, state, spark_at(spark), {}, names)
+    names = None if not collection else [CollectionName(name) for name in collection]
+    found = verify_environment(open_environment(env), spark_at(spark), names)
+    document = found.to_json()
 
     def show(to: Console) -> None:
-        from airflow_provider_schemamig.cli.render_verify import show_keys
+        from airflow_provider_schemamig.cli.render_verify import show_verified
 
-        show_keys(to, document)
+        show_verified(to, document)
 
-    document = {
-        "findings": [finding.to_json() for finding in found.findings],
-        "kept": [{"collection": name, "key": key, "version": upto.version} for (name, key), upto in found.validated.items()],
-        "unasked": [{"collection": name, "key": key} for name, key in found.unasked],
-    }
     return Answer(document, show, Exit.REFUSED if found.findings else Exit.DONE)

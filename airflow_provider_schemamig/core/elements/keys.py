@@ -5,7 +5,7 @@ Nothing of them stands on the table, so who writes has to look here. Pure values
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.rows import Element
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.changes import AddForeignKey, AddKey
-from airflow_provider_schemamig.core.schema.elements import DUTIES
+from airflow_provider_schemamig.core.schema.elements import DUTIES, Duty
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.renames import is_stand_in
 
@@ -31,6 +31,11 @@ class Unique:
         """The key in SQL's words."""
         return f"{'PRIMARY KEY' if self.primary else 'UNIQUE'} ({', '.join(self.columns)})"
 
+    @property
+    def element(self) -> str:
+        """As the ledger's ``elements`` call it."""
+        return f"{'primary_key' if self.primary else 'unique'}:{','.join(self.columns)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -44,6 +49,11 @@ class Reference:
     def rule(self) -> str:
         """The key in SQL's words."""
         return f"FOREIGN KEY ({', '.join(self.columns)}) REFERENCES {self.collection} ({', '.join(self.to)})"
+
+    @property
+    def element(self) -> str:
+        """As the ledger's ``elements`` call it."""
+        return f"foreign_key:{','.join(self.columns)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +76,29 @@ def keys_in_force(state: State, collection: CollectionName) -> Keys:
 
     A key that an open upgrade drops is among them until the upgrade is committed: until then there is a way back to it.
     """
+    return _keys(state, collection, lambda duty: duty.written)
+
+
+def trusted_keys(state: State, collection: CollectionName) -> Keys:
+    """The keys that all rows of ``collection`` are said to keep: those in force but for the ones that are just being added."""
+    return _keys(state, collection, lambda duty: duty.read)
+
+
+def _keys(state: State, collection: CollectionName, asks: Callable[[Duty], bool]) -> Keys:
     declared = _declared(state.entry(collection).declared)
     shard = state.objects[collection].shard
-    added = [key for element in state.elements_of(shard) if DUTIES[element.state].written for key in _of_element(element)]
+    added = [key_of(element) for element in state.elements_of(shard) if asks(DUTIES[element.state])]
     found = dict.fromkeys([*declared, *added])
     return Keys(tuple(key for key in found if isinstance(key, Unique)), tuple(key for key in found if isinstance(key, Reference)))
+
+
+def key_of(element: Element) -> Unique | Reference | None:
+    """None for an element that is no key."""
+    if element.op == AddKey.op:
+        return Unique(element.columns, primary=element.name.startswith("primary_key"))
+    if element.op == AddForeignKey.op and element.refers is not None:
+        return Reference(element.columns, element.refers, element.refers_columns)
+    return None
 
 
 def live_names(state: State, collection: CollectionName, schema: Mapping[str, Any]) -> Mapping[str, str]:
@@ -97,10 +125,3 @@ def _declared(declaration: Declaration) -> Iterator[Unique | Reference]:
         yield Unique(key.columns, primary=False)
     for foreign_key in declaration.foreign_keys:
         yield Reference(foreign_key.columns, foreign_key.references, foreign_key.referenced_columns)
-
-
-def _of_element(element: Element) -> Iterator[Unique | Reference]:
-    if element.op == AddKey.op:
-        yield Unique(element.columns, primary=element.name.startswith("primary_key"))
-    elif element.op == AddForeignKey.op and element.refers is not None:
-        yield Reference(element.columns, element.refers, element.refers_columns)

@@ -75,13 +75,6 @@ class KeyFinding:
     sample: tuple[str, ...]
     source: Source | None
 
-    def to_json(self) -> dict[str, Any]:
-        source = self.source
-        about: dict[str, Any] = {"version": None, "operation": None, "user_metadata": None}
-        if source is not None:
-            about = {"version": source.version, "operation": source.operation, "user_metadata": source.user_metadata}
-        return {"collection": self.collection, "key": self.key, "rows": self.rows, "sample": list(self.sample), **about}
-
 
 # --- what came -----------------------------------------------------------------------------------------------------------------------
 

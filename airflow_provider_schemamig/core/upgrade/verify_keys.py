@@ -1,12 +1,13 @@
-"""Do all rows keep the keys in force? Asked of what came since it was last known, for ``schemamig verify`` and ``status`` (seed 002)."""
+"""Do all rows keep their keys? Asked of all rows, or of what came since it was last known (seed 002, condition 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.head import Head
-from airflow_provider_schemamig.core.elements.keys import Reference, Unique, keys_in_force, live_names
+from airflow_provider_schemamig.core.elements.keys import Reference, Unique, live_names, trusted_keys
 from airflow_provider_schemamig.core.elements.watch import Due, KeyFinding, Pinned, Validated, due, findings
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
@@ -36,25 +37,48 @@ def verify_keys(
     No row that could break a key, no JVM. Raises the errors of ``core.spark.errors``.
     """
     names = sorted(state.objects if collections is None else collections)
-    look = _Look(env, state)
-    asked = [(name, key, look.due(name, key, since.get((name, key.rule)))) for name in names for key in keys_in_force(state, name)]
-    dues = [item for _, _, item in asked if item is not None]
-    unasked = tuple((name, key.rule) for name, key, item in asked if item is None)
-    checks = [item.check for item in dues if item.check is not None]
-    violations = []
-    if checks:
-        violations = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})["violations"]
+    dues, absent = dues_of(env, state, names, since)
+    violations = ask(env, jobs, [item.check for item in dues if item.check is not None])
     found: list[KeyFinding] = []
     validated: dict[KeyName, Validated] = {}
     for item in dues:
-        own = [one for one in violations if (one["collection"], one["rule"]) == (item.collection, item.key.rule)]
+        own = violations_of(violations, item.collection, item.key.rule)
         found += findings(item, own)
         if not own:
             validated[item.collection, item.key.rule] = item.validated
-    return KeysVerified(tuple(found), validated, unasked)
+    return KeysVerified(tuple(found), validated, tuple((name, key.rule) for name, key in absent))
 
 
-class _Look:
+def dues_of(
+    env: Environment, state: State, collections: Sequence[CollectionName], since: Mapping[KeyName, Validated]
+) -> tuple[Sequence[Due], Sequence[tuple[CollectionName, Unique | Reference]]]:
+    """What has to be asked of each key, and the keys that speak of what is not there."""
+    look = KeyLook(env, state)
+    dues, absent = [], []
+    for name in collections:
+        for key in trusted_keys(state, name):
+            found = look.due(name, key, since.get((name, key.rule)))
+            if found is None:
+                absent.append((name, key))
+            else:
+                dues.append(found)
+    return dues, absent
+
+
+def ask(env: Environment, jobs: Jobs, checks: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The violations that the job ``preflight`` finds. Nothing to ask, no JVM."""
+    if not checks:
+        return ()
+    request = {"checks": list(checks), "estimates": [], "storage_options": dict(env.options)}
+    violations: Sequence[Mapping[str, Any]] = jobs().run("preflight", request)["violations"]
+    return violations
+
+
+def violations_of(violations: Sequence[Mapping[str, Any]], collection: CollectionName, rule: str) -> Sequence[Mapping[str, Any]]:
+    return [found for found in violations if (found["collection"], found["rule"]) == (collection, rule)]
+
+
+class KeyLook:
     """Tables and their heads, each looked at once."""
 
     def __init__(self, env: Environment, state: State) -> None:

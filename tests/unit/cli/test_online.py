@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,20 +91,30 @@ def test_the_elements_of_a_change_that_was_walked_back(lake: Path, tmp_path: Pat
     assert "a check:pos ABSENT walked back" in shown_text
 
 
-def test_keys(lake: Path, run: Run) -> None:
+def test_verify(lake: Path, run: Run) -> None:
     kept = run("verify", "--env", lake, "--json")
     assert kept.exit_code == 0, kept.stdout
-    conforms(kept.document, "keys")
-    assert [(item["collection"], item["key"]) for item in kept.document["kept"]] == [("a", "UNIQUE (u)")]
+    conforms(kept.document, "verified")
+    assert kept.document["kept"] == [{"collection": "a", "element": "unique:u", "version": 1}]
+    assert "Nothing is broken." in run("verify", "--env", lake).stdout
     insert(table(lake), [ROW])
     before = tree(lake)
     broken = run("verify", "--env", lake, "--collection", "a", "--json")
     assert broken.exit_code == 1
-    conforms(broken.document, "keys")
-    assert [(item["key"], item["rows"]) for item in broken.document["findings"]] == [("UNIQUE (u)", 2)]
-    assert "broken  a  UNIQUE (u): 2 row(s)" in run("verify", "--env", lake).stdout
+    conforms(broken.document, "verified")
+    assert [(item["condition"], item["element"], item["rows"]) for item in broken.document["findings"]] == [(6, "unique:u", 2)]
+    shown = " ".join(run("verify", "--env", lake).stdout.split())
+    assert "broken a unique:u: 2 row(s): rows have a key of others: UNIQUE (u) (condition 6)" in shown
     assert tree(lake) == before
     refused(run, "verify", "--env", lake, "--collection", "b", code="unknown_collection", collection="b")
+
+
+def test_what_verify_cannot_look_at_is_said(lake: Path, run: Run) -> None:
+    shutil.rmtree(table(lake))
+    found = run("verify", "--env", lake, "--json")
+    conforms(found.document, "verified")
+    assert found.document["unasked"] == [{"collection": "a", "element": None, "reason": "no Delta table is there"}]
+    assert "not asked a: no Delta table is there" in " ".join(run("verify", "--env", lake).stdout.split())
 
 
 def test_the_history_of_a_change(lake: Path, run: Run) -> None:

@@ -13,7 +13,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.elements.keys import Reference, Unique
-from airflow_provider_schemamig.core.elements.watch import Pinned, Source, Validated, brought, due, findings, lost_rows
+from airflow_provider_schemamig.core.elements.watch import KeyFinding, Pinned, Source, Validated, brought, due, findings, lost_rows
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage import Location, ReadStore, StorageOptions, open_store
 from tests.support import foreign
@@ -188,10 +188,7 @@ def test_findings_name_rows_and_commits(table: Table) -> None:
     by_file = [{"file": f"file:///x/{files[version]}", "rows": version, "sample": {"id": str(version)}} for version in (2, 1)]
     found = findings(asked, [{"count": 3, "sample": [], "by_file": by_file}])
     assert [(item.rows, item.sample, item.source and item.source.version) for item in found] == [(1, ("id = 1",), 1), (2, ("id = 2",), 2)]
-    assert found[0].to_json() == {
-        "collection": "t", "key": "PRIMARY KEY (id)", "rows": 1, "sample": ["id = 1"], "version": 1, "operation": "WRITE",
-        "user_metadata": "one",
-    }  # fmt: skip
+    assert found[0] == KeyFinding(T, "PRIMARY KEY (id)", 1, ("id = 1",), Source(1, "WRITE", "one"))
     whole = due(T, Unique(("id",), True), table.pinned("id"), None, None)
     (all_rows,) = findings(whole, [{"count": 2, "sample": [{"id": "1", "rows": 2}]}])
     assert (all_rows.rows, all_rows.sample, all_rows.source) == (2, ("id = 1, rows = 2",), None)
