@@ -18,6 +18,7 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.elements.backfill import Fill
 from airflow_provider_schemamig.core.elements.backfill_errors import CannotBackfill
+from airflow_provider_schemamig.core.elements.keys import key_of
 from airflow_provider_schemamig.core.elements.operation import Enter, Operation, Recluster, Reorg, RowWork, Turn, Validate, schedule
 from airflow_provider_schemamig.core.elements.operations import chains_of
 from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
@@ -38,10 +39,12 @@ from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back
 from airflow_provider_schemamig.core.upgrade.expand import check_expanded, evolutions
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.inverse import exchanges, way_back
+from airflow_provider_schemamig.core.upgrade.key_scan import validate_key
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.online_errors import WalkedBack
 from airflow_provider_schemamig.core.upgrade.questions import check_of
 from airflow_provider_schemamig.core.upgrade.tables import is_in_place, shown, table_store
+from airflow_provider_schemamig.core.upgrade.verify_keys import ask
 from airflow_provider_schemamig.core.upgrade.work import Work
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
@@ -244,7 +247,7 @@ class _Run:
         self._put({operation: element})
         match step:
             case Validate():
-                version = self._validate(step)
+                version = self._validate(element, step)
             case Reorg():
                 version = self._fill(number + 1, operation, step)
             case Recluster():
@@ -268,16 +271,18 @@ class _Run:
                 raise
             return head.version  # a twin was here: all was filled, and it has gone on
 
-    def _validate(self, step: Validate) -> int:
+    def _validate(self, element: Element, step: Validate) -> int:
         """At the newest version: a rule on the table is enforced since an earlier one, so what comes later keeps it. A key is not on the
-        table: what foreign writers bring later is for ``verify_keys``. Raises DataViolation."""
+        table, so what comes during its scan is looked at, too. Raises DataViolation."""
         started = time.monotonic()
-        version = read_head(self._store).version
-        check = {**check_of(self._work.env, self._work.state, self._course.collection, step.question), "version": version}
-        request = {"checks": [check], "estimates": [], "storage_options": dict(self._work.env.options)}
-        found = self._jobs().run("preflight", request)
-        raise_refusals([violation_of(item) for item in found["violations"]])
-        self._work.report("validate", self._course.collection, version, started)
+        key, collection, state = key_of(element), self._course.collection, self._work.state
+        if key is not None:
+            version = validate_key(self._work.env, state, self._jobs, collection, key)
+        else:
+            version = read_head(self._store).version
+            check = {**check_of(self._work.env, state, collection, step.question), "version": version}
+            raise_refusals([violation_of(item) for item in ask(self._work.env, self._jobs, [check])])
+        self._work.report("validate", collection, version, started)
         return version
 
 

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import change, insert
+from tests.support.row_tables import change, insert, newest, snapshot
 from tests.support.upgrades import two_releases, whole
 
 Row = dict[str, Any]
@@ -271,3 +271,64 @@ def test_a_row_that_breaks_the_rule_comes_in_after_preflight(tmp_path: Path, ope
     verbs.change(lake.env, generation, jobs=jobs)
     verbs.cutover(lake.env, generation, jobs=jobs)
     at_target(lake, operation)
+
+
+# --- rows that come while a key is validated -------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_comes_during_the_scan_of_a_key(tmp_path: Path) -> None:
+    """Nothing on the table stops it: it is looked for before the key is PUBLIC, by the files that came alone."""
+    operation = OPERATIONS["unique"]
+    lake, jobs, bad = operation.lake(tmp_path), OnlineJobs(), operation.bad
+    assert bad is not None
+    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    verbs.expand(lake.env, generation)
+    late = [{"id": 5, "u": 5}, bad]
+
+    def during(job: str, request: Any) -> None:
+        if late:
+            insert(lake.path("a"), [late.pop(0)])
+
+    jobs.after = during
+    with pytest.raises(DataViolation) as found:
+        verbs.change(lake.env, generation, jobs=jobs)
+    assert (found.value.rule, late) == ("UNIQUE (u)", [])
+    scans = [len(check.get("new_files", ())) for request in jobs.jobs("preflight")[1:] for check in request["checks"]]
+    assert scans == [0, 1, 1], "all rows, the file of the good row, the file of the bad one"
+    assert {element.state for element in lake.state.elements.values()} == {ElementState.ABSENT}
+
+
+def test_rows_that_come_without_end_do_not_keep_a_key_from_being_public(tmp_path: Path) -> None:
+    lake, jobs = OPERATIONS["unique"].lake(tmp_path), OnlineJobs()
+
+    def during(job: str, request: Any) -> None:
+        insert(lake.path("a"), [{"id": 1, "u": 100 + newest(lake.path("a"))}])
+
+    jobs.after = during
+    changed(lake, jobs)
+    (element,) = lake.state.elements.values()
+    assert element.state is ElementState.PUBLIC
+    assert element.checked_version is not None and element.checked_version < newest(lake.path("a"))
+
+
+def test_a_row_that_a_new_key_refers_to_goes_during_its_scan(tmp_path: Path) -> None:
+    tables = "CREATE TABLE b (u INT PRIMARY KEY); CREATE TABLE a (id BIGINT, u INT{});"
+    key = ", FOREIGN KEY (u) REFERENCES b"
+    lake, jobs = two_releases(tmp_path, tables.format(""), tables.format(key), 'evolution("a")'), OnlineJobs()
+    insert(lake.path("b"), [{"u": 1}])
+    insert(lake.path("a"), [{"id": 1, "u": 1}])
+    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    verbs.expand(lake.env, generation)
+
+    def during(job: str, request: Any) -> None:
+        if snapshot(lake.path("b")).rows:
+            change(lake.path("b"), lambda row: None)
+
+    jobs.after = during
+    with pytest.raises(DataViolation) as found:
+        verbs.change(lake.env, generation, jobs=jobs)
+    assert (found.value.collection, found.value.count) == ("a", 1)
