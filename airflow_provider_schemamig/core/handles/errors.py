@@ -202,3 +202,25 @@ class KeyViolated(Refusal):
         if self.key.startswith("FOREIGN KEY"):
             return "Write the rows that they refer to first, or leave them out."
         return "Leave them out, or merge on the key, which updates the rows that are there."
+
+
+@dataclass(eq=False, kw_only=True)
+class RowsReferredTo(Refusal):
+    """The write could take rows away that a foreign key of ``referring`` refers to; nothing was written.
+
+    ``key``: in SQL's words. ``column``: that a merge would update in rows that are there; None: an overwrite replaces all of them.
+    """
+
+    code = "rows_referred_to"
+    key: str
+    referring: str
+    column: str | None
+
+    @property
+    def message(self) -> str:
+        doing = "an overwrite" if self.column is None else f"a merge that updates {self.column}"
+        return f"{doing} could take rows away that {self.referring} refers to by {self.key}; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        return "Merge on the columns that it refers to, which leaves these rows where they are."

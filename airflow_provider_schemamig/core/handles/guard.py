@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.elements.keys import Keys, Reference, Unique, keys_in_force, live_names
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.errors import RowsReferredTo
 from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.handles.fit_write import WriteFit
 from airflow_provider_schemamig.core.handles.mode import Mode
@@ -51,14 +52,33 @@ Check = NotTwice | Known
 def checks_of(env: Environment, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
     """What has to be looked at for a write of ``fit.columns``; nothing for a collection without keys. ``on``: of a merge.
 
-    Raises Unfit where that cannot be known before the statement runs, and TableMissing for a collection that is referred to.
+    Raises Unfit where that cannot be known before the statement runs, RowsReferredTo, and TableMissing for what is referred to.
     """
     name = place.shard.collection
+    _check_not_referred_to(place, frozenset(fit.columns), mode, frozenset(on))
     keys = keys_in_force(place.state, name)
     if not keys:
         return ()
     asked = _Asked(env, place, frozenset(fit.columns), mode, tuple(on))
     return asked.checks(keys, live_names(place.state, name, place.head.schema))
+
+
+def _check_not_referred_to(place: Place, written: frozenset[str], mode: Mode, on: frozenset[str]) -> None:
+    """Raises RowsReferredTo. Whether a row is referred to is not asked, as TRUNCATE does not in other databases: the other table may get
+    one that refers to it at any moment, and nothing would make the two writers conflict."""
+    if mode is Mode.APPEND:
+        return
+    state, name = place.state, place.shard.collection
+    names = live_names(state, name, place.head.schema)
+    for referring in sorted(state.objects):
+        for key in keys_in_force(state, referring).references:
+            if key.collection != name:
+                continue
+            updated = [names[column] for column in key.to if names.get(column) in written - on]
+            if mode is Mode.MERGE and updated:
+                raise RowsReferredTo(collection=name, key=key.rule, referring=referring, column=updated[0])
+            if mode is Mode.OVERWRITE and referring != name:  # the rows that come in refer to each other
+                raise RowsReferredTo(collection=name, key=key.rule, referring=referring, column=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -17,7 +18,7 @@ from deltalake import DeltaTable
 from airflow_provider_schemamig.core.elements.keys import Keys, Reference, Unique, keys_in_force
 from airflow_provider_schemamig.core.handles import statement
 from airflow_provider_schemamig.core.handles import writer as writers
-from airflow_provider_schemamig.core.handles.errors import KeyViolated, NeedsSpark, WriterFenced
+from airflow_provider_schemamig.core.handles.errors import KeyViolated, NeedsSpark, RowsReferredTo, WriterFenced
 from airflow_provider_schemamig.core.handles.fit import Unfit, bare
 from airflow_provider_schemamig.core.handles.fit_write import fit_writer
 from airflow_provider_schemamig.core.handles.guard import Known, NotTwice, checks_of
@@ -326,6 +327,44 @@ def test_what_a_write_is_asked(tmp_path: Path, mode: Mode, columns: Sequence[str
         with pytest.raises(Unfit) as unfit:
             asked(lake, mode, columns, on)
         assert f"{unfit.value.path} {unfit.value.reason}".startswith(expected)
+
+
+REFERRED: dict[str, tuple[str, Mode, Sequence[str], str | None]] = {
+    "append": ("planes", Mode.APPEND, (), None),
+    "overwrite": ("planes", Mode.OVERWRITE, (), "an overwrite could take rows away that t refers to by FOREIGN KEY (plane)"),
+    "merge on what is referred to": ("planes", Mode.MERGE, ("tail",), None),
+    "merge on something else": ("planes", Mode.MERGE, ("n",), "a merge that updates tail could take rows away that t refers to by"),
+    "overwrite of those that refer": ("t", Mode.OVERWRITE, (), None),
+    "overwrite of a table that refers to itself": ("staff", Mode.OVERWRITE, (), None),
+    "merge of a table that refers to itself": ("staff", Mode.MERGE, ("id",), None),
+    "update of a table that refers to itself": ("staff", Mode.MERGE, ("boss",), "a merge that updates id could take rows away that staff"),
+}
+
+
+@pytest.mark.parametrize(("collection", "mode", "on", "refused"), REFERRED.values(), ids=REFERRED)
+def test_rows_that_others_refer_to_stay(tmp_path: Path, collection: str, mode: Mode, on: Sequence[str], refused: str | None) -> None:
+    """From CHECK on. Whether a row does refer to them is not asked: one could come at any moment."""
+    staff = "CREATE TABLE staff (id BIGINT PRIMARY KEY, boss BIGINT, FOREIGN KEY (boss) REFERENCES staff (id));"
+    lake = lake_of(tmp_path, f"{PLANES}{staff}CREATE TABLE t (id BIGINT, plane STRING);")
+    if collection != "staff":
+        checked(lake, collection, mode, on)  # nobody refers to planes yet
+    refers = {"refers": CollectionName("planes"), "refers_columns": (ColumnPath("tail"),), "columns": (ColumnPath("plane"),)}
+    key = element(lake, ElementState.CHECK, name="foreign_key:plane", op="add_foreign_key", **refers)
+    LedgerWriter(lake.env).transact(lambda state: [Put(key)])
+    if refused is None:
+        checked(lake, collection, mode, on)
+        return
+    with pytest.raises(RowsReferredTo, match=re.escape(refused)) as stopped:
+        checked(lake, collection, mode, on)
+    assert (stopped.value.collection, stopped.value.retryable) == (collection, False)
+
+
+def checked(lake: Lake, collection: str, mode: Mode, on: Sequence[str]) -> tuple[Any, ...]:
+    """A write of all columns."""
+    seen = look(lake.env, LedgerReader(lake.env), CollectionName(collection), None)
+    assert seen.place is not None
+    fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, ahead=False)
+    return checks_of(lake.env, seen.place, fit, mode, on)
 
 
 def test_a_renamed_key_is_the_same_key(tmp_path: Path) -> None:
