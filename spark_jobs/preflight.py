@@ -11,8 +11,8 @@ select list that gives the rows the shape the check speaks of; default ``*``):
 - ``orphans``: ``columns``, ``referenced_uri``, ``referenced_columns``, and optionally ``referenced_version`` (default newest). A row
   counts if no key column is NULL and no row of the other table has the key.
 - ``missing_values``: ``files`` (URIs of Parquet files of the table), ``schema`` (a Spark StructType of columns as the files have them),
-  ``column`` (a dotted path of it): as ``not_null``, of a column that the table itself says is NOT NULL. Delta takes that for granted, and
-  leaves ``IS NULL`` out of a query over such a column. Rows that deletion vectors hide are counted, too.
+  ``column`` (a dotted path through structs): rows without a value in a column that the table itself says is NOT NULL. Delta takes that for
+  granted, and leaves ``IS NULL`` out of a query over such a column. Rows that deletion vectors hide are counted, too.
 
 ``duplicate_key`` and ``orphans`` may have ``new_files`` (names without folders): only rows in these files count, as keys that came with
 them, while the rows of all files are compared.
@@ -161,7 +161,7 @@ def _check_files(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> 
 
     files = spark.read.schema(StructType.fromJson(check["schema"])).parquet(*map(spark_uri, check["files"]))
     rows = files.selectExpr("*", f"_metadata.file_path AS {_FILE}")
-    broken = rows.where(not_null_violation(rows.schema, check["column"]))
+    broken = rows.where(f"{'.'.join(map(quote, check['column'].split('.')))} IS NULL")
     if count := broken.count():
         yield _found(check, scan, broken, count)
 

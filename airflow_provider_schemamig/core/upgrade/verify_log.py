@@ -4,6 +4,7 @@ that is not there (5). No rows are read, no JVM is started.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -113,7 +114,10 @@ class _Added:
 def unfilled_defaults(table: Table) -> Iterator[Finding]:
     """Rows from before a column came with its default that did not get it. What the log does not reach any more is not looked at."""
     for added in _added_columns(table):
-        files = _without_value(table, added)
+        try:
+            files = _without_value(table, added)
+        except LogTruncated:
+            continue
         if files:
             text = f"{added.name} came with DEFAULT {added.default} in version {added.began}, and older rows did not get it"
             rows = _total(_missing_rows(file.add, added.physical) for file in files)
@@ -219,26 +223,21 @@ def _missing_rows(add: RawAction, physical: str) -> int | None:
 def unfilled_swaps(table: Table) -> Iterator[Finding]:
     """Changes of type that put the new column into the old one's place while rows had no value in it. As long as the old one is there."""
     for field in table.live.fields:
-        if is_outdated(field.name):
-            found = _swap(table, field.name)
-            if found is not None:
+        with contextlib.suppress(LogTruncated):
+            if is_outdated(field.name) and (found := _swap(table, field.name)) is not None:
                 yield from _unfilled_at(table, *found)
 
 
 def _swap(table: Table, outdated: str) -> tuple[int, str, str] | None:
     """The version in which a column was set aside under this name, the one's name that took its place, and what that was called until then.
 
-    None if the log does not tell."""
-    since, found = _newest_begin(table), None
-    try:
-        before = _fields(read_head(table.store, since))
-        for commit in commits(table.store, since, table.head.version):
-            if commit.metadata is not None:
-                after = _fields_of(commit)
-                found = _swapped(commit.version, outdated, before, after) or found
-                before = after
-    except LogTruncated:
-        return None
+    None if it was not set aside by the newest change. Raises LogTruncated."""
+    found, before = None, _fields(read_head(table.store, _newest_begin(table)))
+    for commit in commits(table.store, _newest_begin(table), table.head.version):
+        if commit.metadata is not None:
+            after = _fields_of(commit)
+            found = _swapped(commit.version, outdated, before, after) or found
+            before = after
     return found
 
 

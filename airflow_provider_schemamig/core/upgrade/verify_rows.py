@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.log import null_count
 from airflow_provider_schemamig.core.deltalog.names import physical_name, physical_path
+from airflow_provider_schemamig.core.schema.expressions import column_references
 from airflow_provider_schemamig.core.schema.model import Check, Field, Struct
 from airflow_provider_schemamig.core.upgrade.verify_findings import Condition, Finding, Kept, Unasked
 from airflow_provider_schemamig.core.upgrade.verify_table import MOST_FILES, File, Table
@@ -37,10 +38,15 @@ class Question:
 # --- CHECK ---------------------------------------------------------------------------------------------------------------------------
 
 
-def checks(table: Table) -> Iterator[Question | Kept]:
+def checks(table: Table) -> Iterator[Question | Kept | Unasked]:
     """The CHECKs that the collection declares, and those that an online change made PUBLIC."""
+    there = {field.name.lower() for field in table.live.fields}
     for found in _trusted_checks(table):
         element = f"check:{found.name}"
+        missing = [name for name in column_references(found.expression) if name.lower() not in there]
+        if missing:
+            yield Unasked(table.collection, element, f"it is about {missing[0]}, which is no column of the table")
+            continue
         if not table.has_rows:
             yield Kept(table.collection, element, table.head.version)
             continue
@@ -77,28 +83,28 @@ def not_nulls(table: Table) -> Iterator[Question | Finding | Kept | Unasked]:
     """The columns that the table says are NOT NULL. Delta leaves ``IS NULL`` out of a query over such a column, so whether it is true is
     seen in the files alone: in their statistics, and where these do not tell in the files themselves.
 
-    Fields inside arrays and maps are left out: Delta enforces nothing there.
+    A field of a struct that is missing is missing, as for Delta, which refuses such a row. Fields inside arrays and maps are left out:
+    Delta enforces nothing there.
     """
-    for path, sure in _required(table.live.fields):
-        yield _not_null(table, path, sure=sure)
+    for path in _required(table.live.fields):
+        yield _not_null(table, path)
 
 
-def _required(fields: Sequence[Field], prefix: str = "", *, sure: bool = True) -> Iterator[tuple[str, bool]]:
-    """Paths of NOT NULL fields; False: inside of something that may be missing, which makes them NULL, too."""
+def _required(fields: Sequence[Field], prefix: str = "") -> Iterator[str]:
     for field in fields:
         path = f"{prefix}{field.name}"
         if not field.nullable:
-            yield path, sure
+            yield path
         if isinstance(field.type, Struct):
-            yield from _required(field.type.fields, f"{path}.", sure=sure and not field.nullable)
+            yield from _required(field.type.fields, f"{path}.")
 
 
-def _not_null(table: Table, path: str, *, sure: bool) -> Question | Finding | Kept | Unasked:
+def _not_null(table: Table, path: str) -> Question | Finding | Kept | Unasked:
     element, physical = f"not_null:{path}", physical_path(table.head.schema, path)
     assert physical is not None  # it is a path of this very schema
     files = [(file, null_count(file.add, physical)) for file in table.files if file.rows != 0]
     text = f"rows have no value in {path}, which is NOT NULL"
-    broken = [(file, count) for file, count in files if count and sure and not file.hides_rows]
+    broken = [(file, count) for file, count in files if count and not file.hides_rows]
     if broken:
         shown = tuple(file.path for file, _ in broken[:MOST_FILES])
         rows = sum(count for _, count in broken)
