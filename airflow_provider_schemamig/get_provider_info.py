@@ -27,6 +27,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.rollback",
             "operators.alter",
             "operators.compaction",
+            "operators.verification",
             "operators.control",
         ),
         "sensors": _modules("sensors.fingerprint", "sensors.promotion"),

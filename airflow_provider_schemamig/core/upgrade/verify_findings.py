@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.elements.watch import Source
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.exceptions import Refusal
 
 
 class Condition(IntEnum):
@@ -22,6 +23,22 @@ class Condition(IntEnum):
     VALUE_MISSING = 4
     INDEX_INCOMPLETE = 5
     RULE_VIOLATED = 6
+
+
+@dataclass(eq=False, kw_only=True)
+class Inconsistent(Refusal):
+    """A live table is not consistent with its schema, for who has to fail over that. ``sentence``: the finding's."""
+
+    code = "inconsistent"
+    sentence: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.sentence}."
+
+    @property
+    def next_action(self) -> str:
+        return f"`schemamig verify --collection {self.collection}` names rows, files and the commits that wrote them; mend the rows."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +57,14 @@ class Finding:
     sample: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     commits: tuple[Source, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        rows = "" if self.rows is None else f"{self.rows:,} row(s): "
+        return f"{self.element}: {rows}{self.text} (condition {self.condition})"
+
+    def as_refusal(self) -> Inconsistent:
+        return Inconsistent(collection=self.collection, sentence=self.sentence)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,39 @@
+"""Are the live tables consistent with their schemas? A task that fails if one is not (docs/online-changes.md, "Verify")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.operators.base import EnvironmentOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class VerifyOperator(EnvironmentOperator):
+    """Look for stray values, missing ones, and rows that break a rule; nothing is written. Fails with all that was found.
+
+    :param collections: (templated) only these; all if not given.
+    """
+
+    template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "collections")
+    ui_color = "#d2dfe6"
+
+    def __init__(self, *, collections: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.collections = collections
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.names import CollectionName
+        from airflow_provider_schemamig.core.upgrade.verify import verify_environment
+        from airflow_provider_schemamig.exceptions import raise_refusals
+
+        names = [CollectionName(name) for name in self.collections] or None
+        found = verify_environment(self.hook.environment, self.hook.job_runner, names)
+        for item in found.unasked:
+            self.log.warning("not asked: %s %s: %s", item.collection, item.element or "", item.reason)
+        for finding in found.findings:
+            self.log.error("%s", finding.to_json())
+        raise_refusals([finding.as_refusal() for finding in found.findings])
+        return {"kept": len(found.kept), "unasked": len(found.unasked)}
