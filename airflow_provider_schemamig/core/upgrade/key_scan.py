@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.upgrade.verify_keys import KeyLook, ask
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: The scan, and looks at what came since the one before.
-_LOOKS = 5
+_LOOKS = 3
 
 
 def validate_key(env: Environment, state: State, jobs: Jobs, collection: CollectionName, key: Unique | Reference) -> int:

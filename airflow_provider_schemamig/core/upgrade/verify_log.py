@@ -30,7 +30,9 @@ from airflow_provider_schemamig.core.upgrade.verify_table import MOST_FILES, Fil
 _MAPPING_MODE = "delta.columnMapping.mode"
 _BRINGS_BACK = frozenset({"RESTORE", "CLONE"})
 #: A literal that is not NULL: every row that was filled with it has a value.
-_VALUE = re.compile(r"[-\d'\"]|true\b|false\b", re.IGNORECASE)
+_VALUE = re.compile(
+    r"""-?\d[\w.]*|true|false|(?:(?:date|timestamp|timestamp_ntz)\s*)?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.IGNORECASE
+)
 
 
 # --- 2: values without their column --------------------------------------------------------------------------------------------------
@@ -103,9 +105,12 @@ def _names(add: RawAction) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """A column that came with a default, so that older rows had to get it. ``began``: the commit from which on new rows do."""
+    """A column that came with a default, so that older rows had to get it. ``began``: the commit from which on new rows do.
+
+    ``name``: now; ``called``: at that commit."""
 
     name: str
+    called: str
     physical: str
     default: str
     began: int
@@ -158,7 +163,7 @@ def _entries(table: Table) -> Sequence[SchemaEntry]:
 
 def _added_between(table: Table, lo: int, hi: int, defaults: Mapping[str, str]) -> Iterator[_Added]:
     """``defaults``: of columns by their names in the files, that the table got in a commit after ``lo``, up to ``hi``."""
-    wanted = {physical: default for physical, default in defaults.items() if _VALUE.match(default)}
+    wanted = {physical: default for physical, default in defaults.items() if _VALUE.fullmatch(default)}
     if not wanted:
         return
     try:
@@ -170,18 +175,18 @@ def _added_between(table: Table, lo: int, hi: int, defaults: Mapping[str, str]) 
         physical = physical_name(field)
         began = _default_since(before, changed, physical) if physical in wanted else None
         if began is not None:
-            yield _Added(str(field["name"]), physical, wanted[physical], began)
+            yield _Added(str(field["name"]), began[1], physical, wanted[physical], began[0])
 
 
-def _default_since(before: Head, changed: Sequence[Commit], physical: str) -> int | None:
-    """The last commit of ours with which the column came, or came back out of hiding, with a default. A default that moves to the column of
-    another type brings no value: there it is the change of type that does."""
+def _default_since(before: Head, changed: Sequence[Commit], physical: str) -> tuple[int, str] | None:
+    """The last commit of ours with which the column came, or came back out of hiding, with a default, and its name then. A default that
+    moves to the column of another type brings no value: there it is the change of type that does."""
     began, was = None, _named(_fields(before), physical)
     for commit in changed:
         now = _named(_fields_of(commit), physical)
         if now is not None and DEFAULT_KEY in now["metadata"] and (was is None or DEFAULT_KEY not in was["metadata"]):
             moved = was is not None and is_stand_in(str(was["name"]))
-            began = began if moved or about_of(commit) is None else commit.version
+            began = began if moved or about_of(commit) is None else (commit.version, str(now["name"]))
         was = now
     return began
 
@@ -196,7 +201,7 @@ def _without_value(table: Table, added: _Added) -> list[File]:
     ever = set(owed)
     for commit in commits(table.store, added.began, table.head.version):
         gone = {file_id(remove)[0] for remove in commit.removes}
-        copies, fills = not gone.isdisjoint(owed), _fill_of(commit) == added.name
+        copies, fills = not gone.isdisjoint(owed), _fill_of(commit) == added.called
         owed -= gone
         for add in commit.adds:
             path = file_id(add)[0]
@@ -205,7 +210,7 @@ def _without_value(table: Table, added: _Added) -> list[File]:
             elif copies and _lacks(add, added.physical, filled=fills):
                 owed.add(path)
         ever |= owed
-    return [file for file in table.files if file.path in owed and file.rows != 0]
+    return [file for file in table.files if file.path in owed and file.rows != 0 and _missing_rows(file.add, added.physical) != 0]
 
 
 def _lacks(add: RawAction, physical: str, *, filled: bool) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import online, verbs
+from airflow_provider_schemamig.core.upgrade import online, verbs, verify_log
 from airflow_provider_schemamig.core.upgrade import verify as verify_module
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.verify import verify, verify_environment
@@ -212,6 +212,17 @@ def test_4_older_rows_without_the_default(tmp_path: Path) -> None:
     found = one(verified(lake, no_spark))
     assert (found.condition, found.element, found.rows, len(found.files)) == (4, "column:n", 2, 2)
     assert "DEFAULT 7" in found.text
+
+
+@pytest.mark.parametrize(
+    ("default", "followed"),
+    [
+        *((text, True) for text in ("7", "-7.5", "'x'", "TRUE", "DATE '2020-01-01'")),
+        *((text, False) for text in ("NULL", "7 / 0", "current_timestamp()", "CAST(NULL AS INT)", "'a' || NULL")),
+    ],
+)
+def test_4_only_literals_are_sure_to_be_a_value(default: str, followed: bool) -> None:
+    assert (verify_log._VALUE.fullmatch(default) is not None) == followed
 
 
 def test_4_what_a_writer_wants_to_be_null_is_no_finding(tmp_path: Path) -> None:
