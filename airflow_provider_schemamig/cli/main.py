@@ -20,6 +20,7 @@ from airflow_provider_schemamig.cli import (
     lint,
     rehearse,
     release,
+    replicate,
     rows,
     schema,
     status,
@@ -43,6 +44,7 @@ app.add_typer(alter.app)
 app.add_typer(adopt.app)
 app.add_typer(rows.app)
 app.add_typer(compact.app)
+app.add_typer(replicate.app)
 app.add_typer(verify.app)
 app.add_typer(status.app)
 app.add_typer(schema.app, name="schema")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +24,7 @@ _VERDICTS = {
     "rolling_upgrade": ("rolling upgrade in progress", "bold yellow"),
     "diverged": ("diverged", "bold red"),
 }
+_COUNTS = {"applied_rows": "row(s)", "applied_batches": "commit(s)", "restores": "restore(s)"}
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -135,10 +136,9 @@ def _heard(node: Document) -> Text:
 def _groups(what: str, groups: Sequence[Document]) -> Iterator[Text]:
     """One line a hash: who has it, and who had it and accepts it."""
     for group in groups:
-        marked = (
-            f"{_some([short_id(env_id) for env_id in group[mark]], ', ')} ({mark})" for mark in ("current", "previous") if group[mark]
-        )
-        yield Text.assemble((what, "cyan"), "  ", (short_hash(group["hash"]), "green"), f"  {'; '.join(marked)}")
+        who = [f"{short_id(env_id)} (current)" for env_id in group["current"]]
+        who += [f"{short_id(env_id)} (previous)" for env_id in group["previous"]]
+        yield Text.assemble((what, "cyan"), "  ", (short_hash(group["hash"]), "green"), f"  {_some(who, ', ')}")
 
 
 def _differences(own: str, collections: Mapping[str, Document]) -> Iterator[RenderableType]:
@@ -165,6 +165,14 @@ def _changes(changes: Sequence[Document] | None) -> str:
 def _some(items: Sequence[str], separator: str) -> str:
     rest = len(items) - ITEMS_SHOWN
     return separator.join(items[:ITEMS_SHOWN]) + (f"{separator}and {rest:,} more" if rest > 0 else "")
+
+
+def show_streams(to: Console, document: Document) -> None:
+    """What a turn of ``replicate`` brought, and where it left the streams."""
+    document = _printable(document)
+    to.print(Group(*_streams(document["streams"])))
+    counts = [f"{document[name]:,} {words}" for name, words in _COUNTS.items() if document[name]]
+    to.print(Text(f"{', '.join(counts)}." if counts else "Nothing to do."))
 
 
 def _streams(streams: Sequence[Document]) -> Iterator[RenderableType]:

@@ -28,6 +28,9 @@ Query = Callable[[Row], Iterable[Row]]
 Hook = Callable[[str, str, str], None]
 
 _EVERYTHING = re.compile(r"SELECT \* FROM (\w+)")
+#: A query that only takes, renames and casts columns, of a view in backticks or of another such query in brackets.
+_PLAIN = re.compile(r"SELECT ((?:(?! FROM ).)*) FROM (`\w+`|\(SELECT .*\))")
+_TAKEN = re.compile(r"(?:CAST\()?(?:`(\w+)`|NULL)(?: AS [A-Z]+\))?(?: AS `(\w+)`)?")
 _COUNTED = re.compile(r"SELECT 1 AS one FROM (\w+)")
 _ATTEMPT = "attempt"
 
@@ -77,11 +80,12 @@ class RowJobs:
     # --- fill ------------------------------------------------------------------------------------------------------------------------
 
     def _fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        assert request["mode"] == "append"
         base = snapshot(folder_of(request["shard_uri"]))
         rows = _shaped(self._query(request["query"], self._view(request["query"], request["inputs"])), request["columns"])
         inputs = {source.get("shard", view): source["version"] for view, source in request["inputs"].items()}
-        version, notes, skipped = self._write_once(base, Statement(base, self._falsified(rows)), request, {"inputs": inputs})
+        replaced: dict[str, list[Row]] | None = {file: [] for file in base.files} if request["mode"] == "overwrite" else None
+        statement = Statement(base, _whole(base, self._falsified(rows)), replaced)
+        version, notes, skipped = self._write_once(base, statement, request, {"inputs": inputs})
         (info,) = (action["commitInfo"] for action in commit_at(base.path, version) if "commitInfo" in action)
         return {
             "rows": int(info["operationMetrics"]["numOutputRows"]),
@@ -112,7 +116,7 @@ class RowJobs:
                 statement = Statement(base)
             else:
                 raise TargetDiverged(uri=request["target_uri"], version=base.version, rows=1)
-        statement = Statement(base, self._falsified(statement.inserted), statement.rewritten)
+        statement = Statement(base, _whole(base, self._falsified(statement.inserted)), statement.rewritten)
         version, notes, skipped = self._write_once(base, statement, request, {"applied": outcome})
         return {"table_version": version, **notes["applied"], "skipped": skipped, "seconds": 0.0}
 
@@ -209,12 +213,29 @@ class RowJobs:
     def _query(self, text: str, rows: Sequence[Row]) -> list[Row]:
         if _EVERYTHING.fullmatch(text.strip()):
             return list(rows)
+        if _PLAIN.fullmatch(text):
+            return plain(text, rows)
         if _COUNTED.fullmatch(text.strip()):
             return [{"one": 1} for _ in rows]
         bound = {bind(query, {name: f"schemamig_{name}" for name in placeholders(query)}): made for query, made in self.queries.items()}
         made = bound.get(text)
         assert made is not None, f"no function for {text!r} among {sorted(bound)}"
         return [result for row in rows for result in made(row)]
+
+
+def plain(text: str, rows: Sequence[Row]) -> list[Row]:
+    """What a plain query makes of the rows of its view."""
+    found = _PLAIN.fullmatch(text)
+    assert found is not None, text
+    inner = rows if found[2].startswith("`") else plain(found[2][1:-1], rows)
+    taken = [_TAKEN.fullmatch(item) for item in found[1].split(", ")]
+    assert all(taken), text
+    return [{item[2] or item[1]: None if item[1] is None else row[item[1]] for item in taken if item} for row in inner]
+
+
+def _whole(base: Snapshot, rows: Iterable[Row]) -> list[Row]:
+    """With NULL for the columns that a statement does not name."""
+    return [{field["name"]: None for field in base.fields} | row for row in rows]
 
 
 def _shown(rows: Sequence[Row], projection: str) -> list[Row]:
@@ -264,13 +285,15 @@ def _by_key(base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str,
     if any(count > 1 for count in keys.values()):
         raise DuplicateKeys(columns=tuple(match), keys=1)
     touched = {_key(dict(zip(columns, row, strict=True)), match) for row in net}
-    rewritten = {}
+    rewritten: dict[str, list[Row]] = {}
+    before: dict[tuple[Any, ...], Row] = {}
     for file in base.files:
-        before = base.rows_of(file)
-        kept = [row for row in before if _key(row, match) not in touched]
-        if len(kept) < len(before):
+        rows = base.rows_of(file)
+        kept = [row for row in rows if _key(row, match) not in touched]
+        before |= {_key(row, match): row for row in rows if _key(row, match) in touched}
+        if len(kept) < len(rows):
             rewritten[file] = kept
-    return Statement(base, inserted, rewritten)
+    return Statement(base, [before.get(_key(row, match), {}) | row for row in inserted], rewritten)
 
 
 def _rows(net: Counter[tuple[Any, ...]], columns: Sequence[str]) -> list[Row]:

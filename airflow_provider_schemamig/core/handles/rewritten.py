@@ -28,7 +28,7 @@ def seen_from(env: Environment, state: State, live: Shape, shard: ShardId, origi
         return live
     names = {}
     paths = [path for path, _ in walk(live.fields)]
-    step = _rewrite_to(env, state, shard)
+    step = step_that_made(env, state, shard)
     if step is not None and isinstance(step.step, RewriteStep) and step.deployment.source is not None:
         entry = entry_of_release(state, step.step.old.name, step.deployment.source)
         if entry is not None:
@@ -50,7 +50,7 @@ def _carried(live: Shape, paths: list[ColumnPath], before: Shape, kept: dict[str
     return found
 
 
-def _rewrite_to(env: Environment, state: State, shard: ShardId) -> Planned | None:
+def step_that_made(env: Environment, state: State, shard: ShardId) -> Planned | None:
     """The step that made the table; None if that is no longer known."""
     known = state.shards.get(shard)
     deployment = None if known is None else state.deployments.get(known.generation)

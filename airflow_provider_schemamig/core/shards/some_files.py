@@ -20,15 +20,24 @@ FOLDER = f"{Environment.SYSTEM_FOLDER}/scratch"
 def scratch(env: Environment, generation: Generation, name: str, head: Head, files: Sequence[RawAction]) -> Iterator[str]:
     """The URI of a table that holds exactly ``files``, with the schema of ``head``; version 0. It is gone afterwards, the files are not.
 
-    Each process has one of its own: a twin that is ready first must not take it from under the other's statement. What a killed process
-    leaves lies below its generation, whose clean-up takes it away.
+    What a killed process leaves lies below its generation, whose clean-up takes it away.
     """
-    store, key = env.store(), f"{FOLDER}/{generation}/{name}-{uuid.uuid4().hex[:8]}"
-    location = scratch_table(store, key, head, files)
+    with scratch_at(env, f"{FOLDER}/{generation}/{name}", head, files) as uri:
+        yield uri
+
+
+@contextlib.contextmanager
+def scratch_at(env: Environment, key: str, head: Head, files: Sequence[RawAction]) -> Iterator[str]:
+    """``scratch`` at a key of the caller's, below which a killed process leaves what it made.
+
+    Each process has one of its own: a twin that is ready first must not take it from under the other's statement.
+    """
+    store, own = env.store(), f"{key}-{uuid.uuid4().hex[:8]}"
+    location = scratch_table(store, own, head, files)
     try:
         yield location.uri
     finally:
-        store.delete_tree(key)
+        store.delete_tree(own)
 
 
 def rows_in_files(files: Iterable[RawAction]) -> int | None:

@@ -1,0 +1,130 @@
+"""Streams run: what the origin has for the target is brought, and what may not be brought waits, each collection by itself (seed 004).
+
+One look at a stream reads where it stands in the target's table, finds the next batch in the origin's log, asks the gate, and brings it by
+one commit; again until there is nothing more. Nothing else is kept in memory or counted on: a process may die anywhere, and any number of
+them may run the same stream. docs/replicas.md has the tables of what happens when.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.replication.model import Settings, StreamState
+from airflow_provider_schemamig.core.replication.registry import exchange
+from airflow_provider_schemamig.core.replication.run import Run
+from airflow_provider_schemamig.core.replication.standing import Ends
+from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+#: Between two looks whether following is over.
+_TICK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """``states``: of every stream, by collection. ``applied_rows``: that came and went in this run; restores count all their rows."""
+
+    states: tuple[StreamState, ...]
+    applied_rows: int = 0
+    applied_batches: int = 0
+    restores: int = 0
+
+    @property
+    def paused(self) -> tuple[StreamState, ...]:
+        return tuple(state for state in self.states if state.pause is not None)
+
+    @property
+    def stopped(self) -> tuple[StreamState, ...]:
+        """Those that do not go on by themselves: a gap, or what Spark or the gate refused for good."""
+        return tuple(state for state in self.states if state.error is not None)
+
+    @property
+    def moved(self) -> bool:
+        return bool(self.applied_batches or self.restores)
+
+
+def replicate_once(
+    origin: Environment,
+    target: Environment,
+    collections: Sequence[str] | None = None,
+    *,
+    jobs: Jobs,
+    settings: Settings = Settings(),  # noqa: B008  (frozen)
+    listen: Listener = silent,
+) -> Replicated:
+    """Bring what there is. ``collections`` None: all that the origin has. A stream that waits or is stopped holds no other up.
+
+    ``jobs`` is called when the first batch needs Spark. Raises LoopingStream, LedgerMissing, and what reading the ledgers raises.
+    """
+    now = pendulum.now("UTC")  # before the ledgers are read: what changes from here on is looked at the next time
+    ends = Ends.of(origin, target)
+    names = sorted(ends.origin.state.objects) if collections is None else [CollectionName(name) for name in collections]
+    runner = functools.cache(jobs)
+    _exchange(ends, listen)
+    states, rows, batches, restores = [], 0, 0, 0
+    for number, name in enumerate(names, 1):
+        started = time.monotonic()
+        run = Run(ends, ends.stream(name), runner, settings, now, listen)
+        states.append(run.drain())
+        rows, batches, restores = rows + run.rows, batches + run.batches, restores + run.restores
+        listen(Event("replicate", name, number, len(names), time.monotonic() - started, said_of(states[-1])))
+    _exchange(ends, listen)
+    return Replicated(tuple(states), rows, batches, restores)
+
+
+def _exchange(ends: Ends, listen: Listener) -> None:
+    """Let both ends know who has which schema, at the beginning and with what came of it. Nothing that is brought depends on that."""
+    try:
+        exchange(ends.origin.env, ends.target.env, pendulum.now("UTC"))
+    except SchemamigError as error:
+        listen(Event("registry", note=str(error)))
+
+
+def follow(
+    origin: Environment,
+    target: Environment,
+    collections: Sequence[str] | None = None,
+    *,
+    jobs: Jobs,
+    settings: Settings = Settings(),  # noqa: B008
+    listen: Listener = silent,
+    until: Callable[[], bool],
+) -> Iterator[Replicated]:
+    """``replicate_once`` again and again: at once while there is something to bring, else every ``settings.retry``; until ``until``.
+
+    What may pass (a store or Spark that cannot be reached, a ledger that is written to) is told to ``listen`` and tried again.
+    """
+    runner = functools.cache(jobs)
+    while not until():
+        moved = False
+        try:
+            found = replicate_once(origin, target, collections, jobs=runner, settings=settings, listen=listen)
+        except SchemamigError as error:
+            if not error.retryable:
+                raise
+            listen(Event("replicate", note=str(error)))
+        else:
+            moved = found.moved
+            yield found
+        wake_at = time.monotonic() + (0.0 if moved else settings.retry.total_seconds())
+        while time.monotonic() < wake_at and not until():
+            time.sleep(min(_TICK_SECONDS, max(wake_at - time.monotonic(), 0.0)))
+
+
+def said_of(state: StreamState) -> str:
+    """A stream's state in a line."""
+    if state.error is not None:
+        return f"stopped: {state.detail}"
+    if state.pause is not None:
+        return f"paused ({state.pause.reason.value}) at version {state.pause.event_version}: {state.pause.detail}"
+    return f"at version {state.seen} of {state.origin_version}" + (
+        f"; {state.detail or state.warning}" if state.detail or state.warning else ""
+    )

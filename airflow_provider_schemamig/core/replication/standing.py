@@ -1,0 +1,197 @@
+"""Where a stream stands while the tables at its two ends are rewritten, replaced and rolled back (DESIGN sections 5 and 8).
+
+A checkpoint counts versions of one of the origin's tables and lies in one of the target's. If a rewrite of the target moved the rows, the
+new table has them up to the checkpoint of the old one, which is sealed; so that is carried over before anything else is brought. If the
+origin's rows moved, the old table is drained first, and the stream goes on in the new one after what its rewrite brought into it: if the
+target has made the same rewrite, for then its rows are the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.deltalog.head import TableMissing
+from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.errors import NotInRelease
+from airflow_provider_schemamig.core.handles.releases import entries_of
+from airflow_provider_schemamig.core.handles.rewritten import step_that_made
+from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
+from airflow_provider_schemamig.core.release.merged import RewriteStep
+from airflow_provider_schemamig.core.replication.apply import Table
+from airflow_provider_schemamig.core.replication.checkpoint import NOTHING, Span, move, position
+from airflow_provider_schemamig.core.replication.errors import LoopingStream, OriginReplaced
+from airflow_provider_schemamig.core.replication.model import EnvId, Stream
+from airflow_provider_schemamig.core.replication.successor import Successor, successor
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.shards.chain import about_of
+from airflow_provider_schemamig.core.upgrade.flows import UNDO
+
+
+@dataclass(frozen=True)
+class End:
+    """An environment with its ledger as it was read."""
+
+    env: Environment
+    state: State
+
+    @classmethod
+    def of(cls, env: Environment) -> End:
+        """Raises LedgerMissing."""
+        return cls(env, LedgerReader(env).state())
+
+    @property
+    def env_id(self) -> EnvId:
+        return EnvId(self.state.config.env_id)
+
+    def rewrite_to(self, shard: ShardId) -> bool:
+        """Was the table made by a rewrite, which kept the rows? False also if that is no longer known."""
+        made = step_that_made(self.env, self.state, shard)
+        return made is not None and isinstance(made.step, RewriteStep)
+
+    def retired_for(self, shard: ShardId) -> Sequence[Shard]:
+        """The tables that were sealed because their rows are in ``shard``: the one before it, and what a rollback to it retired."""
+        return self._retired.get(shard, ())
+
+    @functools.cached_property
+    def _retired(self) -> dict[ShardId, list[Shard]]:
+        found: dict[ShardId, list[Shard]] = {}
+        for row in self.state.shards.values():
+            if row.state is ShardState.RETIRED and row.sealed_for is not None:
+                found.setdefault(row.sealed_for, []).append(row)
+        return found
+
+
+@dataclass(frozen=True)
+class Ends:
+    origin: End
+    target: End
+
+    @classmethod
+    def of(cls, origin: Environment, target: Environment) -> Ends:
+        """Raises LedgerMissing, LoopingStream."""
+        found = cls(End.of(origin), End.of(target))
+        if found.origin.env_id == found.target.env_id:
+            raise LoopingStream(env_id=found.origin.env_id)
+        return found
+
+    def renewed(self) -> Ends:
+        """With the target's ledger as it is now."""
+        return replace(self, target=End.of(self.target.env))
+
+    def require(self, collection: CollectionName) -> None:
+        """Raises NotInRelease unless both ends have the collection."""
+        for end in (self.origin, self.target):
+            if collection not in end.state.objects:
+                release = end.state.release
+                raise NotInRelease(collection=collection, release=release.version if release is not None else Version(0, 0, 0))
+
+    def stream(self, collection: CollectionName) -> Stream:
+        return Stream(self.origin.env_id, self.target.env_id, collection)
+
+    def back(self, collection: CollectionName) -> Stream:
+        """The stream the other way round."""
+        return Stream(self.target.env_id, self.origin.env_id, collection)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """``shard``: the origin's table that is followed. ``at``: its last version that the target's rows have. ``own``: the checkpoint of the
+    target's table itself, which is lower if the rows came from another one, and is to be carried over then."""
+
+    shard: ShardId
+    at: int
+    own: int
+
+
+def standing_in(target: End, stream: Stream, table: Table, shard: ShardId) -> Standing:
+    """Where the rows of ``table`` stand in the versions of ``shard``, one of the origin's tables; ``NOTHING`` is possible."""
+    own = position(table.store, stream, shard)
+    before = (_through(target, stream, row, table.shard, shard) for row in target.retired_for(table.shard.shard))
+    return Standing(shard, max((own, *before)), own)
+
+
+def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> int:
+    """The checkpoint that the rows of ``row``, which went into ``successor``, have."""
+    newer = row if row.generation > successor.generation else successor
+    if not target.rewrite_to(newer.shard):
+        return NOTHING
+    try:
+        found = position(target.env.table_store(row.uri), stream, shard)
+    except TableMissing:
+        found = NOTHING
+    return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
+
+
+def standing(ends: Ends, stream: Stream, table: Table) -> Standing | None:
+    """Where the rows of the target's live table stand; None if no commit of the stream ever came there. Raises OriginReplaced."""
+    live = ends.origin.state.objects[stream.collection].shard
+    followed = [standing_in(ends.target, stream, table, shard) for shard in (live, *_before(ends.origin, live))]
+    known = [found for found in followed if found.at != NOTHING]
+    if not known or known[0].shard != live:
+        return known[0] if known else None
+    undone = [row.shard for row in ends.origin.retired_for(live) if row.generation > ends.origin.state.shards[live].generation]
+    for found in known:
+        if found.shard in undone and known[0].at < _back_from(ends.origin, found.shard):
+            return found
+    if undone and not any(found.shard in undone for found in known):
+        _check_nothing_undone(ends.origin, live, known[0].at)
+    return known[0]
+
+
+def _before(origin: End, shard: ShardId) -> list[ShardId]:
+    """The retired tables whose rows are in ``shard``, the next one first."""
+    found: list[ShardId] = []
+    for row in sorted(origin.retired_for(shard), key=lambda row: row.generation, reverse=True):
+        found += [row.shard, *_before(origin, row.shard)]
+    return found
+
+
+def _back_from(origin: End, undone: ShardId) -> int:
+    """Where the table that a rollback went back to goes on with what ``undone`` did not have. Raises OriginReplaced."""
+    found = successor(origin.env, origin.state, undone, origin.state.shards[undone].sealed_version or 0)
+    return NOTHING if found is None else found.after
+
+
+def _check_nothing_undone(origin: End, shard: ShardId, at: int) -> None:
+    """Rows that a rollback brought back from a table that the stream never followed are in no event. Raises OriginReplaced."""
+    row = origin.state.shards[shard]
+    if any(str((about_of(commit) or {}).get("action")).startswith(f"{UNDO}/") for commit in commits(origin.env.table_store(row.uri), at)):
+        reason = "the origin was rolled back to it, and rows came with that from a table that was never followed"
+        raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
+
+
+def carry(stream: Stream, table: Table, where: Standing) -> None:
+    """Write down in ``table`` where its rows stand. Raises CheckpointMoved."""
+    move(table.store, table.head, Span(stream, where.shard, where.own, where.at, None))
+
+
+def follow_rows(ends: Ends, stream: Stream, table: Table, drained: Standing) -> str:
+    """Go on in the origin's table that the rows of ``drained`` went to. Empty, or why that has to wait for the target.
+
+    Raises OriginReplaced, LogCleaned, CheckpointMoved.
+    """
+    new = successor(ends.origin.env, ends.origin.state, drained.shard, drained.at)
+    if new is None or not _made_the_same(ends, table.shard.shard, drained.shard, new):
+        return f"the origin's rows moved from {drained.shard} to another table, by a rewrite or back; the target has not done the same"
+    move(table.store, table.head, Span(stream, new.shard, standing_in(ends.target, stream, table, new.shard).own, new.after, None))
+    return ""
+
+
+def _made_the_same(ends: Ends, own: ShardId, drained: ShardId, new: Successor) -> bool:
+    """Did the target's rows go through the rewrite, or back through it, as the origin's did?"""
+    origin, target = ends.origin, ends.target
+    if origin.state.shards[new.shard].generation > origin.state.shards[drained].generation:
+        return target.rewrite_to(own) and _first_schema(target, own) == _first_schema(origin, new.shard)
+    undone = (row.shard for row in target.retired_for(own) if row.generation > target.state.shards[own].generation)
+    return any(target.rewrite_to(shard) and _first_schema(target, shard) == _first_schema(origin, drained) for shard in undone)
+
+
+def _first_schema(end: End, shard: ShardId) -> str | None:
+    entries = entries_of(end.state, shard)
+    return fingerprint(entries[0].declared) if entries else None

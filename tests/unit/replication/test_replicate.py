@@ -1,0 +1,48 @@
+"""One stream between two environments: what is brought, what waits, and what goes on by itself (seed 004; docs/replicas.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.replication.model import PauseReason
+from tests.support.replicas import Replicas, make_replicas
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Replicas:
+    return make_replicas(tmp_path)
+
+
+def test_inserts_updates_deletes_and_changes_of_keys(two: Replicas) -> None:
+    two.insert("a", {"id": 1, "v": "x"}, {"id": 2, "v": "y"}, {"id": 3, "v": "z"})
+    first = two.state("a", "b")
+    assert (first.restores, first.pause, first.error) == (1, None, None), "an empty target begins with all rows"
+    assert two.rows("b") == two.rows("a")
+    two.change("a", lambda row: {**row, "v": "new"} if row["id"] == 1 else row)
+    two.change("a", lambda row: None if row["id"] == 2 else row)
+    two.change("a", lambda row: {**row, "id": 30} if row["id"] == 3 else row)
+    two.insert("a", {"id": 4, "v": None})
+    found = two.bring("a", "b")
+    assert two.rows("b") == two.rows("a")
+    assert (found.applied_batches, two.checkpoint("a", "b")) == (1, 5)
+    again = two.bring("a", "b")
+    assert not again.moved
+    assert again.states == found.states, "an idle stream writes nothing"
+
+
+def test_a_mismatch_waits_and_goes_on_by_itself(two: Replicas) -> None:
+    two.insert("a", {"id": 1, "v": "x"})
+    two.bring("a", "b")
+    two.upgrade("a", to=2)
+    two.insert("a", {"id": 2, "v": "y", "w": "w"})
+    paused = two.state("a", "b")
+    assert paused.pause is not None
+    assert (paused.pause.reason, paused.pause.event_version) == (PauseReason.SCHEMA_MISMATCH, 3)
+    assert "w is not in the target" in paused.pause.detail
+    assert two.checkpoint("a", "b") == 1
+    assert two.rows("b") == [{"id": 1, "v": "x"}]
+    two.upgrade("b", to=2)
+    assert two.state("a", "b").pause is None
+    assert two.rows("b") == two.rows("a")
