@@ -3,8 +3,9 @@
 Request: ``target_uri``, ``storage_options``, ``query`` (row-local, deterministic Spark SQL over ``source_view`` and the views in
 ``inputs``), ``source_view``, ``projection`` (select list that gives the source's changed rows the shape the query expects), ``inputs``
 {view: {"uri", "version", "projection"}} (lookups), ``columns`` (of the target, filled by name from the query's), ``match`` (key columns of
-the target; empty: whole rows), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection`` (optional, for
-errors), and ``changes``:
+the target; empty: whole rows), ``kept`` (optional, with ``match``: dotted paths of fields in the target's structs that the query knows
+nothing of: a row that is there keeps them), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection``
+(optional, for errors), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/deltalog/scratch``) of the rows that came and went, or null.
@@ -33,7 +34,7 @@ from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
 from spark_jobs.net_change import COUNT, NET, VIEWS, NetChange, net_change
-from spark_jobs.row_values import comparable, same_row
+from spark_jobs.row_values import comparable, same_row, updated
 from spark_jobs.transactions import Written, write_once
 
 if TYPE_CHECKING:
@@ -131,16 +132,18 @@ def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, chan
 
 def _by_key(spark: SparkSession, request: Mapping[str, Any], target: str, change: NetChange) -> str:
     key = change.key
-    values = ", ".join(comparable(quote(f.name), f.dataType) for f in key)
+    keys = ", ".join(comparable(quote(f.name), f.dataType) for f in key)
     spark.sql(
         f"CACHE LAZY TABLE {_KEYED} AS SELECT max_by(struct({change.columns}), {COUNT}) AS r, max({COUNT}) < 0 AS {_DELETE}, "
-        f"sum(greatest({COUNT}, 0)) AS n FROM {NET} GROUP BY {values}"
+        f"sum(greatest({COUNT}, 0)) AS n FROM {NET} GROUP BY {keys}"
     )
     (row,) = spark.sql(f"SELECT count_if(n > 1) AS ambiguous FROM {_KEYED}").collect()
     if row["ambiguous"]:
         raise DuplicateKeys(columns=tuple(request["match"]), keys=int(row["ambiguous"]))
     on = " AND ".join([same_row(key, "t", "s"), *change.bounds("t")])
-    assignments = ", ".join(f"t.{quote(f.name)} = s.{quote(f.name)}" for f in change.fields)
+    kept = request.get("kept", ())
+    values = {quote(f.name): updated(f.dataType, f"s.{quote(f.name)}", f"t.{quote(f.name)}", f.name, kept) for f in change.fields}
+    assignments = ", ".join(f"t.{name} = {value}" for name, value in values.items())
     return (
         f"MERGE INTO {target} t USING (SELECT r.*, {_DELETE} FROM {_KEYED}) s ON {on} "
         f"WHEN MATCHED AND s.{_DELETE} THEN DELETE WHEN MATCHED THEN UPDATE SET {assignments} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -51,6 +52,14 @@ class Replicas:
 
     def path(self, name: str, collection: str = "trips") -> Path:
         return self.lakes[name].path(collection)
+
+    def copy(self, folder: Path) -> Replicas:
+        """The same environments elsewhere."""
+        lakes = {}
+        for name, lake in self.lakes.items():
+            shutil.copytree(lake.env.location.local_path or Path(), folder / name)
+            lakes[name] = replace(lake, env=Environment.open(str(folder / name)))
+        return Replicas(self.folders, lakes)
 
     # --- writers ---------------------------------------------------------------------------------------------------------------------
 

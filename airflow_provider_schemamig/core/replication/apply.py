@@ -85,6 +85,7 @@ def bring(source: Table, event: SchemaEntry, since: int, target: Table, mapping:
                 "inputs": {},
                 "changes": changes,
                 "match": list(mapping.match),
+                "kept": list(mapping.kept),
             },
         )
     if result["table_version"] is None:  # it came to nothing in the end

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
 from tests.support import row_tables as tables
-from tests.support.lake import Crash, Lake
+from tests.support.lake import Crash
 from tests.support.replicas import EAGER, Replicas, make_replicas
 from tests.support.row_jobs import RowJobs
 
@@ -36,14 +34,6 @@ def write(two: Replicas, number: int) -> None:
     two.change("a", lambda row: None if row["n"] == 0 else row, collection="lines")
 
 
-def copied(begun: Replicas, folder: Path) -> Replicas:
-    lakes = {}
-    for name, lake in begun.lakes.items():
-        shutil.copytree(lake.env.location.local_path or Path(), folder / name)
-        lakes[name] = Lake(Environment.open(str(folder / name)), lake.first, lake.second)
-    return Replicas(begun.folders, lakes)
-
-
 def hooked(two: Replicas, hook: Callable[[str, str, str], None]) -> dict[str, Any]:
     return {"env": two.hooked("b", hook), "jobs": RowJobs({}, hook)}
 
@@ -62,7 +52,7 @@ def left(two: Replicas) -> list[Path]:
 
 def moments(begun: Replicas, folder: Path) -> list[str]:
     seen: list[str] = []
-    two = copied(begun, folder)
+    two = begun.copy(folder)
     two.bring("a", "b", *COLLECTIONS, **hooked(two, lambda moment, what, key: seen.append(f"{moment} {what} {key}")))
     equal(two)
     return seen
@@ -92,7 +82,7 @@ def test_killed_anywhere_and_run_again(begun: Replicas, tmp_path: Path) -> None:
     assert len(spark) == 4
     assert len(claims) == 4
     for number in sorted({*spark, *claims, *chosen(len(seen), 4)}):
-        two = copied(begun, tmp_path / str(number))
+        two = begun.copy(tmp_path / str(number))
         with pytest.raises(Crash):
             two.bring("a", "b", *COLLECTIONS, **hooked(two, dying_at(number)))
         write(two, 20)
@@ -104,7 +94,7 @@ def test_killed_anywhere_and_run_again(begun: Replicas, tmp_path: Path) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_driver_that_lives_on(begun: Replicas, tmp_path: Path, when: str) -> None:
     """Its process died; it commits before the next one does, or after it."""
-    two = copied(begun, tmp_path / "lakes")
+    two = begun.copy(tmp_path / "lakes")
     jobs = RowJobs({}, leave_at=1)
     with pytest.raises(Crash):
         two.bring("a", "b", "lines", jobs=jobs)
@@ -123,7 +113,7 @@ def test_a_driver_that_lives_on(begun: Replicas, tmp_path: Path, when: str) -> N
 @pytest.mark.parametrize("moment", [4, 10, *(pytest.param(number, marks=pytest.mark.soak) for number in range(0, 40, 3))])
 def test_twins(begun: Replicas, tmp_path: Path, moment: int) -> None:
     """Another process does all of it, and more, at any moment of the first one's."""
-    two = copied(begun, tmp_path / "lakes")
+    two = begun.copy(tmp_path / "lakes")
     count = 0
 
     def hook(when: str, what: str, key: str) -> None:
@@ -143,7 +133,7 @@ def test_twins(begun: Replicas, tmp_path: Path, moment: int) -> None:
 
 def test_the_end_of_a_batch_is_agreed_on(begun: Replicas, tmp_path: Path) -> None:
     """A process stops between the claim and its statement while the origin goes on: a twin brings just what was agreed on, then more."""
-    two = copied(begun, tmp_path / "lakes")
+    two = begun.copy(tmp_path / "lakes")
 
     def stop(job: str, request: Any) -> None:
         write(two, 20)

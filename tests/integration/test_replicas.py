@@ -1,0 +1,105 @@
+"""Replication between real environments by Spark: rows of every kind, a pause, schemas of two releases at once, restores (seed 004)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
+from airflow_provider_schemamig.core.replication.model import PauseReason, Settings, StreamState
+from airflow_provider_schemamig.core.replication.replicate import replicate_once
+from airflow_provider_schemamig.core.replication.restore import restore
+from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
+from tests.support.spark_lake import SparkLake
+from tests.support.upgrades import releases
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FIRST = """CREATE TABLE trips (id BIGINT NOT NULL, seen INT, dest STRING, o STRUCT<code: STRING, name: STRING>, PRIMARY KEY (id))
+  TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true');
+CREATE TABLE lines (line STRING, n INT);
+"""
+#: Renamed, widened, added at two depths.
+SECOND = """CREATE TABLE trips (id BIGINT NOT NULL, seen BIGINT, airport STRING, o STRUCT<code: STRING, name: STRING, city: STRING>,
+  gate STRING, PRIMARY KEY (id)) TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true');
+CREATE TABLE lines (line STRING, n INT);
+"""
+STEPS = 'evolution("trips", rename={"dest": "airport"})'
+TRIPS, LINES = CollectionName("trips"), CollectionName("lines")
+SETTINGS = Settings(recompute=timedelta(0))
+
+
+@pytest.fixture
+def two(spark: SparkSession, tmp_path: Path) -> tuple[SparkLake, SparkLake, Path]:
+    first, second = releases(tmp_path, (FIRST, ""), (SECOND, STEPS))
+    lakes = [SparkLake(spark, Environment.open(str(tmp_path / name))) for name in "ab"]
+    for lake in lakes:
+        lake.upgrade(first)
+    return lakes[0], lakes[1], second
+
+
+def bring(origin: SparkLake, target: SparkLake, *collections: str) -> dict[str, StreamState]:
+    found = replicate_once(origin.env, target.env, collections or None, jobs=EmbeddedRunner, settings=SETTINGS)
+    return {state.stream.collection: state for state in found.states}
+
+
+def rows(lake: SparkLake, collection: str, columns: str = "*") -> list[str]:
+    return sorted(str(row.asDict(recursive=True)) for row in lake.sql(f"SELECT {columns} FROM {{{collection}}}"))
+
+
+def test_from_one_to_the_other_through_an_upgrade(two: tuple[SparkLake, SparkLake, Path]) -> None:
+    a, b, second = two
+    a.sql("INSERT INTO {trips} VALUES (1, 1, 'JFK', named_struct('code', 'J', 'name', 'x')), (2, 2, NULL, NULL), (3, 3, 'LGA', NULL)")
+    assert bring(a, b, TRIPS)[TRIPS].restores == 1
+    a.sql("UPDATE {trips} SET seen = 10, o = named_struct('code', 'K', 'name', NULL) WHERE id = 1")
+    a.sql("DELETE FROM {trips} WHERE id = 2")
+    a.sql("UPDATE {trips} SET id = 30 WHERE id = 3")
+    assert bring(a, b, TRIPS)[TRIPS].error is None
+    assert rows(b, TRIPS) == rows(a, TRIPS)
+    b.upgrade(second)
+    b.sql("UPDATE {trips} SET gate = 'G1', o = named_struct('code', 'K', 'name', NULL, 'city', 'NYC') WHERE id = 1")
+    a.sql("UPDATE {trips} SET dest = 'EWR' WHERE id = 1")
+    a.sql("INSERT INTO {trips} VALUES (4, 4, 'SFO', NULL)")
+    assert bring(a, b, TRIPS)[TRIPS].pause is None, "the schema before is accepted"
+    known = "CAST(id AS BIGINT) id, CAST(seen AS BIGINT) seen, {} dest, o.code, o.name"
+    assert rows(b, TRIPS, known.format("airport")) == rows(a, TRIPS, known.format("dest"))
+    assert [row["gate"] for row in b.sql("SELECT gate FROM {trips} WHERE id = 1")] == ["G1"], "an older event resets no newer column"
+    assert [row["city"] for row in b.sql("SELECT o.city FROM {trips} WHERE id = 1")] == ["NYC"], "nor a newer field of a struct"
+
+
+@pytest.mark.soak
+def test_a_pause_and_a_restore(two: tuple[SparkLake, SparkLake, Path]) -> None:
+    a, b, second = two
+    a.sql("INSERT INTO {trips} VALUES (1, 1, 'JFK', NULL)")
+    a.sql("INSERT INTO {lines} VALUES ('x', 1), ('x', 1), (NULL, NULL)")
+    bring(a, b)
+    a.upgrade(second)
+    a.sql("INSERT INTO {trips} (id, seen, airport, gate) VALUES (2, 5000000000, 'LGA', 'G')")
+    a.sql("DELETE FROM {lines} WHERE line IS NULL")
+    a.sql("INSERT INTO {lines} VALUES ('x', 1), ('y', 2)")
+    found = bring(a, b)
+    pause = found[TRIPS].pause
+    assert pause is not None
+    assert pause.reason is PauseReason.SCHEMA_MISMATCH
+    assert found[LINES].pause is None, "others go on"
+    assert rows(b, LINES) == rows(a, LINES)
+    b.upgrade(second)
+    assert bring(a, b)[TRIPS].pause is None
+    assert rows(b, TRIPS) == rows(a, TRIPS)
+    b.sql("INSERT INTO {lines} VALUES ('mine', 0)")
+    a.sql("INSERT INTO {lines} VALUES ('theirs', 0)")
+    with pytest.raises(RestoreWouldLose):
+        restore(a.env, b.env, LINES, jobs=EmbeddedRunner)
+    done = restore(a.env, b.env, LINES, allow_lossy=True, jobs=EmbeddedRunner)
+    assert done.rows == len(rows(a, LINES))
+    assert rows(b, LINES) == rows(a, LINES)
+    bring(a, b)
+    assert rows(b, LINES) == rows(a, LINES)
