@@ -87,10 +87,13 @@ class World:
             self.told[fresh if kind != "update" or chosen is None else chosen] = value
 
     def upgrade(self) -> None:
-        """One release at a time: nobody is ever two ahead of another, and no other release is begun in between."""
+        """One release at a time, everywhere; and nobody leaves a release before events of the one before it were brought."""
         behind = [name for name, at in self.at.items() if at == min(self.at.values()) and at < 3]
         if behind:
             name = self.dice.choice(behind)
+            for arrow in ARROWS:
+                if arrow[1] == name:
+                    self.three.bring(*arrow)
             self.three.upgrade(name, to=self.at[name] + 1)
             self.at[name] += 1
 
