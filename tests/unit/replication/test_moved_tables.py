@@ -64,6 +64,7 @@ def test_the_origin_first(two: Replicas) -> None:
     equal(two)
 
 
+@pytest.mark.soak
 def test_both_at_once_and_rolled_back(two: Replicas) -> None:
     write(two, 3, old=True)
     equal(two)

@@ -166,7 +166,7 @@ class World:
 def test_at_random(born: Replicas, tmp_path: Path, number: int) -> None:
     seed = int(os.environ[SEED]) + number
     world = World(replace(born.copy(tmp_path / "lakes")), random.Random(seed))
-    for _ in range(14 if number == 0 else 40):
+    for _ in range(12 if number == 0 else 40):
         step = world.dice.choice(
             [world.write, world.write, world.write, world.bring, world.bring, world.killed, world.wakes, world.upgrade]
         )

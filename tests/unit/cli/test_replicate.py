@@ -1,0 +1,66 @@
+"""``schemamig replicate``: exit codes and documents of what was brought, of what waits, and of what is stopped."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import spark
+from tests.support.replicas import Replicas, make_replicas
+from tests.unit.cli.samples import Ran, Run, conforms, refused
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Replicas:
+    made = make_replicas(tmp_path)
+    monkeypatch.setattr(spark, "runner_for", lambda url: made.runner)
+    made.insert("a", {"id": 1, "v": "x"})
+    return made
+
+
+def replicated(run: Run, two: Replicas, *options: object, origin: str = "a", target: str = "b", exit_code: int = 0) -> Ran:
+    ran = run("replicate", "--from", two.env(origin).location.uri, "--to", two.env(target).location.uri, *options)
+    assert ran.exit_code == exit_code, ran.stdout + ran.stderr
+    if "--json" in options:
+        conforms(ran.document, "replicate")
+    return ran
+
+
+def test_applied_paused_and_woken_by_the_command_itself(run: Run, two: Replicas) -> None:
+    document = replicated(run, two, "--json").document
+    assert (document["restores"], document["applied_rows"]) == (2, 1)
+    assert [stream["state"] for stream in document["streams"]] == ["following"] * 2
+    assert "Nothing to do." in replicated(run, two).stdout
+    two.upgrade("a", to=2)
+    two.insert("a", {"id": 2, "w": "w"})
+    (paused,) = replicated(run, two, "--collection", "trips", "--json", exit_code=3).document["streams"]
+    assert (paused["state"], paused["pause"]["reason"]) == ("paused", "schema_mismatch")
+    shown = replicated(run, two, exit_code=3)
+    assert "w is not in the target" in " ".join(shown.stdout.split())
+    two.upgrade("b", to=2)
+    assert replicated(run, two, "--json").document["applied_rows"] == 1, "it looks anew, whatever the last one found"
+    assert two.rows("b") == two.rows("a")
+
+
+def test_stopped_and_restored(run: Run, two: Replicas) -> None:
+    two.insert("b", {"id": 9, "v": "mine"})
+    document = replicated(run, two, "--collection", "trips", "--json", exit_code=1).document
+    assert [stream["error"] for stream in document["streams"]] == ["never_restored"]
+    uris = [two.env(name).location.uri for name in "ab"]
+    restoring = ("replicate", "--from", uris[0], "--to", uris[1], "--restore", "--collection", "trips")
+    refused(run, *restoring, code="restore_would_lose", collection="trips")
+    assert run("replicate", "--from", uris[0], "--to", uris[1], "--restore").exit_code == 2
+    done = replicated(run, two, "--restore", "--collection", "trips", "--allow-lossy", "--json").document
+    assert (done["restores"], done["applied_rows"]) == (1, 1)
+    refused(run, "replicate", "--from", uris[0], "--to", uris[0], code="looping_stream")
+
+
+def test_followed_until_ctrl_c(run: Run, two: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sleep(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    document = replicated(run, two, "--follow", "--json").document
+    assert (document["restores"], len(document["streams"])) == (2, 2)
