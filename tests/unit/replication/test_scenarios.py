@@ -321,6 +321,7 @@ def test_a_column(case: str, first: str, tmp_path: Path) -> None:
         assert two.declared_rows("b", collection) == two.declared_rows("a", collection)
 
 
+@pytest.mark.soak
 def test_a_null_where_the_target_has_none_waits(tmp_path: Path) -> None:
     two = make_replicas(tmp_path, (FIRST, ""), COLUMNS["NOT NULL added"])
     two.insert("a", {"id": 1, "v": "x"})
