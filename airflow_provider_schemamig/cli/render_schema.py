@@ -172,7 +172,8 @@ def show_streams(to: Console, document: Document) -> None:
     document = _printable(document)
     to.print(Group(*_streams(document["streams"])))
     counts = [f"{document[name]:,} {words}" for name, words in _COUNTS.items() if document[name]]
-    to.print(Text(f"{', '.join(counts)}." if counts else "Nothing to do."))
+    follows = all(stream["state"] == "following" for stream in document["streams"])
+    to.print(Text(f"{', '.join(counts)}." if counts else "Nothing to do." if follows else "Nothing was brought."))
 
 
 def _streams(streams: Sequence[Document]) -> Iterator[RenderableType]:

@@ -60,6 +60,8 @@ class WriterFenced(_Fenced):
 
     @property
     def next_action(self) -> str:
+        if self.release == self.current:
+            return "Write rows that fit."
         moved = f"Wait until the environment is at {self.release}" if self.is_ahead else f"Move this writer to release {self.current}"
         return f"{moved}, or write rows that fit."
 

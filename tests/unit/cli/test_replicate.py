@@ -39,6 +39,7 @@ def test_applied_paused_and_woken_by_the_command_itself(run: Run, two: Replicas)
     assert (paused["state"], paused["pause"]["reason"]) == ("paused", "schema_mismatch")
     shown = replicated(run, two, exit_code=3)
     assert "w is not in the target" in " ".join(shown.stdout.split())
+    assert "Nothing was brought." in shown.stdout
     two.upgrade("b", to=2)
     assert replicated(run, two, "--json").document["applied_rows"] == 1, "it looks anew, whatever the last one found"
     assert two.rows("b") == two.rows("a")
