@@ -44,27 +44,36 @@ class BadArgument(Refusal):
         return f"Correct {self.argument} in the DAG or in the run's parameters, then clear the task."
 
 
-class EnvironmentOperator(BaseOperator):
-    """Base of all operators and sensors that work on an environment.
+class SchemamigOperator(BaseOperator):
+    """Base of all operators and sensors: when a task is tried again.
 
-    :param environment: (templated) connection id of type ``schemamig``, or the environment's URI or absolute path.
     :param retries: tries after the first; ``SchemamigRetryPolicy`` spends them on conflicts only.
     :param retry_policy: default ``SchemamigRetryPolicy()``.
     """
 
-    template_fields: Sequence[str] = ("environment",)
     ui_color = "#d7ecec"
 
     def __init__(
         self,
         *,
-        environment: str,
         retries: int = DEFAULT_RETRIES,
         retry_delay: timedelta | float = timedelta(seconds=30),
         retry_policy: RetryPolicy | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(retries=retries, retry_delay=retry_delay, retry_policy=retry_policy or SchemamigRetryPolicy(), **kwargs)
+
+
+class EnvironmentOperator(SchemamigOperator):
+    """Base of those that work on one environment.
+
+    :param environment: (templated) connection id of type ``schemamig``, or the environment's URI or absolute path.
+    """
+
+    template_fields: Sequence[str] = ("environment",)
+
+    def __init__(self, *, environment: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.environment = environment
 
     @cached_property
@@ -149,12 +158,23 @@ def as_flag(name: str, value: bool | str) -> bool:
 
 def as_hold(value: timedelta | float | str) -> timedelta:
     """A hold time: a timedelta, or hours as a number or a rendered template."""
+    return as_time("hold", value, "hours")
+
+
+def as_time(name: str, value: timedelta | float | str, unit: str) -> timedelta:
+    """A length of time: a timedelta, or a number of ``unit`` (``hours``, ``minutes``) as it comes from a literal or a rendered template."""
     if isinstance(value, timedelta):
         return value
     try:
-        hold = timedelta(hours=float(value))
+        found = timedelta(**{unit: float(value)})
     except (ValueError, OverflowError):
-        hold = timedelta(-1)
-    if hold < timedelta(0):
-        raise BadArgument(argument="hold", value=str(value), wanted="a number of hours, 0 or more")
-    return hold
+        found = timedelta(-1)
+    if found < timedelta(0):
+        raise BadArgument(argument=name, value=str(value), wanted=f"a number of {unit}, 0 or more")
+    return found
+
+
+def as_names(value: Sequence[str] | str) -> list[str]:
+    """Names as a list, or as a rendered template gives them: in one text with commas between them."""
+    names = value.split(",") if isinstance(value, str) else value
+    return [name.strip() for name in names if name.strip()]

@@ -1,4 +1,4 @@
-"""How a sensor waits for an environment: in a trigger that carries the deadline, or as Airflow's own poke and reschedule."""
+"""How a sensor waits: in a trigger that carries the deadline, or as Airflow's own poke and reschedule."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.exceptions import Conflict
-from airflow_provider_schemamig.operators.base import EnvironmentOperator
+from airflow_provider_schemamig.operators.base import EnvironmentOperator, SchemamigOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_schemamig.triggers.ledger import EnvironmentTrigger
+    from airflow_provider_schemamig.triggers.base import LookingTrigger
 
 
-class EnvironmentSensor(EnvironmentOperator, BaseSensorOperator):
+class WaitingSensor(SchemamigOperator, BaseSensorOperator):
     """Base of the sensors. What they wait for is their trigger's ``look``, whether the trigger runs or not.
 
     :param deferrable: wait in the triggerer; default ``[operators] default_deferrable``.
@@ -37,7 +37,7 @@ class EnvironmentSensor(EnvironmentOperator, BaseSensorOperator):
         super().__init__(poke_interval=config.poll_interval() if poke_interval is None else poke_interval, **kwargs)
         self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
 
-    def trigger(self, deadline: float) -> EnvironmentTrigger:
+    def trigger(self, deadline: float) -> LookingTrigger:
         """The trigger that waits for what this sensor waits for, until ``deadline`` (seconds since the epoch)."""
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class EnvironmentSensor(EnvironmentOperator, BaseSensorOperator):
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
         """Resumed because the trigger saw something, or because its deadline passed."""
-        from airflow_provider_schemamig.triggers.ledger import DEADLINE
+        from airflow_provider_schemamig.triggers.base import DEADLINE
 
         if event["status"] == DEADLINE:
             raise AirflowSensorTimeout(f"{self.task_id} waited {timedelta(seconds=self.timeout)} in vain; clear the task to wait again.")
@@ -70,3 +70,7 @@ class EnvironmentSensor(EnvironmentOperator, BaseSensorOperator):
         if not self.poke(context):
             self.defer(trigger=self.trigger(deadline), method_name="execute_complete")
         return self.result()
+
+
+class EnvironmentSensor(EnvironmentOperator, WaitingSensor):
+    """Base of those that wait for one environment."""

@@ -145,7 +145,7 @@ def test_an_approval_lets_it_through(run_dag: RunDag, verbs: FakeVerbs) -> None:
 
 def test_the_ledgers_approval_is_waited_for(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
     verbs.approvals = [False, False, True]
-    monkeypatch.setattr("airflow_provider_schemamig.triggers.ledger.asyncio.sleep", _no_sleep)
+    monkeypatch.setattr("airflow_provider_schemamig.triggers.base.asyncio.sleep", _no_sleep)
     found = upgrade(run_dag, gate="ledger")
     assert states(found, "approval", "ledger_approval", "promote", "cutover_and_commit") == ["skipped", "success", "success", "success"]
     assert len(verbs.calls["approved"]) == 4, "looked before deferring, twice in the trigger, and once when resumed"

@@ -1,0 +1,74 @@
+"""Triggers that look until something is so, or until their own deadline.
+
+The deadline is part of the trigger, because Airflow enforces a deferral's timeout only in the scheduler's sweep and not at all in
+``airflow dags test``. A trigger says no more than "look again" or "too late": the task that resumes looks for itself, so what an
+answer means, and every typed error, is decided in one place. Credentials are read by the hook where the trigger runs; they are not
+among the trigger's arguments, which Airflow stores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
+
+LOOK, DEADLINE = "look", "deadline"
+
+
+class LookingTrigger(BaseTrigger):
+    """Base: looks every ``poll_interval`` seconds until ``deadline`` (seconds since the epoch, absolute over deferrals)."""
+
+    #: Whether the first look is ``poll_interval`` away, because the task has just looked.
+    rests_first = False
+
+    def __init__(self, poll_interval: float, deadline: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.poll_interval = poll_interval
+        self.deadline = deadline
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments this trigger is made again from; subclasses add theirs."""
+        return {"poll_interval": self.poll_interval, "deadline": self.deadline}
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{type(self).__module__}.{type(self).__qualname__}", self.arguments()
+
+    def kept(self) -> dict[str, Any]:
+        """What the task gets back with the event. Not by ``defer(kwargs=...)``, which ``airflow dags test`` drops."""
+        return {"deadline": self.deadline}
+
+    def look(self) -> bool:
+        """Whether what is waited for is so. Blocking; raises typed errors."""
+        raise NotImplementedError
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        if self.rests_first:
+            await self._rest()
+        while True:
+            try:
+                answer = await asyncio.to_thread(self.look)
+            except Conflict as conflict:
+                self.log.info("Looking again later: %s", conflict)
+                answer = False
+            except SchemamigError as error:
+                self.log.info("The task will see it too: %s", error)
+                answer = True
+            if answer:
+                yield self._event(LOOK)
+                return
+            if time.time() >= self.deadline:
+                yield self._event(DEADLINE)
+                return
+            await self._rest()
+
+    async def _rest(self) -> None:
+        await asyncio.sleep(min(self.poll_interval, max(self.deadline - time.time(), 0.0)))
+
+    def _event(self, status: str) -> TriggerEvent:
+        # The deadline goes back to the task: what is seen and gone again must not start the wait anew.
+        return TriggerEvent({"status": status, **self.kept()})  # type: ignore[no-untyped-call]
