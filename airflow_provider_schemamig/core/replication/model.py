@@ -108,6 +108,12 @@ class StreamState:
         """Paused, or stopped for good: what is behind stays behind until somebody does something."""
         return self.pause is not None or self.error is not None
 
+    def rests(self, settings: Settings, now: pendulum.DateTime) -> bool:
+        """A mismatch, and what needs Spark to be found again, is looked at anew only now and then; a run before that leaves it alone."""
+        if self.pause is not None:
+            return self.pause.reason is PauseReason.SCHEMA_MISMATCH and self.pause.recomputed_at + settings.recompute > now
+        return self.error is not None and self.updated_at + settings.recompute > now
+
     @property
     def lag_versions(self) -> int:
         return max(self.origin_version - self.seen, 0)

@@ -74,7 +74,7 @@ class Run:
     def drain(self) -> StreamState:
         """Bring all there is; what the stream's object says afterwards. What concerns this stream alone is told there and not raised."""
         self._known = read_state(self.ends.target.env, self.stream)
-        if self._known is not None and self._waits(self._known):
+        if self._known is not None and self._known.rests(self.settings, self.now):
             return self._known
         nothing = StreamState(self.stream, ShardId(""), NOTHING, NOTHING, self.now, NOTHING, None)
         self._state = replace(self._known or nothing, pause=None, error=None, detail="", warning="")
@@ -90,12 +90,6 @@ class Run:
                 if not goes_on:
                     self._end_with(error)
         return self._write()
-
-    def _waits(self, known: StreamState) -> bool:
-        """A mismatch, and what needs Spark to be found again, is looked at anew only now and then."""
-        if known.pause is not None:
-            return known.pause.reason is PauseReason.SCHEMA_MISMATCH and known.pause.recomputed_at + self.settings.recompute > self.now
-        return known.error is not None and known.updated_at + self.settings.recompute > self.now
 
     # --- one look --------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,97 @@
+"""What a scheduler asks of streams without running them (seed 004; docs/airflow.md). Reads only, and starts no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.apply import table_at
+from airflow_provider_schemamig.core.replication.events import newest_version
+from airflow_provider_schemamig.core.replication.gate import Refused, decide, target_of
+from airflow_provider_schemamig.core.replication.model import Settings, StreamState
+from airflow_provider_schemamig.core.replication.standing import Ends
+from airflow_provider_schemamig.core.replication.states import read_state
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``due``: a run would find something to do now. ``waiting``: a stream is paused, or stopped."""
+
+    due: bool
+    waiting: bool
+
+
+def look(origin: Environment, target: Environment, collections: Sequence[str] | None, settings: Settings, now: pendulum.DateTime) -> Look:
+    """What a run of ``replicate_once`` with the same arguments is for at this moment. One read a stream that rests, two listings at most
+    for each other one.
+
+    Raises LedgerMissing, LoopingStream; LogCleaned and the like, which the run would find, too.
+    """
+    ends = Ends.of(origin, target)
+    known = [read_state(target, ends.stream(name)) for name in _names(ends, collections)]
+    return Look(
+        due=any(_is_due(ends, state, settings, now) for state in known),
+        waiting=any(state is not None and state.waits for state in known),
+    )
+
+
+def _is_due(ends: Ends, state: StreamState | None, settings: Settings, now: pendulum.DateTime) -> bool:
+    if state is None:
+        return True
+    if state.waits:
+        return not state.rests(settings, now)
+    live = ends.origin.state.objects.get(state.stream.collection)
+    if live is None or live.shard != state.shard:
+        return True
+    row = ends.origin.state.shards[live.shard]
+    return newest_version(ends.origin.env.table_store(row.uri), row, state.seen) > state.seen
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """``detail``: the columns that differ, by name, or what else is in the way."""
+
+    collection: CollectionName
+    detail: str
+
+
+def mismatches(origin: Environment, target: Environment, collections: Sequence[str] | None, depth: int) -> tuple[Mismatch, ...]:
+    """The collections whose rows the target would not accept as the origin has them now, by the gate that events go through.
+
+    Where a stream is paused at an event of an older schema, that schema counts, too. Raises LedgerMissing, LoopingStream, TableMissing.
+    """
+    ends = Ends.of(origin, target)
+    found = ((name, _mismatch(ends, name, depth)) for name in _names(ends, collections))
+    return tuple(Mismatch(name, detail) for name, detail in found if detail is not None)
+
+
+def _mismatch(ends: Ends, name: CollectionName, depth: int) -> str | None:
+    for end, which in ((ends.origin, "origin"), (ends.target, "target")):
+        if name not in end.state.objects:
+            return f"the {which} has no collection of this name"
+    table = table_at(ends.target.env, ends.target.state.shard_of(name))
+    gate = target_of(ends.target.state, name, table.head)
+    for entry in _schemas(ends, name):
+        decision = decide(entry, gate, depth)
+        if isinstance(decision, Refused):
+            return decision.detail
+    return None
+
+
+def _schemas(ends: Ends, name: CollectionName) -> Iterator[SchemaEntry]:
+    """That of the event at which the stream is paused, if it is, and the origin's own."""
+    state = read_state(ends.target.env, ends.stream(name))
+    if state is not None and state.pause is not None:
+        every = (entry for (collection, _), entry in ends.origin.state.schemas.items() if collection == name)
+        yield from [entry for entry in every if fingerprint(entry.declared) == state.pause.event_hash][:1]
+    yield ends.origin.state.entry(name)
+
+
+def _names(ends: Ends, collections: Sequence[str] | None) -> list[CollectionName]:
+    return sorted(ends.origin.state.objects) if collections is None else [CollectionName(name) for name in collections]
