@@ -39,6 +39,13 @@ DEFAULT_ENVIRONMENT = Option(
     example="s3://lake/prod",
     description="Connection id (of type schemamig) or URI of the environment that the shipped DAGs propose.",
 )
+DEFAULT_ORIGIN = Option(
+    name="default_origin",
+    type="string",
+    default="schemamig_origin",
+    example="s3://lake-us/prod",
+    description="Connection id (of type schemamig) or URI of the environment that schemamig_replicate brings rows from.",
+)
 DEFAULT_RELEASE = Option(
     name="default_release",
     type="string",
@@ -58,13 +65,24 @@ POLL_INTERVAL = Option(
     type="float",
     default="30",
     example="5",
-    description="Seconds between two looks of a waiting sensor at the ledger or at the live tables.",
+    description="Seconds between two looks of a waiting sensor or a replicated stream at ledgers and live tables.",
 )
-OPTIONS = (DEFAULT_ENVIRONMENT, DEFAULT_RELEASE, FILL_CHUNK_SIZE, POLL_INTERVAL)
+RECOMPUTE_INTERVAL = Option(
+    name="recompute_interval",
+    type="float",
+    default="300",
+    example="60",
+    description="Seconds until a target's schema is worked out again while a replicated stream is paused.",
+)
+OPTIONS = (DEFAULT_ENVIRONMENT, DEFAULT_ORIGIN, DEFAULT_RELEASE, FILL_CHUNK_SIZE, POLL_INTERVAL, RECOMPUTE_INTERVAL)
 
 
 def default_environment() -> str:
     return _read(DEFAULT_ENVIRONMENT)
+
+
+def default_origin() -> str:
+    return _read(DEFAULT_ORIGIN)
 
 
 def default_release() -> str:
@@ -79,6 +97,11 @@ def fill_chunk_size() -> int:
 def poll_interval() -> float:
     """Seconds."""
     return float(_read(POLL_INTERVAL))
+
+
+def recompute_interval() -> float:
+    """Seconds."""
+    return float(_read(RECOMPUTE_INTERVAL))
 
 
 def _read(option: Option) -> str:

@@ -7,12 +7,13 @@ from airflow.sdk import Param
 from airflow_provider_schemamig import config
 
 
-def environment_param() -> Param:
+def environment_param(default: str = "", title: str = "Environment") -> Param:
+    """``default``: if not ``[schemamig] default_environment``."""
     return Param(
-        config.default_environment(),
+        default or config.default_environment(),
         type="string",
         minLength=1,
-        title="Environment",
+        title=title,
         description="Connection id of type schemamig, or the environment's URI or absolute path.",
     )
 
