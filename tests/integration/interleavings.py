@@ -43,7 +43,7 @@ DEFAULTS, WIDENING, MAPPING = "AllowColumnDefaults", "TypeWidening", "Column map
 class Case:
     """``before``, ``after``: columns of collection ``t``, which has rows; ``evolution``: more arguments of its step.
 
-    ``id`` and ``n`` are what writers write; ``steps``: all commits on the table from the first to the end of the hold.
+    ``id`` and ``n`` are what writers write, ``s`` is what is changed; ``steps``: all commits on the table up to the end of the hold.
     ``shut_out``: why delta-rs cannot write any more after the first ``shut_after`` steps; with MAPPING it can, but not OPTIMIZE nor ALTER.
     """
 
@@ -53,6 +53,8 @@ class Case:
     evolution: str = ""
     shut_out: str | None = None
     shut_after: int = 1
+    #: Where the values of ``s`` are in the end.
+    kept: str | None = "s"
 
     def says_no(self, statement: str, steps: int) -> str | None:
         """What delta-rs says that plans after so many steps; None: it may write."""
@@ -84,8 +86,8 @@ OPERATIONS: Mapping[str, Case] = {
         shut_out=MAPPING,
         shut_after=4,
     ),
-    "rename a column": Case(_OLD, "id BIGINT, n INT, r STRING", (metadata("PUBLIC"),), 'rename={"s": "r"}', shut_out=MAPPING),
-    "drop a column": Case(_OLD, "id BIGINT, n INT", (metadata("ABSENT"),), 'drop=["s"]', shut_out=MAPPING),
+    "rename a column": Case(_OLD, "id BIGINT, n INT, r STRING", (metadata("PUBLIC"),), 'rename={"s": "r"}', shut_out=MAPPING, kept="r"),
+    "drop a column": Case(_OLD, "id BIGINT, n INT", (metadata("ABSENT"),), 'drop=["s"]', shut_out=MAPPING, kept=None),
 }
 
 #: Of Delta's Spark, by the condition in the error; of delta-rs, by the words of its one error for them all (CommitFailedError).
@@ -111,6 +113,7 @@ OUTCOMES: Mapping[str, Mapping[Kind, Outcome]] = {
     "update": {Kind.METADATA: _ABORTS, Kind.FILES: Outcome(CONCURRENT_APPEND, RS_ADDED)},
     "delete": {Kind.METADATA: _ABORTS, Kind.FILES: Outcome(CONCURRENT_APPEND, RS_ADDED)},
     "merge": {Kind.METADATA: _ABORTS, Kind.FILES: Outcome(CONCURRENT_APPEND, RS_ADDED)},
-    "optimize": {Kind.METADATA: _ABORTS, Kind.FILES: Outcome(CONCURRENT_DELETE_READ, RS_DELETED)},
+    # Spark tries the commit of an OPTIMIZE again by itself if the files it has read are still there: no row changes.
+    "optimize": {Kind.METADATA: Outcome(COMMITS, RS_METADATA), Kind.FILES: Outcome(CONCURRENT_DELETE_READ, RS_DELETED)},
     "another ALTER": {Kind.METADATA: _ABORTS, Kind.FILES: Outcome(COMMITS, RS_DELETED)},
 }

@@ -19,9 +19,10 @@ from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.controls import throttle
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from tests.integration.interleavings import COMMITS, FILES, MAX_FILES, OPERATIONS, OUTCOMES, Case
-from tests.support.interleave import End, Interleave
+from tests.support.interleave import End, Interleave, is_ours
 from tests.support.processes import wait_until
 from tests.support.product import Product
+from tests.support.row_tables import commit_at, newest
 from tests.support.spark_lake import InFlight, SparkLake, run
 
 if TYPE_CHECKING:
@@ -97,6 +98,18 @@ class Scene:
     def rows(self) -> dict[int, int]:
         return {row["id"]: row["n"] for row in self.lake.sql("SELECT id, n FROM {t}")}
 
+    def ours(self) -> list[int]:
+        """Versions of our commits, without the first, which made the table."""
+        return self._versions(True)
+
+    def foreign(self) -> list[int]:
+        """Versions of the commits of others, without the first, which filled the table."""
+        return self._versions(False)
+
+    def _versions(self, ours: bool) -> list[int]:
+        table = self.lake.folder("t")
+        return [version for version in range(newest(table) + 1) if is_ours(commit_at(table, version)) is ours][1:]
+
     def expected(self, names: Iterable[str]) -> dict[int, int]:
         changed: dict[int, int | None] = {number: number for number in range(1, self.files + 1)}
         for name in names:
@@ -130,7 +143,12 @@ def test_planned_before_and_committed_after(spark: SparkSession, tmp_path: Path,
     for number, meeting in meetings.items():
         meeting.check(expected[number])
     done = [statement for number, statement in who.items() if expected[number] == COMMITS]
+    assert len(scene.foreign()) == len(done)
+    assert all(version > scene.ours()[max(who)] for version in scene.foreign()), "it was not in flight"
     assert scene.rows() == scene.expected(done)
+    if case.kept is not None:
+        wrong = f"SELECT * FROM {{t}} WHERE id <= {scene.files} AND CAST({case.kept} AS STRING) IS DISTINCT FROM CAST(id AS STRING)"
+        assert scene.lake.sql(wrong) == []
     if altered:
         return
     scene.lake.check("1.1.0")

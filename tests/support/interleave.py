@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.integration.interleavings import COMMITS, Kind
-from tests.support.row_tables import commit_at
+from tests.support.row_tables import Action, commit_at
 
 #: Ends the statement, and says how it ended: None if it committed.
 End = Callable[[], Exception | None]
@@ -45,11 +45,13 @@ class Interleave:
             assert re.search(expected, str(self.error)), self.error
 
 
+def is_ours(actions: Sequence[Action]) -> bool:
+    """Whether a commit is schemamig's own."""
+    info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+    return str(info.get("engineInfo")).startswith("schemamig/")
+
+
 def kinds(table: Path, since: int, until: int) -> tuple[Kind, ...]:
     """Of the commits after ``since`` up to ``until`` that are ours."""
-    found = []
-    for version in range(since + 1, until + 1):
-        actions = commit_at(table, version)
-        if "schemamig" in str(next(action["commitInfo"] for action in actions if "commitInfo" in action).get("engineInfo")):
-            found.append(Kind.METADATA if any("metaData" in action for action in actions) else Kind.FILES)
-    return tuple(found)
+    found = [commit_at(table, version) for version in range(since + 1, until + 1)]
+    return tuple(Kind.METADATA if any("metaData" in action for action in actions) else Kind.FILES for actions in found if is_ours(actions))

@@ -45,7 +45,7 @@ STATEMENTS: Mapping[str, Callable[[DeltaTable], object]] = {
 }
 GRID = [(name, number, statement) for name, case in OPERATIONS.items() for number in range(len(case.steps)) for statement in STATEMENTS]
 #: One a conflict class, in ``make test``.
-FEW = (("add a CHECK", 0, "append"), ("another type", 1, "update"), ("another type", 1, "append"))
+FEW = (("add a CHECK", 0, "append"), ("another type", 1, "update"))
 
 
 CASES = [pytest.param(*found, id="-".join(map(str, found)), marks=() if found in FEW else pytest.mark.soak) for found in GRID]
