@@ -31,8 +31,8 @@ IDS = 1_000_000
 #: Values from here on are changed ones.
 FIRST_CHANGED = 100
 KINDS = ("ours-arrow", "ours-spark", "spark", "delta-rs")
-#: Of a sealed table, and of one that asks for more than delta-rs can do.
-_OVER = ("schemamig_moved_to", "APPEND_ONLY", "append only", "appendOnly", "Boolean(false)", "Unsupported table features")
+#: Of a sealed table, and of one that asks for more than delta-rs or a handle without Spark can do.
+_OVER = ("schemamig_moved_to", "APPEND_ONLY", "append only", "appendOnly", "Boolean(false)", "Unsupported table features", "needs_spark")
 
 Row = dict[str, Any]
 #: Inserted or changed rows, deleted ids.
