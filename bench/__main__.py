@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import ledger, release, release_test, replicas, rewrite, schema_only
+from bench import ledger, online, release, release_test, replicas, rewrite, schema_only
 
 #: Name on the command line -> the benchmark, an iterator of rows.
 BENCHMARKS = {
@@ -28,6 +28,8 @@ BENCHMARKS = {
     "block": rewrite.block,
     "reader": rewrite.reader,
     "schema_status": replicas.status,
+    "online_check": online.check,
+    "backfill": online.backfill,
 }
 
 

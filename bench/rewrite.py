@@ -26,20 +26,23 @@ CDF = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
 OLD = f"CREATE TABLE t (id BIGINT NOT NULL, g INT, amount STRING, note STRING, PRIMARY KEY (id)) {CDF};\n"
 NEW = f"CREATE TABLE t (id BIGINT NOT NULL, g INT, amount DECIMAL(12, 2), note STRING, PRIMARY KEY (id)) {CDF};\n"
 UP = "SELECT id, g, CAST(amount AS DECIMAL(12, 2)) AS amount, note FROM {t}"
-ROWS = "SELECT id, CAST(id % 50 AS INT) AS g, CAST(id * 0.01 AS STRING) AS amount, concat('note ', id) AS note"
+STEP = f'rewrite("t", up="{UP}")'
+ROWS = "SELECT id, CAST(id % {groups} AS INT) AS g, CAST(id * 0.01 AS STRING) AS amount, concat('note ', id) AS note"
 _BLOCKED = re.compile(r"blocked for ([0-9.]+) s")
 
 
 class Bench:
-    """A collection of ``rows`` rows in ``files`` files at 1.0.0, and the release that rewrites it."""
+    """A collection of ``rows`` rows in ``files`` files at 1.0.0, and the release that changes it."""
 
-    def __init__(self, folder: Path, rows: int, files: int = 8) -> None:
+    def __init__(
+        self, folder: Path, rows: int, files: int = 8, *, old: str = OLD, new: str = NEW, step: str = STEP, groups: int = 50
+    ) -> None:
         product = Product(folder / "product")
-        first, self.second = product.release("1.0.0", OLD), product.release("1.1.0", NEW, f'rewrite("t", up="{UP}")')
+        first, self.second = product.release("1.0.0", old), product.release("1.1.0", new, step)
         self.env = Environment.open(str(folder / "lake"))
         self.spark = embedded_session()
         verbs.upgrade(self.env, first, jobs=EmbeddedRunner)
-        self.sql(f"INSERT INTO {self.table} {ROWS} FROM range(0, {rows}, 1, {files})")
+        self.sql(f"INSERT INTO {self.table} {ROWS.format(groups=groups)} FROM range(0, {rows}, 1, {files})")
 
     @property
     def path(self) -> Path:

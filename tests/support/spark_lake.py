@@ -116,7 +116,8 @@ class InFlight(threading.Thread):
 
 
 def register_held(spark: SparkSession, at_work: str, may_go_on: str) -> None:
-    """The SQL function ``held``: it says with one file that it was called, and waits for the other.
+    """The SQL function ``held``: it says with one file that it was called, and waits for the other. ``still_held`` is the same for UPDATE
+    and DELETE, whose conditions have to be deterministic.
 
     It runs in Spark's Python worker, which has no module of the tests: it must bring all it needs.
     """
@@ -133,3 +134,4 @@ def register_held(spark: SparkSession, at_work: str, may_go_on: str) -> None:
         return True
 
     spark.udf.register("held", udf(held, "boolean", useArrow=False).asNondeterministic())
+    spark.udf.register("still_held", udf(held, "boolean", useArrow=False))

@@ -31,7 +31,8 @@ IDS = 1_000_000
 #: Values from here on are changed ones.
 FIRST_CHANGED = 100
 KINDS = ("ours-arrow", "ours-spark", "spark", "delta-rs")
-_SEALED = ("schemamig_moved_to", "APPEND_ONLY", "append only", "appendOnly", "Boolean(false)")
+#: Of a sealed table, and of one that asks for more than delta-rs or a handle without Spark can do.
+_OVER = ("schemamig_moved_to", "APPEND_ONLY", "append only", "appendOnly", "Boolean(false)", "Unsupported table features", "needs_spark")
 
 Row = dict[str, Any]
 #: Inserted or changed rows, deleted ids.
@@ -80,9 +81,15 @@ def _arrow(rows: Sequence[Row]) -> Any:
 
 
 def delta_rs(path: str) -> Callable[[Change], None]:
-    from deltalake import write_deltalake
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
 
-    return lambda change: write_deltalake(path, _arrow(change[0]), mode="append")
+    def write(change: Change) -> None:
+        table = DeltaTable(path)
+        rows = pa.Table.from_pylist(list(change[0]), schema=pa.schema(table.schema().to_arrow()))
+        write_deltalake(table, rows, mode="append")
+
+    return write
 
 
 def plain_spark(path: str, spark: SparkSession) -> Callable[[Change], None]:
@@ -187,7 +194,7 @@ def _answered(write: Callable[[Change], None], log: Log, number: int, change: Ch
         raise Refused from fenced
     except Exception as error:
         log("no", number, change)
-        if any(sign in str(error) for sign in _SEALED):
+        if any(sign in str(error) for sign in _OVER):
             raise Refused from error
         print(f"{type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
         return False

@@ -77,17 +77,20 @@ def commit_changes(
     since: int,
     forget: Sequence[ColumnPath] = (),
     checked_at: int | None = None,
+    asked_later: bool = False,
 ) -> Committed:
     """All ``changes`` in one commit on top of ``base``. Winners that brought data only are stepped over; nothing is ever overwritten.
 
     ``since``: the intent's base version; a later epoch's fence after it stops us. ``forget``: drops of columns that no file carries.
     ``checked_at``: the version at which the caller looked at the files, where the change is only right for those (``forget``, a
-    restored NOT NULL or CHECK; default then: the base). Changes of nothing make a commit without metaData, which disturbs nobody.
+    restored NOT NULL or CHECK; default then: the base). ``asked_later``: a CHECK of which rows are asked once it is enforced, or a NOT NULL
+    that a CHECK has enforced before; rows may come in between. Changes of nothing make a commit without metaData, which disturbs nobody.
 
     Raises MetadataMoved, FilesArrived, Fenced, UnsafeLogStore, UnsupportedFeature, CatalogManagedTable, and what ``edit`` raises.
     """
     after = edit(base.protocol, base.metadata, changes, forget=forget, clustering=base.clustering)
-    depends_on_files = bool(forget) or any(isinstance(change, SetNotNull | AddCheck) for change in changes)
+    rules = not asked_later and any(isinstance(change, SetNotNull | AddCheck) for change in changes)
+    depends_on_files = bool(forget) or rules
     if checked_at is None and depends_on_files:
         checked_at = base.version
     parameters = {"changes": json.dumps([describe(change) for change in changes])}

@@ -22,11 +22,11 @@ from airflow_provider_schemamig.core.schema.diff import diff
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.online_errors import NameOfRelease, NeverDeployed
-from airflow_provider_schemamig.core.upgrade.plan import Planned, View
+from airflow_provider_schemamig.core.upgrade.plan import Planned, View, open_holds
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, check_data
 from airflow_provider_schemamig.core.upgrade.prepare import Wish, plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.target import Target
-from airflow_provider_schemamig.core.upgrade.verbs import go_through
+from airflow_provider_schemamig.core.upgrade.verbs import contract, go_through
 from airflow_provider_schemamig.core.upgrade.work import Outcome
 
 
@@ -51,7 +51,11 @@ def alter(
 
     Raises what reading the statement raises, NameOfRelease, DeploymentOpen, HoldOpen, and what an upgrade raises.
     """
-    done = _done(LedgerReader(env).state(), claim_id)
+    state = LedgerReader(env).state()
+    done = _done(state, claim_id)
+    if done is None:
+        _target(state, statement)  # a statement that is refused writes nothing
+    _end_holds_of_nobody(env, state, listen)
     if done is not None:
         return done
     view, planned = _plan(env, statement)
@@ -75,6 +79,13 @@ def _done(state: State, claim_id: str | None) -> Outcome | None:
         if claim_id is not None and deployment.claim_id == claim_id and deployment.state is DeploymentState.COMMITTED:
             return Outcome(deployment.source, deployment.target, deployment.generation, None)
     return None
+
+
+def _end_holds_of_nobody(env: Environment, state: State, listen: Listener) -> None:
+    """A kill right after its commit leaves open a hold that was wanted for no time at all: it would be in everybody's way."""
+    for hold in open_holds(state):
+        if not state.deployments[hold.generation].hold_seconds:
+            contract(env, hold.generation, listen=listen)
 
 
 def _check_leader(state: State | None, planned: Planned) -> None:

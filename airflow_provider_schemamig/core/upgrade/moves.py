@@ -45,6 +45,8 @@ class Move:
     checked_at: int | None = None
     #: Of one step of many: the physical schema before the first. Whoever goes back goes back there.
     origin: Declaration | None = None
+    #: Its rules are enforced before rows are asked (``commit_changes``), so rows that come in between do not stop it.
+    asked_later: bool = False
 
     @property
     def after(self) -> Declaration:
@@ -147,7 +149,15 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
         try:
             fence, tag = work.fence(move.shard), work.tag(kind.value)
             return commit_changes(
-                store, head, move.changes, fence, tag, since=intent.base_version, forget=move.forget, checked_at=move.checked_at
+                store,
+                head,
+                move.changes,
+                fence,
+                tag,
+                since=intent.base_version,
+                forget=move.forget,
+                checked_at=move.checked_at,
+                asked_later=move.asked_later,
             )
         except MetadataMoved:  # a twin of this generation, or a foreign ALTER: look again, then it is in place or drift
             head = _head(work, move)

@@ -221,7 +221,8 @@ class _Run:
 
         def attempt() -> int:
             checked_at = self._filled_at(number, turn)
-            move = Move(item.collection, item.shard, item.reached[number], turn.changes, checked_at=checked_at, origin=item.origin)
+            begin, origin = item.reached[number], item.origin
+            move = Move(item.collection, item.shard, begin, turn.changes, checked_at=checked_at, origin=origin, asked_later=True)
             return move_all(self._work, IntentKind.CHANGE, [move])[item.collection]
 
         try:

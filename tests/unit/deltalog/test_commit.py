@@ -154,6 +154,13 @@ def test_what_is_right_for_the_files_seen_only_does_not_follow_new_ones(store: S
     assert commit(store, *changes, since=0, checked_at=1, **more).head.version == 2
 
 
+def test_a_rule_whose_rows_are_asked_later_follows_new_files(store: Store) -> None:
+    base = read_head(store)
+    write(store, 1, add_file("f1"))
+    committed = commit_changes(store, base, [AddCheck(Check("c", "id > 0"))], fence(), TAG, since=0, asked_later=True)
+    assert committed.head.version == 2
+
+
 def test_a_forgotten_column_leaves_an_unmapped_table(store: Store) -> None:
     commit(store, add_int("x"))
     committed = commit(store, DropColumn(path("x")), forget=[path("x")])

@@ -6,6 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from airflow_provider_schemamig.core.schema.elements import DUTIES, ElementClass, ElementState, path
+from tests.integration.interleavings import COMMITS, MAPPING, OPERATIONS, OUTCOMES, Kind
 from tests.unit.elements.mutants import MUTANTS
 from tests.unit.elements.test_model import states_explored
 
@@ -50,3 +51,21 @@ def test_the_mutants() -> None:
 
 def test_the_number_of_states() -> None:
     assert f"{states_explored():,} states" in PAGE.read_text()
+
+
+def test_what_meets_what() -> None:
+    expected = []
+    for statement, found in OUTCOMES.items():
+        words = [word for kind in (Kind.METADATA, Kind.FILES) for word in (found[kind].spark, found[kind].delta_rs)]
+        expected.append([statement, *(word if word == COMMITS else " or ".join(f"`{part}`" for part in word.split("|")) for word in words)])
+    header = "| in flight | Spark, our metadata commit | delta-rs, our metadata commit | Spark, our batch | delta-rs, our batch |"
+    assert rows(header) == expected
+
+
+def test_the_commits_of_the_operations() -> None:
+    expected = []
+    for name, case in OPERATIONS.items():
+        steps = " → ".join(step for step, _ in groupby(step.name for step in case.steps)) or "none"
+        after = {None: "writes on", MAPPING: "appends, updates, deletes, merges; no OPTIMIZE, no ALTER"}
+        expected.append([name, steps, after.get(case.shut_out, f"cannot write: `{case.shut_out}`")])
+    assert rows("| operation | commits on the table, in order | delta-rs afterwards |") == expected

@@ -13,6 +13,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
+from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.online import OnlineJobs
@@ -126,6 +127,25 @@ def test_a_claim_is_carried_out_once(lake: Lake) -> None:
 def test_an_empty_environment(tmp_path: Path) -> None:
     with refused("ledger_missing"):
         alter(Environment.open(str(tmp_path / "lake")), "ALTER TABLE a ADD COLUMN n INT", jobs=no_spark)
+
+
+def test_killed_right_after_its_commit(lake: Lake) -> None:
+    """Its hold was wanted for no time: it is in the way neither of its retry nor of the next statement."""
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if open_holds(lake.state):
+            raise Crash
+
+    for column in ("n", "m"):
+        with pytest.raises(Crash):
+            alter(replace(lake.env, on_write=dies), f"ALTER TABLE a ADD COLUMN {column} INT", claim_id=column, jobs=no_spark)
+        assert len(open_holds(lake.state)) == 1
+        if column == "n":
+            alter(lake.env, "ALTER TABLE a ADD COLUMN k INT", jobs=no_spark)
+    assert alter(lake.env, "ALTER TABLE a ADD COLUMN m INT", claim_id="m", jobs=no_spark).generation == 4
+    assert not open_holds(lake.state)
+    assert rows(lake.path("a")) == [{"id": 1, "v": 2, "n": None, "k": None, "m": None}]
+    whole(lake)
 
 
 @pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.soak)])

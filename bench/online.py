@@ -1,0 +1,151 @@
+"""Benchmarks of online changes: a CHECK while others append, next to Delta's own; a backfill, next to one UPDATE of the whole table."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.controls import throttle
+from airflow_provider_schemamig.core.upgrade.work import Outcome
+from bench.rewrite import Bench
+from bench.schema_only import Row
+
+COLUMNS = "id BIGINT, g INT, amount STRING, note STRING"
+OLD = f"CREATE TABLE t ({COLUMNS});\n"
+PARTITIONED = f"CREATE TABLE t ({COLUMNS}) PARTITIONED BY (g);\n"
+CHECKED = f"CREATE TABLE t ({COLUMNS}, CONSTRAINT ours CHECK (length(note) > 0));\n"
+FILLED = f"CREATE TABLE t ({COLUMNS}, x INT DEFAULT 7)"
+EVOLUTION = 'evolution("t")'
+#: Delta's own ADD CONSTRAINT is given up after this; it never got through in research/rewrite.md section 6.
+NATIVE_SECONDS = 45.0
+PARTITIONS = 8
+
+
+class Appender(threading.Thread):
+    """Somebody else: small appends by delta-rs, ``per_second`` of them, each tried again until it is in. A context while it is at work."""
+
+    def __init__(self, bench: Bench, first: int, per_second: float) -> None:
+        super().__init__(daemon=True)
+        self._bench = bench
+        self._next = first
+        self._pause = 1 / per_second
+        self._over = threading.Event()
+        self.acknowledged = 0
+        #: By other metadata, and by anything else.
+        self.aborted = self.other = 0
+
+    def __enter__(self) -> Appender:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        from deltalake.exceptions import CommitFailedError
+
+        while not self._over.wait(self._pause):
+            try:
+                self._bench.appends(self._next, 1)
+            except CommitFailedError as error:
+                if "Metadata changed" in str(error) or "Protocol changed" in str(error):
+                    self.aborted += 1
+                else:
+                    self.other += 1
+            else:
+                self._next += 1
+                self.acknowledged += 1
+
+
+def check(folder: Path, rows: int = 10_000_000, native_s: float = NATIVE_SECONDS) -> Iterator[Row]:
+    bench = Bench(folder, rows, old=OLD, new=CHECKED, step=EVOLUTION)
+    scan = f"SELECT count_if(NOT (length(note) > 0)) FROM {bench.table}"
+    bench.sql(scan)
+    with Appender(bench, rows, 3) as appender:
+        plain = bench.sql(scan)
+        started = time.perf_counter()
+        generation = verbs.preflight(bench.env, bench.second, jobs=EmbeddedRunner).generation
+        assert generation is not None
+        before = time.perf_counter() - started
+        verbs.promote(bench.env, generation)
+        verbs.expand(bench.env, generation)
+        began, aborted = time.perf_counter(), appender.aborted
+        done = verbs.change(bench.env, generation, jobs=EmbeddedRunner)
+        ours = time.perf_counter() - began
+        verbs.cutover(bench.env, generation)
+        aborted = appender.aborted - aborted
+        tries, native = _native(bench, native_s)
+    commits = sum(stage.kind == "change" for stage in done.stages)
+    text = f"{native:.1f} s, {tries} tries" if native is not None else f"not through after {tries} tries, {native_s:.0f} s"
+    yield Row(
+        f"CHECK on {rows:,} rows, 3 appends/s: enforce, validate",
+        f"{ours:.1f} s",
+        f"one scan: {plain:.1f} s",
+        f"{ours / plain:.2f}x",
+        "1.5x",
+    )
+    yield Row("  with preflight, which asks all rows before", f"{before + ours:.1f} s", f"ADD CONSTRAINT: {text}")
+    yield Row(
+        f"  appends aborted by {commits} metadata commit(s) of ours, 1 writer",
+        str(aborted),
+        f"{appender.acknowledged} in, {appender.other} aborted otherwise",
+        goal=str(commits),
+    )
+
+
+def _native(bench: Bench, seconds: float) -> tuple[int, float | None]:
+    """Tries of Delta's own ADD CONSTRAINT, and how long it took in all; None: it never got through in ``seconds``."""
+    from pyspark.errors import PySparkException
+
+    started, tries = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        tries += 1
+        try:
+            bench.sql(f"ALTER TABLE {bench.table} ADD CONSTRAINT native CHECK (length(note) < 1000)")
+        except PySparkException as error:
+            if "DELTA_CONCURRENT_" not in str(error):
+                raise
+        else:
+            return tries, time.perf_counter() - started
+    return tries, None
+
+
+def backfill(folder: Path, rows: int = 5_000_000) -> Iterator[Row]:
+    for name, old, layout, goal in (
+        ("one table", OLD, ";\n", "0.5"),
+        (f"{PARTITIONS} batches, each a partition", PARTITIONED, " PARTITIONED BY (g);\n", "0.8"),
+    ):
+        place = folder / ("partitioned" if goal == "0.8" else "plain")
+        bench = Bench(place, rows, old=old, new=FILLED + layout, step=EVOLUTION, groups=PARTITIONS)
+        other = f"delta.`{place / 'other'}`"
+        clause = "PARTITIONED BY (g)" if goal == "0.8" else ""
+        bench.sql(f"CREATE TABLE {other} USING delta {clause} AS SELECT *, CAST(NULL AS INT) AS x FROM {bench.table}")
+        update = bench.sql(f"UPDATE {other} SET x = 7")
+        if goal == "0.8":
+            throttle(bench.env, "t", max_files=_files_of_a_partition(bench))
+        done = verbs.upgrade(bench.env, bench.second, jobs=EmbeddedRunner)
+        ours = _seconds(done, "backfill")
+        yield Row(
+            f"backfill of {rows:,} rows, {name}",
+            f"{rows / ours:,.0f} rows/s, {_count(done, 'backfill')} batches",
+            f"one UPDATE: {rows / update:,.0f} rows/s",
+            f"{update / ours:.2f}",
+            goal,
+        )
+
+
+def _files_of_a_partition(bench: Bench) -> int:
+    return max(len(list(folder.glob("*.parquet"))) for folder in bench.path.glob("g=*"))
+
+
+def _seconds(done: Outcome, kind: str) -> float:
+    return sum(stage.seconds for stage in done.stages if stage.kind == kind)
+
+
+def _count(done: Outcome, kind: str) -> int:
+    return sum(stage.kind == kind for stage in done.stages)

@@ -1,0 +1,122 @@
+"""delta-rs as the other writer: it has planned before a commit of ours and commits after it, for every operation (issue 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError, SchemaMismatchError
+from deltalake.schema import Field, PrimitiveType
+
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.controls import throttle
+from tests.integration.interleavings import FILES, MAX_FILES, OPERATIONS, OUTCOMES, RS_METADATA, Case
+from tests.support.interleave import End, Interleave, kinds
+from tests.support.lake import Lake, rows
+from tests.support.online import OnlineJobs
+from tests.support.row_tables import insert, newest
+from tests.support.upgrades import two_releases, whole
+
+NO_HOLD = timedelta(0)
+
+
+def _row(table: DeltaTable, id_: int) -> pa.Table:
+    """With all columns that the table has in this snapshot."""
+    return pa.Table.from_pylist([{"id": id_, "n": 1}], schema=pa.schema(table.schema().to_arrow()))
+
+
+def _merge(table: DeltaTable) -> object:
+    merge = table.merge(_row(table, 3).select(["id", "n"]), "t.id = s.id", source_alias="s", target_alias="t")
+    return merge.when_matched_update({"n": "s.n + 100"}).execute()
+
+
+STATEMENTS: Mapping[str, Callable[[DeltaTable], object]] = {
+    "append": lambda table: write_deltalake(table, _row(table, 100), mode="append"),
+    "update": lambda table: table.update({"n": "n + 100"}, predicate="id = 1"),
+    "delete": lambda table: table.delete("id = 2"),
+    "merge": _merge,
+    "optimize": lambda table: table.optimize.compact(),
+    "another ALTER": lambda table: table.alter.add_columns(Field("extra", PrimitiveType("string"))),
+}
+GRID = [(name, number, statement) for name, case in OPERATIONS.items() for number in range(len(case.steps)) for statement in STATEMENTS]
+#: One a conflict class, in ``make test``.
+FEW = (("add a CHECK", 0, "append"), ("another type", 1, "update"))
+
+
+CASES = [pytest.param(*found, id="-".join(map(str, found)), marks=() if found in FEW else pytest.mark.soak) for found in GRID]
+
+
+def made(case: Case, folder: Path) -> Lake:
+    extra = f", {case.evolution}" if case.evolution else ""
+    lake = two_releases(folder, f"CREATE TABLE t ({case.before});", f"CREATE TABLE t ({case.after});", f'evolution("t"{extra})')
+    throttle(lake.env, "t", max_files=MAX_FILES)
+    for number in range(1, FILES + 1):
+        insert(lake.path("t"), [{"id": number, "n": number, "s": str(number)}])
+    return lake
+
+
+def attempt(statement: Callable[[DeltaTable], object], table: DeltaTable) -> Exception | None:
+    try:
+        statement(table)
+    except (DeltaError, SchemaMismatchError) as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "add UNIQUE" else pytest.mark.soak) for name in OPERATIONS])
+def test_the_commits_of_an_operation(tmp_path: Path, name: str) -> None:
+    lake = made(OPERATIONS[name], tmp_path)
+    begun = newest(lake.path("t"))
+    verbs.upgrade(lake.env, lake.second, hold=NO_HOLD, jobs=OnlineJobs())
+    assert kinds(lake.path("t"), begun, newest(lake.path("t"))) == tuple(step.kind for step in OPERATIONS[name].steps)
+    whole(lake)
+
+
+@pytest.mark.parametrize("name, number, statement", CASES)
+def test_planned_before_and_committed_after(tmp_path: Path, name: str, number: int, statement: str) -> None:
+    case = OPERATIONS[name]
+    lake, run = made(case, tmp_path), STATEMENTS[statement]
+
+    def plan() -> End:
+        planned = DeltaTable(str(lake.path("t")))
+        return lambda: attempt(run, planned)
+
+    meeting = Interleave(number, plan)
+    verbs.upgrade(replace(lake.env, on_write=meeting), lake.second, hold=NO_HOLD, jobs=OnlineJobs())
+    meeting.check(case.says_no(statement, number) or OUTCOMES[statement][case.steps[number].kind].delta_rs)
+    whole(lake)
+    before = ids(lake)
+    error = attempt(run, DeltaTable(str(lake.path("t"))))
+    refused = case.says_no(statement, len(case.steps))
+    assert error is None if refused is None else refused in str(error)
+    if refused is None:
+        assert ids(lake) == {"append": before | {100}, "delete": before - {2}}.get(statement, before)
+
+
+@pytest.mark.parametrize("name, bad", [("add a CHECK", -1), pytest.param("set NOT NULL", None, marks=pytest.mark.soak)])
+def test_a_row_that_breaks_the_rule(tmp_path: Path, name: str, bad: int | None) -> None:
+    """In flight it is aborted like any other; tried again the rule refuses it."""
+    lake = made(OPERATIONS[name], tmp_path)
+
+    def append(table: DeltaTable) -> None:
+        columns = pa.table({"id": pa.array([bad], pa.int64()), "n": pa.array([1], pa.int32()), "s": ["x"]})
+        write_deltalake(table, columns, mode="append")
+
+    def plan() -> End:
+        planned = DeltaTable(str(lake.path("t")))
+        return lambda: attempt(append, planned)
+
+    meeting = Interleave(0, plan)
+    verbs.upgrade(replace(lake.env, on_write=meeting), lake.second, hold=NO_HOLD, jobs=OnlineJobs())
+    meeting.check(RS_METADATA)
+    assert attempt(append, DeltaTable(str(lake.path("t")))) is not None
+    assert ids(lake) == {1, 2, 3}
+
+
+def ids(lake: Lake) -> set[int]:
+    return {row["id"] for row in rows(lake.path("t"), "id")}
