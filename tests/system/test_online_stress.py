@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner, connect_session
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.fill import without_spark
-from airflow_provider_schemamig.core.upgrade.verify_keys import verify_keys
+from airflow_provider_schemamig.core.upgrade.verify import verify_environment
 from tests.support.connect import connect_server
 from tests.support.interleave import is_ours
 from tests.support.lake import append
@@ -190,5 +190,5 @@ class Round:
 
 def consistent(env: Environment, server: str) -> None:
     """The checker of the whole environment."""
-    found = verify_keys(env, LedgerReader(env).state(), lambda: ConnectRunner(server), {}, [T])
+    found = verify_environment(env, lambda: ConnectRunner(server), [T])
     assert (found.findings, found.unasked) == ((), ())
