@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import ledger, online, release, release_test, replicas, rewrite, schema_only
+from bench import ledger, online, release, release_test, replicas, rewrite, schema_only, streams
 
 #: Name on the command line -> the benchmark, an iterator of rows.
 BENCHMARKS = {
@@ -28,6 +28,9 @@ BENCHMARKS = {
     "block": rewrite.block,
     "reader": rewrite.reader,
     "schema_status": replicas.status,
+    "replicate": streams.rows_brought,
+    "lag": streams.lag,
+    "idle": streams.idle,
     "online_check": online.check,
     "backfill": online.backfill,
 }

@@ -1,0 +1,110 @@
+"""Benchmarks of streams: rows brought, next to a plain MERGE of the same; how far one falls behind; what an idle one costs."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.replication.model import StreamState
+from airflow_provider_schemamig.core.replication.replicate import follow, replicate_once
+from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
+from airflow_provider_schemamig.core.upgrade import verbs
+from bench.measure import cpu_s
+from bench.rewrite import OLD, ROWS, Bench
+from bench.schema_only import Row
+from tests.support.product import Product
+
+STEP = 'evolution("t")'
+IDLE = 100
+
+
+class Pair(Bench):
+    """A collection of ``rows`` rows in two environments, the second a replica of the first."""
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        super().__init__(folder, rows, old=OLD, new=OLD.replace("note STRING", "note STRING, more INT"), step=STEP)
+        self.replica = _like(folder / "replica", OLD)
+        self.bring()
+
+    def bring(self) -> StreamState:
+        (state,) = replicate_once(self.env, self.replica, jobs=EmbeddedRunner).states
+        assert (state.pause, state.error) == (None, None)
+        return state
+
+
+def _like(folder: Path, schema: str) -> Environment:
+    env = Environment.open(str(folder / "lake"))
+    verbs.upgrade(env, Product(folder / "product").release("1.0.0", schema), jobs=EmbeddedRunner)
+    return env
+
+
+def rows_brought(folder: Path) -> Iterator[Row]:
+    """A fifth of the rows changed and some added, in two commits."""
+    rows, changed, added = 1_000_000, 200_000, 50_000
+    pair, plain = Pair(folder, rows), f"delta.`{folder / 'plain'}`"
+    pair.sql(f"CREATE TABLE {plain} USING delta AS SELECT * FROM {pair.table}")
+    pair.sql(f"UPDATE {pair.table} SET amount = '1.25' WHERE id = {rows - 1}")
+    pair.bring()  # the session is warm
+    pair.sql(f"UPDATE {pair.table} SET amount = '9.75' WHERE id < {changed}")
+    pair.sql(f"INSERT INTO {pair.table} {ROWS.format(groups=50)} FROM range({rows}, {rows + added})")
+    began = time.perf_counter()
+    state = pair.bring()
+    ours = time.perf_counter() - began
+    assert state.lag_versions == 0
+    source = f"SELECT * FROM {pair.table} WHERE id < {changed} OR id >= {rows}"
+    merge = f"MERGE INTO {plain} t USING ({source}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    theirs = pair.sql(merge)
+    moved = changed + added
+    yield Row(
+        f"replicate: {moved:,} rows into {rows:,}",
+        f"{moved / ours:,.0f} rows/s",
+        f"plain MERGE: {moved / theirs:,.0f} rows/s",
+        f"{theirs / ours:.2f}",
+        "0.5",
+    )
+
+
+def lag(folder: Path, seconds: int = 40, settle: int = 10) -> Iterator[Row]:
+    """One commit a second at the origin, the stream followed in a warm session."""
+    pair = Pair(folder, 10_000)
+    committed: dict[int, float] = {}
+    over = threading.Event()
+    first = pair.bring().checkpoint
+
+    def write() -> None:
+        for number in range(seconds):
+            pair.appends(10_000 + number, 1)
+            committed[first + 1 + number] = time.monotonic()
+            time.sleep(1.0)
+        over.set()
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    began, at, lags = time.monotonic(), first, []
+    for turn in follow(pair.env, pair.replica, jobs=EmbeddedRunner, until=over.is_set):
+        (state,) = turn.states
+        now = time.monotonic()
+        while at < state.checkpoint:
+            at += 1
+            if at in committed and committed[at] - began > settle:
+                lags.append(now - committed[at])
+    writer.join()
+    yield Row(
+        "  lag of a stream behind one commit a second",
+        f"{max(lags):.1f} s at most, {statistics.median(lags):.1f} s median, of {len(lags)} commits",
+        goal="10 s",
+    )
+
+
+def idle(folder: Path) -> Iterator[Row]:
+    """One turn over collections in which nothing happened, both ledgers and all logs looked at."""
+    names = [f"c{number}" for number in range(IDLE)]
+    schema = "".join(f"CREATE TABLE {name} (id BIGINT NOT NULL, PRIMARY KEY (id));\n" for name in names)
+    west, east = (_like(folder / name, schema) for name in ("west", "east"))
+    replicate_once(west, east, jobs=EmbeddedRunner)
+    spent = cpu_s(lambda: replicate_once(west, east, jobs=EmbeddedRunner))
+    yield Row(f"  one turn over {IDLE} idle collections", f"{spent:.2f} s CPU", goal="1 s")
