@@ -136,9 +136,10 @@ def _heard(node: Document) -> Text:
 def _groups(what: str, groups: Sequence[Document]) -> Iterator[Text]:
     """One line a hash: who has it, and who had it and accepts it."""
     for group in groups:
-        who = [f"{short_id(env_id)} (current)" for env_id in group["current"]]
-        who += [f"{short_id(env_id)} (previous)" for env_id in group["previous"]]
-        yield Text.assemble((what, "cyan"), "  ", (short_hash(group["hash"]), "green"), f"  {_some(who, ', ')}")
+        marked = (
+            f"{_some([short_id(env_id) for env_id in group[mark]], ', ')} ({mark})" for mark in ("current", "previous") if group[mark]
+        )
+        yield Text.assemble((what, "cyan"), "  ", (short_hash(group["hash"]), "green"), f"  {'; '.join(marked)}")
 
 
 def _differences(own: str, collections: Mapping[str, Document]) -> Iterator[RenderableType]:

@@ -175,7 +175,7 @@ CASES = {
 }
 
 #: What ``make test`` looks at; the rest is part of ``a mix`` too, and has its own test in ``make soak``.
-QUICK = ("add_column nested", "rename_column", "change_type", "set_not_null", "a mix")
+QUICK = ("set_not_null", "a mix")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.soak) for name in CASES])

@@ -349,4 +349,5 @@ def test_every_command_is_tried_on_a_ledger_of_a_newer_format() -> None:
         "fixtures",
         "ledger restore",
         "schema diff",
+        "replicate",
     }
