@@ -175,7 +175,7 @@ CASES = {
 }
 
 #: What ``make test`` looks at; the rest is part of ``a mix`` too, and has its own test in ``make soak``.
-QUICK = ("set_not_null", "a mix")
+QUICK = ("a mix",)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.soak) for name in CASES])

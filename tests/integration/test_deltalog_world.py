@@ -173,6 +173,7 @@ def in_flight(table: Table, statement: str, meanwhile: Callable[[], object]) -> 
     return caught[0] if caught else None
 
 
+@pytest.mark.soak
 def test_a_dead_leaders_spark_job_cannot_write_any_more(table: Table, epoch_one: Callable[[int], Table]) -> None:
     fill(table)
     before = table.rows()
@@ -189,6 +190,7 @@ def test_a_dead_leaders_spark_job_cannot_write_any_more(table: Table, epoch_one:
     assert table.head.version == fenced_at
 
 
+@pytest.mark.soak
 def test_a_fence_disturbs_nobody_else(table: Table, epoch_one: Callable[[int], Table]) -> None:
     fill(table)
     assert in_flight(table, f"UPDATE {{t}} SET n = 5 + {SLOW} - n", lambda: put_fence(table.store, fence(2), TAG)) is None

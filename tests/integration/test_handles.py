@@ -148,6 +148,7 @@ def old_rows(lake: SparkLake) -> None:
     lake.env.writer("flights", "1.0.0").append(rows(lake, ROWS, 10, 5))
 
 
+@pytest.mark.soak
 def test_wider_types_are_narrow_again_while_all_values_fit(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     old = lake.env.reader("miles", "1.0.0", lake.spark)
     narrow = "SELECT id, CAST(id AS INT) AS n, named_struct('f', CAST(id AS SMALLINT)) AS s, CAST(id AS DECIMAL(6,2)) AS p, FLOAT(id) AS f"

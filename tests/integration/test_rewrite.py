@@ -72,6 +72,7 @@ def change_rows(lake: SparkLake) -> None:
     lake.sql("DELETE FROM {log} WHERE n = 2")
 
 
+@pytest.mark.soak
 def test_there_and_back_and_there_again(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     lake.upgrade(releases[0])
     add_rows(lake, 0, 300)

@@ -187,6 +187,7 @@ def fills(tmp_path: Path) -> tuple[Path, Path]:
     return product.release("1.0.0", old), product.release("1.1.0", new, f'{FILL}, replacement("frozen", fill="{QUERY}", snapshot=True)')
 
 
+@pytest.mark.soak
 def test_a_fill_runs_again_when_rows_arrived(lake: SparkLake, fills: tuple[Path, Path]) -> None:
     lake.upgrade(fills[0])
     add_flights(lake, 0, 10)
@@ -207,6 +208,7 @@ def test_a_fill_runs_again_when_rows_arrived(lake: SparkLake, fills: tuple[Path,
     assert {row["carrier"]: row["flights"] for row in lake.sql("SELECT * FROM {frozen}")} == frozen
 
 
+@pytest.mark.soak
 def test_duplicate_keys_in_a_fill_are_refused_and_can_be_mended(lake: SparkLake, tmp_path: Path) -> None:
     product = Product(tmp_path / "keys")
     first = product.release("1.0.0", FLIGHTS_OLD + STATS_OLD)

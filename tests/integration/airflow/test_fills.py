@@ -43,6 +43,7 @@ def test_a_fill_in_the_task_s_own_process(run_dag: RunDag, lake: Path, releases:
     assert rows(uri(lake, "route_stats")) == {("EWR", 2), ("JFK", 1)}
 
 
+@pytest.mark.soak
 def test_a_fill_by_a_spark_connection(lake: Path, releases: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The fill task alone: a driver is slow to start, and the tasks around it are the same everywhere."""
     extra = {"environment_uri": str(lake), "spark_conn_id": "submit_here"}

@@ -87,6 +87,7 @@ def test_maintenance_contracts_when_the_hold_is_over(upgrade: Any, run_dag: RunD
     assert run_dag("schemamig_maintenance", environment=str(lake))["contract"][0] == "skipped"
 
 
+@pytest.mark.soak
 def test_with_hold_zero_the_last_task_contracts(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
     upgrade(releases[0], hold=0)
     assert upgrade(releases[1], hold=0)["contract"][0] == "success"
