@@ -72,6 +72,7 @@ def site_of(lake: SparkLake) -> Site:
     return Site(Path(lake.env.location.uri.removeprefix("file://")).parent)
 
 
+@pytest.mark.soak
 def test_adopted_changed_drifted_and_rewritten(made: SparkLake) -> None:
     lake, site = made, site_of(made)
     text = (site.release / "schema.sql").read_text()

@@ -66,6 +66,7 @@ def meanwhile(kind: str, work: Callable[[], object]) -> Callable[[Event], None]:
     return listen
 
 
+@pytest.mark.soak
 def test_foreign_writers_go_on_in_every_state(lake: SparkLake, promoted: Generation) -> None:
     """Rows of before get the default, an explicit NULL of a writer that knows the column stays, copies of older rows are found."""
 

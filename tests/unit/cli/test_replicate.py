@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -59,8 +60,12 @@ def test_stopped_and_restored(run: Run, two: Replicas) -> None:
 
 
 def test_followed_until_ctrl_c(run: Run, two: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = time.sleep
+
     def sleep(seconds: float) -> None:
-        raise KeyboardInterrupt
+        if threading.current_thread() is threading.main_thread():  # a Spark session of other tests has threads of its own
+            raise KeyboardInterrupt
+        wait(seconds)
 
     monkeypatch.setattr(time, "sleep", sleep)
     document = replicated(run, two, "--follow", "--json").document
