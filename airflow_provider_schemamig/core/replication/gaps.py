@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuumed, ChangeFeedOff, LogCleaned
-from airflow_provider_schemamig.core.replication.events import Batch, next_events, row_of
+from airflow_provider_schemamig.core.replication.events import Batch, Found, row_of
 from airflow_provider_schemamig.core.shards.retention import Age, age_of
 from airflow_provider_schemamig.core.storage import ReadStore
 
@@ -30,15 +30,14 @@ from airflow_provider_schemamig.core.storage import ReadStore
 PROBED = 100
 
 
-def check_gap(env: Environment, state: State, shard: ShardId, after: int, now: pendulum.DateTime) -> str:
-    """A warning, while there is still time; "" if all is well. ``after``: the version up to which all of the origin's shard was seen.
+def check_gap(env: Environment, state: State, shard: ShardId, found: Found, now: pendulum.DateTime) -> str:
+    """A warning, while there is still time; "" if all is well. ``found``: what is next in the origin's shard (``next_events``).
 
-    Raises LogCleaned, ChangeDataVacuumed, ChangeFeedOff, OriginReplaced, TableMissing. Costs one listing if nothing was committed.
+    Raises LogCleaned, ChangeDataVacuumed, ChangeFeedOff, OriginReplaced, TableMissing. Costs nothing if nothing was committed.
     """
-    row = row_of(state, shard)
-    found = next_events(env, state, row.collection, shard, after)
     if found.seen >= found.head_version:
         return ""
+    row = row_of(state, shard)
     store = env.table_store(row.uri)
     if found.batch is not None:
         try:

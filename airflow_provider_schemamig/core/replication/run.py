@@ -109,8 +109,8 @@ class Run:
             self._check_open(table)
             carry(self.stream, table, where)
             return True
-        warning = check_gap(ends.origin.env, ends.origin.state, where.shard, self._state.seen, self.now)
         found = next_events(ends.origin.env, ends.origin.state, name, where.shard, self._state.seen)
+        warning = check_gap(ends.origin.env, ends.origin.state, where.shard, found, self.now)
         self._state = replace(self._state, seen=found.seen, warning=warning, detail=found.waits)
         self._state = replace(self._state, origin_version=found.head_version, behind_since=found.behind_since)
         if found.batch is not None:

@@ -39,7 +39,12 @@ def origin(template: Origin, tmp_path: Path) -> Origin:
 def check(origin: Origin, after: int, now: pendulum.DateTime | None = None) -> str:
     """And next_events finds what the log alone tells."""
     with unwritten(origin.lake.env):
-        return check_gap(origin.lake.env, origin.lake.state, origin.shard, after, now or pendulum.now("UTC"))
+        return look_for_gap(origin, origin.shard, after, now or pendulum.now("UTC"))
+
+
+def look_for_gap(origin: Origin, shard: ShardId, after: int, now: pendulum.DateTime) -> str:
+    env, state = origin.lake.env, origin.lake.state
+    return check_gap(env, state, shard, next_events(env, state, T, shard, after), now)
 
 
 def clean(origin: Origin, upto: int) -> None:
@@ -146,7 +151,7 @@ def test_no_table(origin: Origin) -> None:
 
 def test_a_shard_that_was_contracted(origin: Origin) -> None:
     with pytest.raises(OriginReplaced, match="hold"):
-        check_gap(origin.lake.env, origin.lake.state, ShardId("g0-gone"), 3, MADE)
+        look_for_gap(origin, ShardId("g0-gone"), 3, MADE)
     with pytest.raises(OriginReplaced, match="hold"):
         next_events(origin.lake.env, origin.lake.state, T, ShardId("g0-gone"), 3)
 
