@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_provider_schemamig.core.elements.keys import Reference
 from airflow_provider_schemamig.core.elements.operation import Chain, Note, Operation, Question, Validate
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddForeignKey
@@ -14,5 +15,5 @@ def operations(change: AddForeignKey, table: Declaration) -> Chain:
     question = Question("orphans", (("columns", key.columns), ("referenced_columns", key.referenced_columns)), key.references)
     steps = (Note(ElementState.CHECK), Validate(question), Note(ElementState.PUBLIC))
     columns, referenced = (tuple(map(ColumnPath, names)) for names in (key.columns, key.referenced_columns))
-    name = f"foreign_key:{','.join(columns)}"
+    name = Reference(key.columns, key.references, key.referenced_columns).element
     return (Operation(name, ElementClass.VALIDATION, change, steps, columns, key.references, referenced),)

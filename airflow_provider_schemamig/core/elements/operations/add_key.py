@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_provider_schemamig.core.elements.keys import Unique
 from airflow_provider_schemamig.core.elements.operation import Chain, Note, Operation, Question, Validate
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddKey
@@ -11,7 +12,6 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 
 def operations(change: AddKey, table: Declaration) -> Chain:
     columns = change.key.columns
-    name = f"{'primary_key' if change.primary else 'unique'}:{','.join(columns)}"
     question = Question("duplicate_key", (("columns", columns),))
     steps = (Note(ElementState.CHECK), Validate(question), Note(ElementState.PUBLIC))
-    return (Operation(name, ElementClass.VALIDATION, change, steps, tuple(map(ColumnPath, columns))),)
+    return (Operation(Unique(columns, change.primary).element, ElementClass.VALIDATION, change, steps, tuple(map(ColumnPath, columns))),)
