@@ -65,11 +65,17 @@ def replicate(
         bool, typer.Option("--allow-lossy", help="With --restore: even if rows that only the target has are lost.")
     ] = False,
     depth: Annotated[int, typer.Option("--depth", min=0, metavar="N", help="How many previous schemas of the target are accepted.")] = 1,
+    poll: Annotated[float, typer.Option("--poll", min=0, metavar="SECONDS", help="With --follow: until a new commit is looked for.")] = 3,
+    retry: Annotated[float, typer.Option("--retry", min=0, metavar="SECONDS", help="Until a paused stream is looked at again.")] = 30,
+    recompute: Annotated[
+        float, typer.Option("--recompute", min=0, metavar="SECONDS", help="Until the target's schema is worked out again meanwhile.")
+    ] = 300,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
     """Bring the commits of collections to another environment. Exit 3: some wait for an upgrade; exit 1: some are stopped, by a gap."""
     import functools
+    from datetime import timedelta
 
     import pendulum
 
@@ -90,7 +96,8 @@ def replicate(
             total.counts["restores"] += 1
             total.counts["applied_rows"] += done.rows
         wake(ends[1], pendulum.now("UTC"))  # who starts this wants to know how it is now
-        settings = Settings(depth=depth)
+        intervals = {"poll": poll, "retry": retry, "recompute": recompute}
+        settings = Settings(depth, **{name: timedelta(seconds=seconds) for name, seconds in intervals.items()})
         if not follow:
             total.add(streams.replicate_once(*ends, names or None, jobs=jobs, settings=settings, listen=listen))
         else:

@@ -34,7 +34,7 @@ CREATE TABLE lines (line STRING, n INT);
 """
 STEPS = 'evolution("trips", rename={"dest": "airport"})'
 TRIPS, LINES = CollectionName("trips"), CollectionName("lines")
-SETTINGS = Settings(recompute=timedelta(0))
+SETTINGS = Settings(retry=timedelta(0), recompute=timedelta(0))
 
 
 @pytest.fixture

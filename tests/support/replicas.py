@@ -28,7 +28,7 @@ SECOND = FIRST.replace("v STRING,", "v STRING, w STRING,")
 THIRD = SECOND.replace("w STRING,", "w STRING, x STRING,")
 EVOLVE = 'evolution("trips")'
 #: A paused stream is looked at anew every time.
-EAGER = Settings(recompute=timedelta(0))
+EAGER = Settings(retry=timedelta(0), recompute=timedelta(0))
 
 
 @dataclass

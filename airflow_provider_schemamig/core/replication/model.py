@@ -46,12 +46,14 @@ class Settings:
 
     #: How many hashes before the current one are accepted.
     depth: int = 1
-    #: Until a paused stream is looked at again, and until a new commit is looked for.
+    #: Until a paused stream is looked at again.
     retry: timedelta = timedelta(seconds=30)
     #: Until the target's own hash is worked out again while a stream is paused; the first time at once.
     recompute: timedelta = timedelta(minutes=5)
     #: After which a node that was not heard of is marked.
     stale: timedelta = timedelta(minutes=5)
+    #: Until who follows looks for a new commit again, after it found none; how far a quiet stream falls behind at least.
+    poll: timedelta = timedelta(seconds=3)
 
 
 class PauseReason(StrEnum):
@@ -109,9 +111,10 @@ class StreamState:
         return self.pause is not None or self.error is not None
 
     def rests(self, settings: Settings, now: pendulum.DateTime) -> bool:
-        """A mismatch, and what needs Spark to be found again, is looked at anew only now and then; a run before that leaves it alone."""
+        """What waits is looked at anew only now and then, a mismatch more seldom; a run before that leaves it alone."""
         if self.pause is not None:
-            return self.pause.reason is PauseReason.SCHEMA_MISMATCH and self.pause.recomputed_at + settings.recompute > now
+            interval = settings.recompute if self.pause.reason is PauseReason.SCHEMA_MISMATCH else settings.retry
+            return self.pause.recomputed_at + interval > now
         return self.error is not None and self.updated_at + settings.recompute > now
 
     @property

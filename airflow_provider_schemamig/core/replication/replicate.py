@@ -98,7 +98,7 @@ def follow(
     listen: Listener = silent,
     until: Callable[[], bool],
 ) -> Iterator[Replicated]:
-    """``replicate_once`` again and again: at once while there is something to bring, else every ``settings.retry``; until ``until``.
+    """``replicate_once`` again and again: at once while there is something to bring, else every ``settings.poll``; until ``until``.
 
     What may pass (a store or Spark that cannot be reached, a ledger that is written to) is told to ``listen`` and tried again.
     """
@@ -114,7 +114,7 @@ def follow(
         else:
             moved = found.moved
             yield found
-        wake_at = time.monotonic() + (0.0 if moved else settings.retry.total_seconds())
+        wake_at = time.monotonic() + (0.0 if moved else settings.poll.total_seconds())
         while time.monotonic() < wake_at and not until():
             time.sleep(min(_TICK_SECONDS, max(wake_at - time.monotonic(), 0.0)))
 

@@ -62,12 +62,13 @@ def test_a_mismatch_rests_until_the_recompute_or_a_refresh(two: Replicas) -> Non
 
 
 @pytest.mark.parametrize("reason", [PauseReason.ORIGIN_DRIFT, PauseReason.TARGET_BUSY])
-def test_what_costs_no_spark_to_find_again_does_not_rest(two: Replicas, reason: PauseReason) -> None:
+def test_what_costs_no_spark_to_find_again_rests_for_a_shorter_time(two: Replicas, reason: PauseReason) -> None:
     pause(two)
     known = read_states(two.env("b"))[-1]
     assert known.pause is not None
     write_state(two.env("b"), replace(known, pause=replace(known.pause, reason=reason)))
-    assert seen(two) == Look(due=True, waiting=True)
+    assert seen(two) == Look(due=False, waiting=True)
+    assert seen(two, after=Settings().retry) == Look(due=True, waiting=True)
 
 
 def test_a_stopped_stream_rests_too(two: Replicas) -> None:
