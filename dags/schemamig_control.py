@@ -8,7 +8,7 @@ from airflow.sdk import DAG, Param
 from airflow_provider_schemamig.operators.control import ControlOperator
 from airflow_provider_schemamig.task_groups.params import environment_param
 
-ACTIONS = ["pause", "postpone", "resume", "throttle", "cancel", "pin", "unpin"]
+ACTIONS = ["pause", "postpone", "resume", "throttle", "force", "cancel", "pin", "unpin"]
 
 
 def number(title: str, description: str) -> Param:
@@ -17,7 +17,7 @@ def number(title: str, description: str) -> Param:
 
 with DAG(
     dag_id="schemamig_control",
-    description="Pause, postpone, resume, throttle or cancel work on rows; pin a table's history",
+    description="Pause, postpone, resume, throttle, force or cancel work on rows; pin a table's history",
     doc_md=__doc__,
     schedule=None,
     start_date=pendulum.datetime(2025, 1, 1),
@@ -25,7 +25,7 @@ with DAG(
     params={
         "environment": environment_param(),
         "action": Param("pause", enum=ACTIONS, title="Action", description="What to say."),
-        "collection": Param("", type="string", title="Collection", description="Empty: all of them; pin and unpin need one."),
+        "collection": Param("", type="string", title="Collection", description="Empty: all of them; force, pin and unpin need one."),
         "rows_per_second": number("Rows a second", "throttle: on average. Limits that are left empty are taken back."),
         "max_files": number("Files a batch", "throttle: so many files of the source in one batch."),
         "window": Param("", type="string", title="Hours", description="throttle: batches begin only in these hours UTC, such as 22-6."),

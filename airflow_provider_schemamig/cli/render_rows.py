@@ -71,7 +71,9 @@ def control_text(control: Document) -> Text:
     said = ", ".join(limit for limit in limits if limit) or "no limits"
     name = control["collection"] or "all collections"
     if control["last_step"]:
-        return Text.assemble((name, "cyan"), "  ", ("runs until its last step", "yellow"), ", which waits for `schemamig resume`")
+        waits = ("runs until its last step", "yellow"), ", which waits for `schemamig resume`"
+        goes = ("runs", "green"), ", its last step even if writers have to wait"
+        return Text.assemble((name, "cyan"), "  ", *(waits if control["paused"] else goes))
     return Text.assemble((name, "cyan"), "  ", ("paused", "yellow") if control["paused"] else ("runs", "green"), f", {said}")
 
 

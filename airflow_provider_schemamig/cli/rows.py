@@ -88,8 +88,17 @@ def postpone(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption
 
 @app.command(rich_help_panel=PANEL)
 @answered
+def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
+    """Make the last step of a change of type even if writers have to wait some seconds for it."""
+    from airflow_provider_schemamig.core.upgrade import controls
+
+    return _control(controls.force(open_environment(env), collection))
+
+
+@app.command(rich_help_panel=PANEL)
+@answered
 def resume(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
-    """Go on: take a pause, or a postponement, back; limits stay."""
+    """Go on: take a pause, a postponement, or a force, back; limits stay."""
     from airflow_provider_schemamig.core.upgrade import controls
 
     return _control(controls.resume(open_environment(env), collection))

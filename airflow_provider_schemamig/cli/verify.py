@@ -24,15 +24,22 @@ def verify(
         list[str] | None,
         typer.Option("--collection", metavar="NAME", help="Only this one; may be given several times.", show_default=False),
     ] = None,
+    new_rows: Annotated[
+        bool, typer.Option("--new-rows", help="Only keys, of the rows that came since the last time; how far it got is written down.")
+    ] = False,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Whether tables hold what their schemas say: no stray value, none missing, no rule broken. Exit 1: not so. Writes nothing."""
+    """Whether tables hold what their schemas say: no stray value, none missing, no rule broken. Exit 1: not so.
+
+    Writes nothing, but with --new-rows how far it got.
+    """
     from airflow_provider_schemamig.core.names import CollectionName
     from airflow_provider_schemamig.core.upgrade.verify import verify_environment
+    from airflow_provider_schemamig.core.upgrade.watch_keys import watch_keys
 
     names = None if not collection else [CollectionName(name) for name in collection]
-    found = verify_environment(open_environment(env), spark_at(spark), names)
+    found = (watch_keys if new_rows else verify_environment)(open_environment(env), spark_at(spark), names)
     document = found.to_json()
 
     def show(to: Console) -> None:

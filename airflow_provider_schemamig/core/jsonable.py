@@ -16,9 +16,12 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+T = TypeVar("T")
 
 TAG = "@"
 Coder = Callable[[Any], Any]
@@ -37,6 +40,22 @@ def to_json(value: Any) -> Any:
 def from_json(kind: Any, data: Any) -> Any:
     """The value of type ``kind`` (a class or a type hint). Raises ValueError, KeyError or TypeError if ``data`` has another shape."""
     return decoder(kind)(data)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why bytes are no value."""
+
+    reason: str
+
+
+def parsed(kind: type[T], data: bytes) -> T | Unreadable:
+    """The value of an object that others may have damaged, or newer software written."""
+    try:
+        found: T = from_json(kind, json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, SchemamigError) as error:
+        return Unreadable(f"it is no {kind.__name__} ({type(error).__name__}: {error})")
+    return found
 
 
 _ENCODERS: dict[Any, Coder] = {}

@@ -16,12 +16,12 @@ HOLDER = "airflow"
 
 
 class ControlOperator(EnvironmentOperator):
-    """Pause, resume or throttle work on rows, postpone the last step of online changes, pin or unpin a table's history, or cancel a
-    generation. Empty texts mean "not given".
+    """Pause, resume or throttle work on rows, postpone or force the last step of online changes, pin or unpin a table's history, or cancel
+    a generation. Empty texts mean "not given".
 
     Returns what the command line's command of the same name prints.
 
-    :param action: (templated) ``pause``, ``postpone``, ``resume``, ``throttle``, ``cancel``, ``pin`` or ``unpin``.
+    :param action: (templated) ``pause``, ``postpone``, ``resume``, ``throttle``, ``force``, ``cancel``, ``pin`` or ``unpin``.
     :param collection: (templated) the collection; for the first four empty: all of them.
     :param rows_per_second: (templated) for ``throttle``. Limits that are not given are taken back.
     :param max_files: (templated) for ``throttle``: files a batch.
@@ -68,6 +68,7 @@ class ControlOperator(EnvironmentOperator):
             "postpone": self._control,
             "resume": self._control,
             "throttle": self._control,
+            "force": self._force,
             "cancel": self._cancel,
             "pin": self._pin,
             "unpin": self._unpin,
@@ -92,6 +93,12 @@ class ControlOperator(EnvironmentOperator):
         rows, files = as_number("rows_per_second", self.rows_per_second), as_number("max_files", self.max_files)
         return control_json(controls.throttle(env, scope, rows_per_second=rows, max_files=files, window=as_window(self.window)))
 
+    def _force(self) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.upgrade import controls
+        from airflow_provider_schemamig.core.upgrade.status import control_json
+
+        return control_json(controls.force(self.hook.environment, self._name("the collection whose writers may have to wait")))
+
     def _cancel(self) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import verbs
 
@@ -105,18 +112,18 @@ class ControlOperator(EnvironmentOperator):
         hours = as_number("hours", self.hours)
         if hours is None:
             raise BadArgument(argument="hours", value="", wanted="the hours of history that the copy needs")
-        name = self._name()
+        name = self._name("the collection whose history is kept")
         return pin_json(pins.pin(self.hook.environment, name, self._holder(), hours), name)
 
     def _unpin(self) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import pins
 
-        name, holder = self._name(), self._holder()
+        name, holder = self._name("the collection whose history was kept"), self._holder()
         return {"collection": name, "holder": holder, "unpinned": pins.unpin(self.hook.environment, name, holder)}
 
-    def _name(self) -> str:
+    def _name(self, wanted: str) -> str:
         if not self.collection:
-            raise BadArgument(argument="collection", value="", wanted="the collection whose history is kept")
+            raise BadArgument(argument="collection", value="", wanted=wanted)
         return self.collection
 
     def _holder(self) -> str:

@@ -12,25 +12,29 @@ if TYPE_CHECKING:
 
 
 class VerifyOperator(EnvironmentOperator):
-    """Look for stray values, missing ones, and rows that break a rule; nothing is written. Fails with all that was found.
+    """Look for stray values, missing ones, and rows that break a rule. Fails with all that was found.
 
     :param collections: (templated) only these; all if not given.
+    :param new_rows: only keys (UNIQUE, PRIMARY KEY, FOREIGN KEY), and of those the rows that came since the last such task. How far it got
+        is written down in the environment; otherwise nothing is written.
     """
 
     template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "collections")
     ui_color = "#d2dfe6"
 
-    def __init__(self, *, collections: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *, collections: Sequence[str] = (), new_rows: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.collections = collections
+        self.new_rows = new_rows
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core.names import CollectionName
         from airflow_provider_schemamig.core.upgrade.verify import verify_environment
+        from airflow_provider_schemamig.core.upgrade.watch_keys import watch_keys
         from airflow_provider_schemamig.exceptions import raise_refusals
 
         names = [CollectionName(name) for name in self.collections] or None
-        found = verify_environment(self.hook.environment, self.hook.job_runner, names)
+        found = (watch_keys if self.new_rows else verify_environment)(self.hook.environment, self.hook.job_runner, names)
         for item in found.unasked:
             self.log.warning("not asked: %s %s: %s", item.collection, item.element or "", item.reason)
         for finding in found.findings:

@@ -6,6 +6,8 @@ the rows went. Lifting it takes one more commit and gives the table back as it w
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from airflow_provider_schemamig.core.deltalog.commit import Committed, commit_edited
 from airflow_provider_schemamig.core.deltalog.edit import sealed, unsealed
 from airflow_provider_schemamig.core.deltalog.fence import Fence
@@ -19,6 +21,14 @@ def seal(store: Store, head: Head, moved_to: str, fence: Fence, tag: Tag, *, sin
     """Seal the table for ``moved_to`` (a shard); a seal for another shard is replaced. Raises as ``commit_changes`` does."""
     after = TableState(*sealed(head.protocol, head.metadata, moved_to))
     return commit_edited(store, head, after, fence, tag, parameters={"movedTo": moved_to}, since=since)
+
+
+def opened(head: Head, moved_to: str) -> Head:
+    """The table as it would be without its seal, if that is for ``moved_to``; else as it is. For commits of whoever holds the seal."""
+    if head.sealed_for != moved_to:
+        return head
+    protocol, metadata = unsealed(head.protocol, head.metadata)
+    return replace(head, protocol=protocol, metadata=metadata)
 
 
 def unseal(store: Store, head: Head, fence: Fence, tag: Tag, *, since: int) -> Committed:

@@ -7,21 +7,20 @@ to say to all streams, "look again", is an object of its own: it can neither und
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pendulum
 
+from airflow_provider_schemamig.core import jsonable
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
+from airflow_provider_schemamig.core.jsonable import canonical, to_json
 from airflow_provider_schemamig.core.ledger.nodes import file_name
 from airflow_provider_schemamig.core.names import collection_name
 from airflow_provider_schemamig.core.replication.model import FOLDER, Stream, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
-from airflow_provider_schemamig.exceptions import SchemamigError
 
 T = TypeVar("T")
 
@@ -77,11 +76,8 @@ def wake(env: Environment, now: pendulum.DateTime) -> None:
 
 def parsed(kind: type[T], where: str, data: bytes) -> T | NoteDamaged:
     """The value of a note, or what is wrong with it."""
-    try:
-        found: T = from_json(kind, json.loads(data))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, SchemamigError) as error:
-        return NoteDamaged(where=where, reason=f"it is no {kind.__name__} ({type(error).__name__}: {error})")
-    return found
+    found = jsonable.parsed(kind, data)
+    return NoteDamaged(where=where, reason=found.reason) if isinstance(found, jsonable.Unreadable) else found
 
 
 def _read(store: ReadStore, key: str) -> StreamState | NoteDamaged | None:

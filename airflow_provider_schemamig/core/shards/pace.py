@@ -15,7 +15,8 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 
 #: Scope of a control that speaks for all collections.
 EVERYWHERE = "*"
-#: What a scope begins with that is not about batches, but about the last step of an online change: paused, it waits until told.
+#: What a scope begins with that is not about batches, but about the last step of an online change: paused, it waits until told; else it
+#: is made even if writers have to wait.
 LAST_STEP = "last step of "
 #: A batch is one Spark statement: large enough that its start-up is lost in it, small enough that a kill costs little.
 BATCH_FILES = 256
@@ -65,6 +66,12 @@ def postponed(state: State, collection: CollectionName) -> str | None:
     """Why the last step of an online change may not be made, in words; None if it may."""
     found = any((control := state.controls.get(f"{LAST_STEP}{scope}")) is not None and control.paused for scope in (collection, EVERYWHERE))
     return "postponed until `schemamig resume`" if found else None
+
+
+def forced(state: State, collection: CollectionName) -> bool:
+    """Whether somebody wants the last step of an online change even if writers have to wait for it."""
+    control = state.controls.get(f"{LAST_STEP}{collection}")
+    return control is not None and not control.paused
 
 
 @dataclass

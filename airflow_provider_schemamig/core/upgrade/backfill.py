@@ -8,6 +8,7 @@ import time
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
 from airflow_provider_schemamig.core.deltalog.fence import check_fence
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.seal import opened
 from airflow_provider_schemamig.core.elements.backfill import Batch, DueFiles, Effort, Fill, due_files, fill_batch
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event
@@ -50,7 +51,7 @@ class _Backfill:
         self._pace = Pace(work.newest, work.listen)
 
     def run(self) -> int:
-        head = read_head(self._store)
+        head = self._head()
         due = due_files(self._store, head, self._fill)
         if not due:
             return due.version
@@ -70,10 +71,14 @@ class _Backfill:
                 time.sleep(random.uniform(0.0, min(0.2 * 2**tries, _LONGEST_PAUSE_SECONDS)))
             else:
                 tries, done, rows, effort = 0, done + rewritten.files, rows + rewritten.rows, effort.after(rewritten)
-            head = read_head(self._store)
+            head = self._head()
             due = due_files(self._store, head, self._fill, due)
             report(done, done + due.files, rows)
         return due.version
+
+    def _head(self) -> Head:
+        """Behind a seal that keeps others off while columns change places (``seals.closed``) the table is as it was."""
+        return opened(read_head(self._store), self._shard)
 
     def _batch(self, head: Head, due: DueFiles) -> Rewritten:
         work, collection, started = self._work, self._collection, time.monotonic()

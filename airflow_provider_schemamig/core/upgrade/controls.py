@@ -52,6 +52,20 @@ def postpone(env: Environment, collection: str | None) -> Control:
     return Control(f"{LAST_STEP}{collection or EVERYWHERE}", paused=True)
 
 
+def force(env: Environment, collection: str) -> Control:
+    """The last step of the online change of ``collection`` is made even if its writers have to wait for it, some seconds, under a seal.
+
+    It is said of one change: when that has ended it is forgotten. Takes a postponement of the collection back, not one of all."""
+    wanted = Control(f"{LAST_STEP}{collection}", paused=False)
+
+    def decide(state: State) -> Sequence[Update]:
+        _check_known(state, collection)
+        return [Put(wanted)]
+
+    LedgerWriter(env).transact(decide)
+    return wanted
+
+
 def throttle(
     env: Environment,
     collection: str | None,
@@ -80,8 +94,8 @@ def _put(env: Environment, collection: str | None, change: Callable[[Control], C
     ledger = LedgerWriter(env)
 
     def decide(state: State) -> Sequence[Update]:
-        if collection is not None and collection not in state.objects and not _is_built(state, collection):
-            raise UnknownCollection(collection=collection)
+        if collection is not None:
+            _check_known(state, collection)
         control = change(state.controls.get(scope, Control(scope)))
         updates: list[Update] = [Put(control) if control != Control(scope) else Drop(Control, scope)]
         if postponed is not None:
@@ -91,5 +105,7 @@ def _put(env: Environment, collection: str | None, change: Callable[[Control], C
     return ledger.transact(decide).controls.get(scope, Control(scope))
 
 
-def _is_built(state: State, collection: str) -> bool:
-    return any(row.collection == CollectionName(collection) for row in state.replacements.values())
+def _check_known(state: State, collection: str) -> None:
+    is_built = any(row.collection == CollectionName(collection) for row in state.replacements.values())
+    if collection not in state.objects and not is_built:
+        raise UnknownCollection(collection=collection)

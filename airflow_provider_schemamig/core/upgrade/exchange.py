@@ -21,12 +21,14 @@ from airflow_provider_schemamig.core.elements.backfill import Fill
 from airflow_provider_schemamig.core.elements.operation import Files
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.shards.pace import forced
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.inverse import Exchange, exchanges
 from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack, SwapRaced
+from airflow_provider_schemamig.core.upgrade.seals import closed
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
@@ -37,10 +39,14 @@ _TRIES = 5
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-def until_nobody_writes(collection: CollectionName, attempt: Callable[[], T]) -> T:
-    """Repeat ``attempt``, which fills and commits, as long as rows come in between. Raises SwapRaced."""
+def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, attempt: Callable[[], T]) -> T:
+    """Repeat ``attempt``, which fills and commits, as long as rows come in between; if somebody said ``force``, from the second time on
+    while nobody else may write: what the first time filled, nobody has to wait for. Raises SwapRaced."""
     for number in range(1, _TRIES + 1):
         try:
+            if number > 1 and forced(work.newest(), collection):
+                with closed(work, collection, shard):
+                    return attempt()
             return attempt()
         except FilesArrived as arrived:
             if number == _TRIES:

@@ -21,16 +21,16 @@ from airflow_provider_schemamig.core.elements.backfill_errors import CannotBackf
 from airflow_provider_schemamig.core.elements.keys import key_of
 from airflow_provider_schemamig.core.elements.operation import Enter, Operation, Recluster, Reorg, RowWork, Turn, Validate, schedule
 from airflow_provider_schemamig.core.elements.operations import chains_of
-from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import Control, Element, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Put, Update
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.shards.pace import Pace
+from airflow_provider_schemamig.core.shards.pace import LAST_STEP, Pace, forced
 from airflow_provider_schemamig.core.upgrade.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.change_log import Walk
 from airflow_provider_schemamig.core.upgrade.clustering import recluster
@@ -43,6 +43,7 @@ from airflow_provider_schemamig.core.upgrade.key_scan import validate_key
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.online_errors import WalkedBack
 from airflow_provider_schemamig.core.upgrade.questions import check_of
+from airflow_provider_schemamig.core.upgrade.seals import open_again
 from airflow_provider_schemamig.core.upgrade.tables import is_in_place, shown, table_store
 from airflow_provider_schemamig.core.upgrade.verify_keys import ask
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -126,6 +127,7 @@ def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> 
         if item is None or _is_cut_over(work, item):
             continue
         check_expanded(work, step)
+        open_again(work, item.shard)
         walk, was_public = Walk(work, item.collection, item.shard, item.operations), is_public(work, item)
         try:
             if exchanges(item.begin, item.origin, ()):  # a way back that was cut short
@@ -143,7 +145,13 @@ def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> 
             except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
                 refusals.append(stuck)
                 walk.ended(refusal.code, f"stays where it is, {stuck.message} {refusal.message}")
+        _forget_force(work, item.collection)
     raise_refusals(refusals)
+
+
+def _forget_force(work: Work, collection: CollectionName) -> None:
+    if forced(work.state, collection):
+        work.append(lambda state: [Drop(Control, f"{LAST_STEP}{collection}")] if forced(state, collection) else [])
 
 
 def _is_cut_over(work: Work, item: Course) -> bool:
@@ -226,7 +234,7 @@ class _Run:
             return move_all(self._work, IntentKind.CHANGE, [move])[item.collection]
 
         try:
-            return until_nobody_writes(item.collection, attempt) if turn.filled else attempt()
+            return until_nobody_writes(self._work, item.collection, item.shard, attempt) if turn.filled else attempt()
         except DriftFound:
             self._work.look_again()
             if not self._is_entered(turn):
@@ -378,4 +386,4 @@ def _take_back(work: Work, item: Course, jobs: Jobs) -> None:
             move_all(work, IntentKind.CHANGE, [Move(item.collection, item.shard, now, back.changes, back.forget, checked_at, item.origin)])
             work.notes.extend(f"{item.collection}: {text}" for text in back.left_behind)
 
-    until_nobody_writes(item.collection, attempt)
+    until_nobody_writes(work, item.collection, item.shard, attempt)

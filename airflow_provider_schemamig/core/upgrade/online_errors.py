@@ -77,7 +77,7 @@ class SwapRaced(Conflict):
     def next_action(self) -> str:
         return (
             "Try again when fewer commits come in: what is filled stays filled. A limit that `schemamig throttle` set makes each round "
-            "longer: take it away. Where writers never pause, declare a rewrite, which seals the table for its last round."
+            f"longer: take it away. Or let writers wait for some seconds: `schemamig force --collection {self.collection}`."
         )
 
 

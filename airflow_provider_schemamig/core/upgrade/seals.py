@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
@@ -125,6 +125,38 @@ def check_time(seals: Sequence[Intent]) -> None:
         raise SealExpired(seconds=SEAL_SECONDS)
 
 
+@contextlib.contextmanager
+def closed(work: Work, collection: CollectionName, shard: ShardId) -> Iterator[None]:
+    """Nobody but this process writes to ``shard`` inside, where it stays: its seal is for itself, and is lifted afterwards.
+
+    It only keeps others off and proves nothing: a twin, or after a while another leader, may lift it. Raises CommitLost, Fenced.
+    """
+    seals = announce_seals(work, {collection: shard})
+    try:
+        seal_all(work, seals, lambda _: shard)
+        yield
+    finally:
+        _open(work, seals)
+
+
+def open_again(work: Work, shard: ShardId) -> None:
+    """Lift what ``closed`` left of a run that died."""
+    left = [intent for intent in held_seals(work) if intent.shard == shard]
+    if left:
+        _open(work, left)
+
+
+def _open(work: Work, seals: Sequence[Intent]) -> None:
+    """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``lift``."""
+    with contextlib.suppress(SchemamigError):
+        for intent in seals:
+            store = table_store(work.env, work.state, intent.shard)
+            head = read_head(store)
+            if head.sealed_for == intent.shard:
+                unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
+        _give_up(work, seals)
+
+
 def lift(work: Work, seals: Sequence[Intent]) -> None:
     """Give the seals up, then unseal: not if the commit did land, not if a twin or another leader has the table now.
 
@@ -132,14 +164,19 @@ def lift(work: Work, seals: Sequence[Intent]) -> None:
     """
     with contextlib.suppress(SchemamigError):
         heads = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)) for intent in seals}
-
-        def give_up(state: State) -> list[Update]:
-            check_held(state, seals)
-            return [Put(replace(intent, deadline=None)) for intent in seals]
-
-        work.append(give_up)
+        _give_up(work, seals)
         for intent in seals:
             head = heads[intent.shard]
             if head.sealed_for is not None:
                 store = table_store(work.env, work.state, intent.shard)
                 unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
+
+
+def _give_up(work: Work, seals: Sequence[Intent]) -> None:
+    """Raises SealLifted if a twin did."""
+
+    def give_up(state: State) -> list[Update]:
+        check_held(state, seals)
+        return [Put(replace(intent, deadline=None)) for intent in seals]
+
+    work.append(give_up)

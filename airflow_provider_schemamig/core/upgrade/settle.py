@@ -168,7 +168,7 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenc
         fence, tag = work.fence(shard), work.tag("undo")
         return back, commit_changes(store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at)
 
-    back, committed = until_nobody_writes(first.collection, attempt)
+    back, committed = until_nobody_writes(work, first.collection, shard, attempt)
     if committed is not None:
         stand(first.collection, [committed])
         work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)

@@ -84,7 +84,8 @@ def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
     for step in steps:
         home = _home(work.state, work.plan, step, lossy)
         if home.exchanges:
-            move, version = until_nobody_writes(step.collection, functools.partial(_exchange, work, step, home, jobs))
+            attempt = functools.partial(_exchange, work, step, home, jobs)
+            move, version = until_nobody_writes(work, step.collection, home.shard, attempt)
             moves.append(move)
             versions[step.collection] = version
     return Reverted(tuple(moves), versions)

@@ -154,7 +154,7 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
 
         return tell
 
-    for name in ("pause", "postpone", "resume", "throttle"):
+    for name in ("pause", "postpone", "resume", "throttle", "force"):
         monkeypatch.setattr(controls, name, told(name, lambda collection: Control(collection or "*", paused=True)))
     pinned = Pin(ShardId("s1"), "7", 400, (), "ann", pendulum.datetime(2026, 11, 21))
     monkeypatch.setattr(pins, "pin", told("pin", lambda collection, holder, hours: pinned))
@@ -168,6 +168,7 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
         ({"action": "pause"}, ("pause", None)),
         ({"action": "postpone", "collection": "flights"}, ("postpone", "flights")),
         ({"action": "resume", "collection": "flights"}, ("resume", "flights")),
+        ({"action": "force", "collection": "flights"}, ("force", "flights")),
         ({"action": "throttle", "rows_per_second": "", "max_files": "", "window": ""}, ("throttle", None, None, None, None)),
         ({"action": "throttle", "rows_per_second": "500", "max_files": 8, "window": "22-6"}, ("throttle", None, 500, 8, (22, 6))),
         ({"action": "pin", "collection": "flights", "hours": "400", "generation": "7"}, ("pin", "flights", "7", 400)),

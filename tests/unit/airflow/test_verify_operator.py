@@ -40,3 +40,8 @@ def test_findings_fail_the_task(lake: Lake) -> None:
     with pytest.raises(Refused) as several:
         run(lake)
     assert [item.collection for item in several.value.refusals] == ["a", "a", "b"]
+
+
+def test_new_rows_are_asked_of_keys_alone(lake: Lake) -> None:
+    foreign.write(lake.path("b"), [{}])
+    assert run(lake, new_rows=True) == {"kept": 0, "unasked": 0}

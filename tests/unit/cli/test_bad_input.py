@@ -141,6 +141,7 @@ EVERY_COMMAND: dict[str, Callable[[Path, Path], list[object]]] = {
     "pause": lambda *_: [],
     "postpone": lambda *_: [],
     "resume": lambda *_: [],
+    "force": lambda *_: ["--collection", "flights"],
     "throttle": lambda *_: ["--max-files", 8],
     "pin": lambda *_: ["--collection", "flights", "--hours", 400],
     "unpin": lambda *_: ["--collection", "flights"],

@@ -35,6 +35,11 @@ CONTROLS: list[tuple[list[str], dict[str, Any], str]] = [
         "flights  runs until its last step, which waits for `schemamig resume`",
     ),
     (
+        ["force", "--collection", "flights"],
+        {"collection": "flights", **NO_LIMITS, "last_step": True},
+        "flights  runs, its last step even if writers have to wait",
+    ),
+    (
         ["throttle", "--rows-per-second", "50000", "--max-files", "8", "--window", "22-6"],
         {"collection": None, "last_step": False, "paused": False, "rows_per_second": 50000, "max_files": 8, "window": "22-6"},
         "all collections  runs, 50,000 rows/s, 8 files a batch, only in the hours 22-6 UTC",

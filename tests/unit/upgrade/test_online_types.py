@@ -130,7 +130,7 @@ def test_writers_that_are_always_faster(tmp_path: Path) -> None:
     with pytest.raises(SwapRaced) as caught:
         changed(replace(lake, env=rival.env))
     assert (caught.value.retryable, caught.value.tries, caught.value.collection) == (True, 5, "a")
-    assert "throttle" in caught.value.next_action and "rewrite" in caught.value.next_action
+    assert "throttle" in caught.value.next_action and "schemamig force --collection a" in caught.value.next_action
     upgraded(lake)
     assert table(lake) == {1: 7, 2: None, 3: 3} | {10 + number: 1 for number in range(1, 6)}
     whole(lake)

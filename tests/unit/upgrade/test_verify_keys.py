@@ -16,11 +16,12 @@ from airflow_provider_schemamig.core.elements.watch import Validated
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.verify_keys import KeysVerified, verify_keys
+from airflow_provider_schemamig.core.upgrade.watch_keys import watch_keys
 from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.lake import Lake
 from tests.support.row_tables import folder_of, snapshot
-from tests.support.upgrades import deployed, releases
+from tests.support.upgrades import deployed, refused, releases
 
 SCHEMA = """CREATE TABLE planes (tail STRING, PRIMARY KEY (tail));
 CREATE TABLE t (id BIGINT, plane STRING, PRIMARY KEY (id), FOREIGN KEY (plane) REFERENCES planes);
@@ -151,3 +152,66 @@ def test_a_key_over_what_is_not_there_is_said_not_to_be_asked(lake: Lake) -> Non
     found = verify_keys(lake.env, lake.state, KeyJobs(), {})
     assert found.unasked == (PLANE,)
     assert verbs.status(lake.env).drifted
+
+
+# --- how far it got is written down ----------------------------------------------------------------------------------------------------
+
+
+def marks(lake: Lake, collection: str) -> Path:
+    return lake.path("t").parents[1] / "_schemamig" / "keys" / f"{collection}.json"
+
+
+def watched(lake: Lake, *collections: str) -> tuple[list[tuple[str, str, int | None]], list[tuple[str, int | None]]]:
+    """(element, text of the rows, commit of each finding; collection asked and how many of its files, None: all)."""
+    jobs = KeyJobs()
+    found = watch_keys(lake.env, jobs, [CollectionName(name) for name in collections] or None)
+    told = [(item.element, item.sample[0], item.commits[0].version if item.commits else None) for item in found.findings]
+    return told, [(check["collection"], len(check["new_files"]) if "new_files" in check else None) for check in jobs.asked]
+
+
+def test_what_was_looked_at_is_remembered(lake: Lake) -> None:
+    assert watched(lake) == ([], [("planes", None), ("t", None), ("t", None)])
+    assert not marks(lake, "../t").exists() and marks(lake, "t").exists()
+    before = tree(lake.path("t").parents[1])
+    assert watched(lake) == ([], [])
+    assert tree(lake.path("t").parents[1]) == before, "nothing new is no write"
+    put(lake, "t", id=[1], plane=["N2"])
+    broken = [("primary_key:id", "id = 1", 2)]
+    assert watched(lake, "t") == (broken, [("t", 1), ("t", 1)])
+    assert watched(lake) == (broken, [("t", 1)]), "found again; the other key was kept, and is not asked again"
+    DeltaTable(str(lake.path("t"))).delete("id = 1 AND plane = 'N2'")
+    assert watched(lake)[0] == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b'{"marks": {"PRIMARY KEY (id)": 7}}', None])
+def test_a_lost_mark_asks_all_rows(lake: Lake, damage: bytes | None) -> None:
+    watched(lake)
+    if damage is None:
+        marks(lake, "t").unlink()
+    else:
+        marks(lake, "t").write_bytes(damage)
+    assert watched(lake) == ([], [("t", None), ("t", None)])
+    assert watched(lake) == ([], [])
+
+
+def test_a_mark_of_another_table_counts_for_nothing(tmp_path: Path) -> None:
+    other = SCHEMA.replace("id BIGINT, plane", "id STRING, plane")
+    lake = deployed(tmp_path, *releases(tmp_path, (SCHEMA, ""), (other, 'replacement("t")')))
+    put(lake, "t", id=[1], plane=[None])
+    watched(lake)
+    verbs.upgrade(lake.env, lake.second, jobs=KeyJobs())
+    for number in range(3):  # as many versions as the table of before had, and more
+        write_deltalake(str(lake.path("t")), pa.table({"id": [str(number)], "plane": pa.array([None], pa.string())}), mode="append")
+    assert watched(lake) == ([], [("t", None), ("t", None)])
+
+
+def test_nothing_is_marked_where_asking_failed(lake: Lake) -> None:
+    class Broken(KeyJobs):
+        def run(self, job: str, request: Mapping[str, Any]) -> dict[str, Any]:
+            raise OSError("no Spark")
+
+    with pytest.raises(OSError, match="no Spark"):
+        watch_keys(lake.env, Broken())
+    assert not marks(lake, "t").exists()
+    with refused("unknown_collection", "nothing"):
+        watch_keys(lake.env, KeyJobs(), [CollectionName("nothing")])
