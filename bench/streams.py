@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.replication.replicate import follow, replic
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
 from bench.measure import cpu_s
-from bench.rewrite import OLD, ROWS, Bench
+from bench.rewrite import CDF, OLD, ROWS, Bench
 from bench.schema_only import Row
 from tests.support.product import Product
 
@@ -43,10 +43,10 @@ def _like(folder: Path, schema: str) -> Environment:
 
 
 def rows_brought(folder: Path) -> Iterator[Row]:
-    """A fifth of the rows changed and some added, in two commits."""
+    """A fifth of the rows changed and some added, in two commits. The table of the plain MERGE has a change data feed as the replica has."""
     rows, changed, added = 1_000_000, 200_000, 50_000
     pair, plain = Pair(folder, rows), f"delta.`{folder / 'plain'}`"
-    pair.sql(f"CREATE TABLE {plain} USING delta AS SELECT * FROM {pair.table}")
+    pair.sql(f"CREATE TABLE {plain} USING delta {CDF} AS SELECT * FROM {pair.table}")
     pair.sql(f"UPDATE {pair.table} SET amount = '1.25' WHERE id = {rows - 1}")
     pair.bring()  # the session is warm
     pair.sql(f"UPDATE {pair.table} SET amount = '9.75' WHERE id < {changed}")

@@ -32,8 +32,10 @@ from airflow_provider_schemamig.core.spark.errors import BadValue, DuplicateKeys
 from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
+from spark_jobs import keyed_change, net_change
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
-from spark_jobs.net_change import COUNT, NET, VIEWS, NetChange, net_change
+from spark_jobs.keyed_change import KeyedChange, keyed_change_of
+from spark_jobs.net_change import COUNT, NET, NetChange, changed_rows, net_change_of
 from spark_jobs.row_values import comparable, same_row, updated
 from spark_jobs.transactions import Written, write_once
 
@@ -41,17 +43,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FOUND, _KEYED = "schemamig__found", "schemamig__keyed"
-_DELETE, _HAVE = "schemamig__delete", "schemamig__have"
+_DELETE, _HAVE = keyed_change.DELETE, "schemamig__have"
 
 
 def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     """Apply one range of changes; see the module for request and result."""
     started = time.monotonic()
-    views = [*request["inputs"], request["source_view"], *VIEWS, _FOUND, _KEYED]
+    views = [*request["inputs"], request["source_view"], *net_change.VIEWS, *keyed_change.VIEWS, _FOUND, _KEYED]
     with storage_access(spark, request.get("storage_options", {})), temporary_views(spark, views):
         for view, source in request["inputs"].items():
             register_input(spark, view, source)
-        change = net_change(spark, request)
+        rows = changed_rows(spark, request)
+        change = keyed_change_of(spark, request, rows) or net_change_of(spark, request, rows)
         outcome = {"inserted": change.inserted, "deleted": change.deleted, "delta": change.digest.to_json()}
         written = None
         if not change.empty:
@@ -64,12 +67,14 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(spark: SparkSession, request: Mapping[str, Any], change: NetChange, notes: Mapping[str, Any]) -> Written:
+def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange | NetChange, notes: Mapping[str, Any]) -> Written:
     target = table_sql(request["target_uri"])
-    if request["match"]:
-        statement = _by_key(spark, request, target, change)
+    if isinstance(change, KeyedChange):
+        statement = _merge_by_key(request, target, change, change.source, deletes=bool(change.gone))
+    elif request["match"]:
+        statement = _merge_by_key(request, target, change, _one_a_key(spark, request, change), deletes=True)
     elif not change.deleted:
-        statement = f"INSERT INTO {target} ({change.columns}) SELECT {change.columns} FROM {_copies(NET, COUNT)}"
+        statement = f"INSERT INTO {target} ({change.rows.columns}) SELECT {change.rows.columns} FROM {_copies(NET, COUNT)}"
     else:
         # Equal rows cannot be told apart, so all of them go and what is left over comes back. Whatever a twin commits before, in between
         # or meanwhile, it has the same txn version, so Delta skips or aborts the statement.
@@ -90,9 +95,9 @@ def _copies(view: str, number: str, where: str = "true") -> str:
 
 def _count_equal_rows(spark: SparkSession, target: str, change: NetChange) -> tuple[int, int]:
     """(kinds of rows that the target lacks though they go, kinds of which it has more than go); leaves ``_FOUND`` behind."""
-    rows = ", ".join(f"first(n.{quote(f.name)}) AS {quote(f.name)}" for f in change.fields)
-    keys = ", ".join(comparable(f"n.{quote(f.name)}", f.dataType) for f in change.fields)
-    on = " AND ".join([f"n.{COUNT} < 0", same_row(change.fields, "t", "n"), *change.bounds("t")])
+    rows = ", ".join(f"first(n.{quote(f.name)}) AS {quote(f.name)}" for f in change.rows.fields)
+    keys = ", ".join(comparable(f"n.{quote(f.name)}", f.dataType) for f in change.rows.fields)
+    on = " AND ".join([f"n.{COUNT} < 0", same_row(change.rows.fields, "t", "n"), *change.bounds("t")])
     spark.sql(
         f"CACHE LAZY TABLE {_FOUND} AS SELECT {rows}, first(n.{COUNT}) + count(*) AS {_HAVE} "
         f"FROM {target} t JOIN {NET} n ON {on} GROUP BY {keys}"
@@ -103,13 +108,13 @@ def _count_equal_rows(spark: SparkSession, target: str, change: NetChange) -> tu
 
 
 def _by_row(target: str, change: NetChange, spare: int) -> str:
-    columns = change.columns
+    columns = change.rows.columns
     parts = [f"SELECT {columns}, true AS {_DELETE} FROM {NET} WHERE {COUNT} < 0"]
     if change.inserted:
         parts.append(f"SELECT {columns}, false FROM {_copies(NET, COUNT, f'{COUNT} > 0')}")
     if spare:
         parts.append(f"SELECT {columns}, false FROM {_copies(_FOUND, _HAVE)}")
-    on = " AND ".join([f"s.{_DELETE}", same_row(change.fields, "t", "s"), *change.bounds("t")])
+    on = " AND ".join([f"s.{_DELETE}", same_row(change.rows.fields, "t", "s"), *change.bounds("t")])
     return (
         f"MERGE INTO {target} t USING ({' UNION ALL '.join(parts)}) s ON {on} "
         f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.{_DELETE} THEN INSERT ({columns}) VALUES ({_from_source(change)})"
@@ -118,7 +123,7 @@ def _by_row(target: str, change: NetChange, spare: int) -> str:
 
 def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, change: NetChange, missing: int) -> Written:
     """Rows are missing: a twin did the work, which Delta knows by the txn version, or the target is not what it should be."""
-    fails = f"INSERT INTO {target} ({change.columns}) SELECT {change.columns} FROM {NET} WHERE raise_error('diverged') IS NULL"
+    fails = f"INSERT INTO {target} ({change.rows.columns}) SELECT {change.rows.columns} FROM {NET} WHERE raise_error('diverged') IS NULL"
     try:
         with translated("apply"):
             return write_once(spark, request["target_uri"], fails, request, {})
@@ -130,29 +135,34 @@ def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, chan
 # --- rows by their key ---------------------------------------------------------------------------------------------------------------
 
 
-def _by_key(spark: SparkSession, request: Mapping[str, Any], target: str, change: NetChange) -> str:
-    key = change.key
-    keys = ", ".join(comparable(quote(f.name), f.dataType) for f in key)
+def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChange) -> str:
+    """The source of a MERGE by key. Raises DuplicateKeys."""
+    keys = ", ".join(comparable(quote(f.name), f.dataType) for f in change.rows.key)
     spark.sql(
-        f"CACHE LAZY TABLE {_KEYED} AS SELECT max_by(struct({change.columns}), {COUNT}) AS r, max({COUNT}) < 0 AS {_DELETE}, "
+        f"CACHE LAZY TABLE {_KEYED} AS SELECT max_by(struct({change.rows.columns}), {COUNT}) AS r, max({COUNT}) < 0 AS {_DELETE}, "
         f"sum(greatest({COUNT}, 0)) AS n FROM {NET} GROUP BY {keys}"
     )
     (row,) = spark.sql(f"SELECT count_if(n > 1) AS ambiguous FROM {_KEYED}").collect()
     if row["ambiguous"]:
         raise DuplicateKeys(columns=tuple(request["match"]), keys=int(row["ambiguous"]))
-    on = " AND ".join([same_row(key, "t", "s"), *change.bounds("t")])
-    kept = request.get("kept", ())
-    values = {quote(f.name): updated(f.dataType, f"s.{quote(f.name)}", f"t.{quote(f.name)}", f.name, kept) for f in change.fields}
+    return f"SELECT r.*, {_DELETE} FROM {_KEYED}"
+
+
+def _merge_by_key(request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, source: str, *, deletes: bool) -> str:
+    """``source``: the columns and ``_DELETE``, one row a key. ``deletes``: some rows of it say so."""
+    rows, kept = change.rows, request.get("kept", ())
+    on = " AND ".join([same_row(rows.key, "t", "s"), *change.bounds("t")])
+    values = {quote(f.name): updated(f.dataType, f"s.{quote(f.name)}", f"t.{quote(f.name)}", f.name, kept) for f in rows.fields}
     assignments = ", ".join(f"t.{name} = {value}" for name, value in values.items())
     return (
-        f"MERGE INTO {target} t USING (SELECT r.*, {_DELETE} FROM {_KEYED}) s ON {on} "
-        f"WHEN MATCHED AND s.{_DELETE} THEN DELETE WHEN MATCHED THEN UPDATE SET {assignments} "
-        f"WHEN NOT MATCHED AND NOT s.{_DELETE} THEN INSERT ({change.columns}) VALUES ({_from_source(change)})"
+        f"MERGE INTO {target} t USING ({source}) s ON {on} "
+        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}WHEN MATCHED THEN UPDATE SET {assignments} "
+        f"WHEN NOT MATCHED{f' AND NOT s.{_DELETE}' if deletes else ''} THEN INSERT ({rows.columns}) VALUES ({_from_source(change)})"
     )
 
 
-def _from_source(change: NetChange) -> str:
-    return ", ".join(f"s.{quote(f.name)}" for f in change.fields)
+def _from_source(change: KeyedChange | NetChange) -> str:
+    return ", ".join(f"s.{quote(f.name)}" for f in change.rows.fields)
 
 
 if __name__ == "__main__":

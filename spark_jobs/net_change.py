@@ -18,20 +18,37 @@ if TYPE_CHECKING:
 
 #: The view of the net change, cached, and its column with how often a row came (more often than it went), negative: went.
 NET, COUNT = "schemamig__net", "schemamig__count"
-_CHANGES, _CAME, _WENT = "schemamig__changes", "schemamig__came", "schemamig__went"
-VIEWS = (NET, _CHANGES, _CAME, _WENT)
+#: The views of the rows that came, and of those that went, in the target's shape.
+CAME, WENT = "schemamig__came", "schemamig__went"
+_CHANGES = "schemamig__changes"
+VIEWS = (NET, _CHANGES, CAME, WENT)
 
-_CHANGE_TYPES = {_CAME: "'insert', 'update_postimage'", _WENT: "'delete', 'update_preimage'"}
+_CHANGE_TYPES = {CAME: "'insert', 'update_postimage'", WENT: "'delete', 'update_preimage'"}
 _BOUNDED_TYPES = frozenset({"integer", "long", "string", "date"})
 _BOUNDED_COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class NetChange:
-    """``fields``: the target's columns that are filled. ``key``: those of them that rows are matched by, or none."""
+class ChangedRows:
+    """What came and what went, as it happened: ``views``, of ``CAME`` and ``WENT`` those that there are.
+
+    ``fields``: the target's columns that are filled. ``key``: those of them that rows are matched by, or none.
+    """
 
     fields: Sequence[StructField]
     key: Sequence[StructField]
+    views: Sequence[str]
+
+    @property
+    def columns(self) -> str:
+        return ", ".join(quote(field.name) for field in self.fields)
+
+
+@dataclass(frozen=True)
+class NetChange:
+    """Whole rows, how often each came or went in the end (``NET``)."""
+
+    rows: ChangedRows
     inserted: int
     deleted: int
     kinds_deleted: int
@@ -42,43 +59,39 @@ class NetChange:
     def empty(self) -> bool:
         return not self.inserted and not self.deleted
 
-    @property
-    def columns(self) -> str:
-        return ", ".join(quote(field.name) for field in self.fields)
-
     def bounds(self, alias: str) -> Iterator[str]:
-        """What is true of every row that can match, in terms of ``alias`` alone, so that Delta leaves out files by their statistics."""
-        for number, field in enumerate(_bounded(self.fields, self.key)):
-            column = f"{alias}.{quote(field.name)}"
-            low, high = (literal(self.summary[f"{end}{number}"], field.dataType) for end in ("low", "high"))
-            nulls = self.summary[f"nulls{number}"]
-            if low is not None and high is not None:
-                between = f"{column} BETWEEN {low} AND {high}"
-                yield f"({between} OR {column} IS NULL)" if nulls else between
+        return bounds_of(self.rows, self.summary, alias)
 
 
-def net_change(spark: SparkSession, request: Mapping[str, Any]) -> NetChange:
-    """Make the view ``NET`` for a request whose inputs are registered, and look at it once."""
-    target = table_sql(request["target_uri"])
-    fields = fields_of(spark.sql(f"SELECT * FROM {target}").schema, request["columns"])
+def changed_rows(spark: SparkSession, request: Mapping[str, Any]) -> ChangedRows:
+    """Make the views ``CAME`` and ``WENT`` for a request whose inputs are registered."""
+    fields = fields_of(spark.sql(f"SELECT * FROM {table_sql(request['target_uri'])}").schema, request["columns"])
     key = [field for field in fields if field.name.lower() in {column.lower() for column in request["match"]}]
-    parts = [f"SELECT {cast_to(fields)}, 0L AS {COUNT} FROM {target} WHERE false"]
-    for view, sign, rows in _sides(spark, request):
+    views = []
+    for view, rows in _sides(spark, request):
         spark.sql(rows).createOrReplaceTempView(request["source_view"])
         # This view holds the analysed query, so that source_view may become another one.
         spark.sql(f"SELECT {cast_to(fields)} FROM (\n{request['query']}\n)").createOrReplaceTempView(view)
-        parts.append(f"SELECT *, {sign} AS {COUNT} FROM {view}")
+        views.append(view)
+    return ChangedRows(fields, key, views)
+
+
+def net_change_of(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows) -> NetChange:
+    """Make the view ``NET``, and look at it once."""
+    fields = rows.fields
+    parts = [f"SELECT {cast_to(fields)}, 0L AS {COUNT} FROM {table_sql(request['target_uri'])} WHERE false"]
+    parts += [f"SELECT *, {'1L' if view == CAME else '-1L'} AS {COUNT} FROM {view}" for view in rows.views]
     selected = ", ".join(f"first({quote(f.name)}) AS {quote(f.name)}" if has_map(f.dataType) else quote(f.name) for f in fields)
     values = ", ".join(comparable(quote(f.name), f.dataType) for f in fields)
     spark.sql(
         f"CACHE LAZY TABLE {NET} AS SELECT {selected}, sum({COUNT}) AS {COUNT} FROM ({' UNION ALL '.join(parts)}) "
         f"GROUP BY {values} HAVING sum({COUNT}) <> 0"
     )
-    return _look_at(spark, fields, key)
+    return _look_at(spark, rows)
 
 
-def _sides(spark: SparkSession, request: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(view of the result, sign, query of the source's changed rows) for what came and what went."""
+def _sides(spark: SparkSession, request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(view of the result, query of the source's changed rows) for what came and what went."""
     changes, projection = request["changes"], request["projection"]
     if changes["kind"] == "cdf":
         feed = spark.read.format("delta").option("readChangeFeed", "true")
@@ -86,13 +99,13 @@ def _sides(spark: SparkSession, request: Mapping[str, Any]) -> Iterator[tuple[st
         feed.load(spark_uri(changes["uri"])).createOrReplaceTempView(_CHANGES)
         sources = {view: f"{_CHANGES} WHERE _change_type IN ({types})" for view, types in _CHANGE_TYPES.items()}
     else:
-        uris = {_CAME: changes["added"], _WENT: changes["removed"]}
+        uris = {CAME: changes["added"], WENT: changes["removed"]}
         sources = {view: f"{table_sql(uri)} VERSION AS OF 0" for view, uri in uris.items() if uri is not None}
     for view, source in sources.items():
-        yield view, "1L" if view == _CAME else "-1L", f"SELECT {projection} FROM {source}"
+        yield view, f"SELECT {projection} FROM {source}"
 
 
-def _look_at(spark: SparkSession, fields: Sequence[StructField], key: Sequence[StructField]) -> NetChange:
+def _look_at(spark: SparkSession, rows: ChangedRows) -> NetChange:
     wanted = [
         f"coalesce(sum(greatest({COUNT}, 0L)), 0L) AS inserted",
         f"coalesce(sum(greatest(-{COUNT}, 0L)), 0L) AS deleted",
@@ -101,17 +114,35 @@ def _look_at(spark: SparkSession, fields: Sequence[StructField], key: Sequence[S
         f"coalesce(bit_xor(IF({COUNT} % 2 = 0, 0L, h)), 0L) AS parity",
     ]
     # By the whole row only those that go are looked for; by the key all are.
-    looked_for = "true" if key else f"{COUNT} < 0"
-    for number, field in enumerate(_bounded(fields, key)):
-        column = quote(field.name)
-        of = f"({column}) FILTER (WHERE {looked_for})"
-        wanted += [f"min{of} AS low{number}", f"max{of} AS high{number}", f"count_if({looked_for} AND {column} IS NULL) AS nulls{number}"]
-    (row,) = spark.sql(f"SELECT {', '.join(wanted)} FROM (SELECT *, {row_hash(fields)} AS h FROM {NET})").collect()
+    wanted += looked_at(bounded(rows), "true" if rows.key else f"{COUNT} < 0")
+    (row,) = spark.sql(f"SELECT {', '.join(wanted)} FROM (SELECT *, {row_hash(rows.fields)} AS h FROM {NET})").collect()
     inserted, deleted = int(row["inserted"]), int(row["deleted"])
     digest = RowsDigest(inserted - deleted, int(row["parity"]), int(row["total"]))
-    return NetChange(fields, key, inserted, deleted, int(row["kinds_deleted"]), digest, row)
+    return NetChange(rows, inserted, deleted, int(row["kinds_deleted"]), digest, row)
 
 
-def _bounded(fields: Sequence[StructField], key: Sequence[StructField]) -> Sequence[StructField]:
+# --- where rows can match --------------------------------------------------------------------------------------------------------------
+
+
+def bounded(rows: ChangedRows) -> Sequence[StructField]:
     """Columns that are cheap to bound; which of them the files are sorted by, nobody knows."""
-    return [field for field in key or fields if field.dataType.typeName() in _BOUNDED_TYPES][:_BOUNDED_COLUMNS]
+    return [field for field in rows.key or rows.fields if field.dataType.typeName() in _BOUNDED_TYPES][:_BOUNDED_COLUMNS]
+
+
+def looked_at(fields: Sequence[StructField], looked_for: str = "true") -> Iterator[str]:
+    """Of a summary: the least and the greatest value of each field, and how often it is NULL, in rows where ``looked_for`` is true."""
+    for number, field in enumerate(fields):
+        column = quote(field.name)
+        of = f"({column}) FILTER (WHERE {looked_for})"
+        yield from (f"min{of} AS low{number}", f"max{of} AS high{number}", f"count_if({looked_for} AND {column} IS NULL) AS nulls{number}")
+
+
+def bounds_of(rows: ChangedRows, summary: Row, alias: str) -> Iterator[str]:
+    """What is true of every row that can match, in terms of ``alias`` alone, so that Delta leaves out files by their statistics."""
+    for number, field in enumerate(bounded(rows)):
+        column = f"{alias}.{quote(field.name)}"
+        low, high = (literal(summary[f"{end}{number}"], field.dataType) for end in ("low", "high"))
+        nulls = summary[f"nulls{number}"]
+        if low is not None and high is not None:
+            between = f"{column} BETWEEN {low} AND {high}"
+            yield f"({between} OR {column} IS NULL)" if nulls else between

@@ -31,9 +31,10 @@ def comparable(value: str, data_type: Any) -> str:
     return _comparable(value, data_type, (f"x{number}" for number in count()))
 
 
-def row_hash(fields: Iterable[StructField]) -> str:
+def row_hash(fields: Iterable[StructField], seed: int | None = None) -> str:
     """A BIGINT hash of a row, in the order of ``fields``. NULLs count by a flag beside each column, as a hash leaves them out."""
-    parts = [part for f in fields for part in (comparable(quote(f.name), f.dataType), f"({quote(f.name)} IS NULL)")]
+    parts = [] if seed is None else [str(seed)]
+    parts += [part for f in fields for part in (comparable(quote(f.name), f.dataType), f"({quote(f.name)} IS NULL)")]
     return f"xxhash64({', '.join(parts)})"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS
+from spark_jobs import apply, keyed_change
 from tests.support.rewrites import OnSession, Rewrite
 
 if TYPE_CHECKING:
@@ -120,4 +121,49 @@ def test_nothing_of_the_job_stays_on_the_session(rewrite: Rewrite) -> None:
     assert rewrite.apply("b", rewrite.changes("files", 0, 2), 0, 2)["inserted"] == 9
     assert [name for name in session.conf.getAll if "txn" in name or "userMetadata" in name] == []
     assert session.sql("SHOW VIEWS").collect() == []
+    assert rewrite.cached() == 0
+
+
+#: What happens between two batches, and whether each key's row came and went at most once in it.
+BATCHES = (
+    (("UPDATE {s} SET v = 'x', m = map('a', 1) WHERE id < 3", "INSERT INTO {s} SELECT 7, 'seven', NULL, NULL, NULL, NULL, NULL"), True),
+    (("DELETE FROM {s} WHERE id = 1", "UPDATE {s} SET id = 30 WHERE id = 3"), True),
+    (("UPDATE {s} SET v = 'twice' WHERE id = 2", "UPDATE {s} SET v = 'three times' WHERE id = 2", "DELETE FROM {s} WHERE id = 4"), False),
+    (("UPDATE {s} SET v = v, m = map('a', 1) WHERE id = 2", "UPDATE {s} SET v = 'y' WHERE id = 7"), True),
+    (("INSERT INTO {s} SELECT 9, 'x', NULL, NULL, NULL, NULL, NULL", "DELETE FROM {s} WHERE id = 9"), True),
+    (("UPDATE {s} SET v = 'z' WHERE id = 7", "DELETE FROM {s} WHERE id = 7"), False),
+)
+
+
+@pytest.mark.soak
+def test_by_key_without_grouping_whole_rows_is_the_same(rewrite: Rewrite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One target follows by the change data feed, another one by files, which knows of no shorter way."""
+    taken: list[bool] = []
+
+    def watched(*given: Any) -> Any:
+        found = keyed_change.keyed_change_of(*given)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(apply, "keyed_change_of", watched)
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.sql("DELETE FROM {s} WHERE id IS NULL OR (id = 1 AND size(m) > 0)")
+    rewrite.sql("INSERT INTO {s} SELECT 1, 'one', NULL, NULL, NULL, map('b', 2, 'a', 1), NULL")
+    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
+    for name in ("by_key", "by_rows"):
+        rewrite.make_target(name)
+        rewrite.fill(name, {"uri": rewrite.uri("the source"), "version": None}, "copy")
+    for number, (statements, shorter) in enumerate(BATCHES):
+        lo = rewrite.version()
+        for statement in statements:
+            rewrite.sql(statement)
+        hi = rewrite.version()
+        one = rewrite.apply("by_key", rewrite.changes("cdf", lo, hi), lo, hi, match=["id"])
+        other = rewrite.apply("by_rows", rewrite.changes("files", lo, hi), lo, hi, match=["id"])
+        assert taken == [shorter, False], number
+        taken.clear()
+        assert [one[name] for name in ("inserted", "deleted", "delta")] == [other[name] for name in ("inserted", "deleted", "delta")], (
+            number
+        )
+        assert rewrite.rows("by_key") == rewrite.rows("by_rows") == rewrite.expected(hi), number
     assert rewrite.cached() == 0

@@ -61,6 +61,7 @@ FORGETFUL = {
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.connect.session.manager.defaultSessionTimeout": "2m",
+    "spark.databricks.delta.delta.log.cacheSize": "20",
 }
 
 

@@ -68,11 +68,14 @@ class Run:
     _state: StreamState = field(init=False)
     #: Where the stream stood at the last look, with the target's table of then.
     _at: tuple[Table, Standing] | None = field(init=False, default=None)
+    #: What there was at the first look, by the version of the origin's table: what comes meanwhile is the next run's, or a busy stream
+    #: would let no other one have its turn.
+    _goal: tuple[ShardId, int] | None = field(init=False, default=None)
     #: The target's ledger was read anew since the last batch.
     _is_renewed: bool = field(init=False, default=False)
 
     def drain(self) -> StreamState:
-        """Bring all there is; what the stream's object says afterwards. What concerns this stream alone is told there and not raised."""
+        """Bring all there is at the first look; what the stream's object says afterwards. What concerns this stream alone is told there and not raised."""
         self._known = read_state(self.ends.target.env, self.stream)
         if self._known is not None and self._known.rests(self.settings, self.now):
             return self._known
@@ -113,13 +116,16 @@ class Run:
         warning = check_gap(ends.origin.env, ends.origin.state, where.shard, found, self.now)
         self._state = replace(self._state, seen=found.seen, warning=warning, detail=found.waits)
         self._state = replace(self._state, origin_version=found.head_version, behind_since=found.behind_since)
+        if self._goal is None or self._goal[0] != where.shard:
+            self._goal = (where.shard, found.head_version)
+        is_live = where.shard == ends.origin.state.objects[name].shard
         if found.batch is not None:
             self._check_open(table)
             self._bring(table, where, found.batch)
-            return True
+            return not is_live or self._state.checkpoint < self._goal[1]
         if found.drift is not None:
             raise _Wait(PauseReason.ORIGIN_DRIFT, found.drift.detail, at_target=False)
-        if found.waits or where.shard == ends.origin.state.objects[name].shard:
+        if found.waits or is_live:
             return False
         self._check_open(table)
         self._follow_rows(table, where)

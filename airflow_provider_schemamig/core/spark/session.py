@@ -48,6 +48,8 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.log.level": "FATAL",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # A table that was looked at costs some 3 MB, and Delta keeps 10,000 of them for an hour: a heap of 1 GiB is full after 200.
+        "spark.databricks.delta.delta.log.cacheSize": "64",
     }
 )
 

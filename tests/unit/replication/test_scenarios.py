@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,6 +194,25 @@ def test_others_go_on(three: Replicas) -> None:
     found = three.bring("a", "b", "trips", "lines", "nobody")
     assert [state.stream.collection for state in found.paused] == ["trips", "nobody"]
     assert three.rows("b", "lines") == [{"line": "x", "n": 1}]
+
+
+def test_a_stream_whose_origin_never_pauses_lets_others_have_their_turn(three: Replicas) -> None:
+    """With each batch that is brought comes another commit, which is the next turn's."""
+    written = iter(range(10, 40))
+
+    class Busy(RowJobs):
+        def run(self, job: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+            three.insert("a", {"id": next(written)})
+            return super().run(job, request)
+
+    three.insert("a", {"id": 3})
+    three.insert("a", {"line": "x", "n": 1}, collection="lines")
+    found = three.bring("a", "b", "trips", "lines", jobs=Busy({}))
+    assert (found.applied_batches, found.restores, next(written)) == (1, 1, 12), "a batch of the one, all rows of the other"
+    assert three.rows("b", "lines") == three.rows("a", "lines")
+    assert [row["id"] for row in three.rows("b")] == [1, 2, 3]
+    three.bring("a", "b")
+    assert three.rows("b") == three.rows("a")
 
 
 # --- restores ------------------------------------------------------------------------------------------------------------------------
