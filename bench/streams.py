@@ -43,7 +43,7 @@ def _like(folder: Path, schema: str) -> Environment:
 
 
 def rows_brought(folder: Path) -> Iterator[Row]:
-    """A fifth of the rows changed and some added, in two commits. The table of the plain MERGE has a change data feed as the replica has."""
+    """A fifth of the rows changed and some added, in two commits. The plain MERGE's table has a change data feed as the replica has."""
     rows, changed, added = 1_000_000, 200_000, 50_000
     pair, plain = Pair(folder, rows), f"delta.`{folder / 'plain'}`"
     pair.sql(f"CREATE TABLE {plain} USING delta {CDF} AS SELECT * FROM {pair.table}")

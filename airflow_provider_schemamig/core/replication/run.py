@@ -75,7 +75,8 @@ class Run:
     _is_renewed: bool = field(init=False, default=False)
 
     def drain(self) -> StreamState:
-        """Bring all there is at the first look; what the stream's object says afterwards. What concerns this stream alone is told there and not raised."""
+        """Bring all there is at the first look; what the stream's object says afterwards. What concerns this stream alone is told there and
+        not raised."""
         self._known = read_state(self.ends.target.env, self.stream)
         if self._known is not None and self._known.rests(self.settings, self.now):
             return self._known
