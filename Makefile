@@ -37,7 +37,7 @@ bench: setup  ## the figures of the README, each next to its baseline
 	@$(BIN)/python -m bench
 
 soak: setup  ## the tests that run for minutes: kills of real processes, every moment, races, stress, simulations
-	@$(PYTEST) -m "soak or system" tests
+	@$(PYTEST) -m "soak or system" --timeout 1800 tests
 
 requirements: setup  ## requirements.txt again from requirements.in (needs the network)
 	@$(BIN)/uv pip compile requirements.in -o requirements.txt --quiet --generate-hashes --universal --python-version 3.11 \

@@ -22,8 +22,13 @@ _KEYS = "schemamig__keys"
 VIEWS = (_KEYS,)
 #: Of the source of a MERGE: the row goes.
 DELETE = "schemamig__delete"
-#: Rows are the same if two hashes say so, 128 bits.
-_SAME = "coalesce(h_came = h_went AND g_came = g_went, false)"
+#: Of ``_KEYS``, beside the key's own columns, which may have any name: how often it came and went, and two hashes of either row.
+_N_CAME, _N_WENT = "schemamig__n_came", "schemamig__n_went"
+_H_CAME, _H_WENT = "schemamig__h_came", "schemamig__h_went"
+_G_CAME, _G_WENT = "schemamig__g_came", "schemamig__g_went"
+_IS_CAME, _H, _G = "schemamig__is_came", "schemamig__h", "schemamig__g"
+#: Rows are the same if both hashes say so, 128 bits.
+_SAME = f"coalesce({_H_CAME} = {_H_WENT} AND {_G_CAME} = {_G_WENT}, false)"
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class KeyedChange:
             row = ", ".join(
                 quote(f.name) if f.name in key else f"CAST(NULL AS {type_sql(f.dataType)}) AS {quote(f.name)}" for f in self.rows.fields
             )
-            source += f" UNION ALL SELECT {row}, true FROM {_KEYS} WHERE n_came = 0"
+            source += f" UNION ALL SELECT {row}, true FROM {_KEYS} WHERE {_N_CAME} = 0"
         return source
 
 
@@ -66,11 +71,11 @@ def keyed_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Chang
         return None
     # The rows themselves are not cached: Delta copies the source of a MERGE before it reads that twice.
     names = ", ".join(quote(f.name) for f in rows.key)
-    hashes = f"{row_hash(rows.fields)} AS h, {row_hash(rows.fields, seed=1)} AS g"
-    sides = " UNION ALL ".join(f"SELECT {names}, {view == CAME} AS came, {hashes} FROM {view}" for view in (CAME, WENT))
-    of = {"came": "came", "went": "NOT came"}
-    counted = [f"count_if({when}) AS n_{side}" for side, when in of.items()]
-    counted += [f"max({name}) FILTER (WHERE {when}) AS {name}_{side}" for name in "hg" for side, when in of.items()]
+    hashes = f"{row_hash(rows.fields)} AS {_H}, {row_hash(rows.fields, seed=1)} AS {_G}"
+    sides = " UNION ALL ".join(f"SELECT {names}, {view == CAME} AS {_IS_CAME}, {hashes} FROM {view}" for view in (CAME, WENT))
+    counted = [f"count_if({_IS_CAME}) AS {_N_CAME}", f"count_if(NOT {_IS_CAME}) AS {_N_WENT}"]
+    for of, came, went in ((_H, _H_CAME, _H_WENT), (_G, _G_CAME, _G_WENT)):
+        counted += [f"max({of}) FILTER (WHERE {_IS_CAME}) AS {came}", f"max({of}) FILTER (WHERE NOT {_IS_CAME}) AS {went}"]
     grouped = ", ".join(comparable(quote(f.name), f.dataType) for f in rows.key)
     spark.sql(f"CACHE LAZY TABLE {_KEYS} AS SELECT {names}, {', '.join(counted)} FROM ({sides}) GROUP BY {grouped}")
     return _look_at(spark, rows)
@@ -78,13 +83,13 @@ def keyed_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Chang
 
 def _look_at(spark: SparkSession, rows: ChangedRows) -> KeyedChange | None:
     wanted = [
-        "coalesce(max(greatest(n_came, n_went)), 0L) AS most",
+        f"coalesce(max(greatest({_N_CAME}, {_N_WENT})), 0L) AS most",
         f"count_if({_SAME}) AS same",
-        "count_if(n_came = 0) AS gone",
-        f"count_if(n_came > 0 AND NOT {_SAME}) AS inserted",
-        f"count_if(n_went > 0 AND NOT {_SAME}) AS deleted",
-        "coalesce(sum(CAST(h_came AS DECIMAL(38, 0))), 0) - coalesce(sum(CAST(h_went AS DECIMAL(38, 0))), 0) AS total",
-        "coalesce(bit_xor(coalesce(h_came, 0L) ^ coalesce(h_went, 0L)), 0L) AS parity",
+        f"count_if({_N_CAME} = 0) AS gone",
+        f"count_if({_N_CAME} > 0 AND NOT {_SAME}) AS inserted",
+        f"count_if({_N_WENT} > 0 AND NOT {_SAME}) AS deleted",
+        f"coalesce(sum(CAST({_H_CAME} AS DECIMAL(38, 0))), 0) - coalesce(sum(CAST({_H_WENT} AS DECIMAL(38, 0))), 0) AS total",
+        f"coalesce(bit_xor(coalesce({_H_CAME}, 0L) ^ coalesce({_H_WENT}, 0L)), 0L) AS parity",
         *looked_at(bounded(rows)),
     ]
     (row,) = spark.sql(f"SELECT {', '.join(wanted)} FROM {_KEYS}").collect()

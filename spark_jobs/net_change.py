@@ -21,6 +21,7 @@ NET, COUNT = "schemamig__net", "schemamig__count"
 #: The views of the rows that came, and of those that went, in the target's shape.
 CAME, WENT = "schemamig__came", "schemamig__went"
 _CHANGES = "schemamig__changes"
+_HASH = "schemamig__hash"
 VIEWS = (NET, _CHANGES, CAME, WENT)
 
 _CHANGE_TYPES = {CAME: "'insert', 'update_postimage'", WENT: "'delete', 'update_preimage'"}
@@ -110,12 +111,12 @@ def _look_at(spark: SparkSession, rows: ChangedRows) -> NetChange:
         f"coalesce(sum(greatest({COUNT}, 0L)), 0L) AS inserted",
         f"coalesce(sum(greatest(-{COUNT}, 0L)), 0L) AS deleted",
         f"count_if({COUNT} < 0) AS kinds_deleted",
-        f"coalesce(sum(CAST(h AS DECIMAL(38, 0)) * {COUNT}), 0) AS total",
-        f"coalesce(bit_xor(IF({COUNT} % 2 = 0, 0L, h)), 0L) AS parity",
+        f"coalesce(sum(CAST({_HASH} AS DECIMAL(38, 0)) * {COUNT}), 0) AS total",
+        f"coalesce(bit_xor(IF({COUNT} % 2 = 0, 0L, {_HASH})), 0L) AS parity",
     ]
     # By the whole row only those that go are looked for; by the key all are.
     wanted += looked_at(bounded(rows), "true" if rows.key else f"{COUNT} < 0")
-    (row,) = spark.sql(f"SELECT {', '.join(wanted)} FROM (SELECT *, {row_hash(rows.fields)} AS h FROM {NET})").collect()
+    (row,) = spark.sql(f"SELECT {', '.join(wanted)} FROM (SELECT *, {row_hash(rows.fields)} AS {_HASH} FROM {NET})").collect()
     inserted, deleted = int(row["inserted"]), int(row["deleted"])
     digest = RowsDigest(inserted - deleted, int(row["parity"]), int(row["total"]))
     return NetChange(rows, inserted, deleted, int(row["kinds_deleted"]), digest, row)

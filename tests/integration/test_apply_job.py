@@ -167,3 +167,24 @@ def test_by_key_without_grouping_whole_rows_is_the_same(rewrite: Rewrite, monkey
         )
         assert rewrite.rows("by_key") == rewrite.rows("by_rows") == rewrite.expected(hi), number
     assert rewrite.cached() == 0
+
+
+#: What the job, or Spark, might call something of its own.
+NAMES = ("h", "g", "r", "n", "s", "t", "came", "_change_type_", "low0", "x")
+
+
+@pytest.mark.parametrize("kind", ["cdf", pytest.param("files", marks=pytest.mark.soak)])
+def test_columns_may_have_any_name(rewrite: Rewrite, kind: str) -> None:
+    columns = ", ".join(f"{name} BIGINT" for name in NAMES)
+    for name in ("the source", "b"):
+        rewrite.spark.sql(
+            f"CREATE TABLE delta.`{rewrite.uri(name)}` ({columns}) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        )
+    values = ", ".join(["id"] * len(NAMES))
+    rewrite.sql(f"INSERT INTO {{s}} SELECT {values} FROM range(3)")
+    rewrite.sql("UPDATE {s} SET x = 7 WHERE h = 1")
+    about = {"projection": ", ".join(NAMES), "query": "SELECT * FROM s", "columns": list(NAMES), "match": ["h", "came"]}
+    rewrite.apply("b", rewrite.changes(kind, 0, 1), 0, 1, **about)
+    result = rewrite.apply("b", rewrite.changes(kind, 1, 2), 1, 2, **about)
+    assert (result["inserted"], result["deleted"]) == (1, 1)
+    assert rewrite.rows("b") == rewrite.rows("the source")
