@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.elements import ElementState
-from airflow_provider_schemamig.core.upgrade import clustering, verbs
+from airflow_provider_schemamig.core.upgrade import batches, verbs
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support import foreign
@@ -125,7 +125,7 @@ def test_a_writer_wins_and_the_rest_is_done_in_smaller_batches(tmp_path: Path) -
 
 def test_a_writer_that_always_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The task fails as one that can be tried again, and goes on then."""
-    monkeypatch.setattr(clustering, "_TRIES", 1)
+    monkeypatch.setattr(batches, "_TRIES", 1)
     lake, jobs = lake_of(tmp_path), OnlineJobs()
     generation = expanded(lake, jobs)
     jobs.after = on_cluster(lambda: change(lake.path("a"), lambda row: None if row["id"] == 0 else row))
