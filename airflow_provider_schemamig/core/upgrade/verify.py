@@ -16,10 +16,9 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.verify_findings import Condition, Finding, Kept, Unasked, Verified, sorted_out
-from airflow_provider_schemamig.core.upgrade.verify_keys import ask, dues_of, violations_of
+from airflow_provider_schemamig.core.upgrade.verify_keys import ask, asked_for, dues_of, violations_of
 from airflow_provider_schemamig.core.upgrade.verify_log import (
     left_over_columns,
     missing_clustering,
@@ -53,10 +52,7 @@ def verify(env: Environment, state: State, jobs: Jobs, collections: Collection[C
 
     ``jobs`` is called only if the logs do not tell all. Raises UnknownCollection, the errors of reading a log and of ``core.spark.errors``.
     """
-    names = sorted(state.objects if collections is None else collections)
-    unknown = next((name for name in names if name not in state.objects), None)
-    if unknown is not None:
-        raise UnknownCollection(collection=unknown)
+    names = asked_for(state, collections)
     found: list[_Found | Question] = []
     tables = {}
     for name in names:

@@ -19,10 +19,9 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, collection_name
 from airflow_provider_schemamig.core.storage import ObjectMissing
-from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.verify_findings import Condition, Finding, Kept, Unasked, Verified, sorted_out
-from airflow_provider_schemamig.core.upgrade.verify_keys import KeyName, verify_keys
+from airflow_provider_schemamig.core.upgrade.verify_keys import KeyName, asked_for, verify_keys
 
 FOLDER = f"{Environment.SYSTEM_FOLDER}/keys"
 
@@ -50,10 +49,7 @@ def watch_keys(env: Environment, jobs: Jobs, collections: Collection[CollectionN
     a log raises, and the errors of ``core.spark.errors``; nothing is marked then.
     """
     state = LedgerReader(env).state()
-    names = sorted(state.objects if collections is None else collections)
-    unknown = next((name for name in names if name not in state.objects), None)
-    if unknown is not None:
-        raise UnknownCollection(collection=unknown)
+    names = asked_for(state, collections)
     known = {name: _read(env, name) for name in names}
     since = dict(_since(state, known))
     found = verify_keys(env, state, jobs, since, names)
