@@ -82,9 +82,10 @@ class World:
         self.commit([*(self.gone(path, dataChange=data_change) for path in chosen), self.new(rows, dataChange=data_change)])
 
     def delete_one(self, path: str) -> None:
-        """By deletion vector."""
+        """By deletion vector; a file without any row left is removed, as Spark and delta-rs do it."""
         found = int((self.files[path].get("deletionVector") or {}).get("cardinality", 0))
-        if found == len(self.rows[path]):
+        if found + 1 == len(self.rows[path]):
+            self.commit([self.gone(path)])
             return
         vector = {"storageType": "i", "pathOrInlineDv": f"v{found + 1}", "sizeInBytes": 1, "cardinality": found + 1}
         self.commit([self.gone(path), {"add": {**self.files[path], "deletionVector": vector}}])
