@@ -16,10 +16,11 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.controls import throttle
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
-from tests.integration.interleavings import COMMITS, FILES, MAX_FILES, OPERATIONS, OUTCOMES, Case
-from tests.support.interleave import End, Interleave, is_ours
+from tests.integration.interleavings import COMMITS, FILES, MAX_FILES, OPERATIONS, OUTCOMES, TABLES, Case
+from tests.support.interleave import End, Interleave, is_ours, kinds
 from tests.support.processes import wait_until
 from tests.support.product import Product
 from tests.support.row_tables import commit_at, newest
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 ALTER = "another ALTER"
-#: ``{t}``: the table. ``still_held``: see ``register_held``.
+#: ``{t}``: the table. ``still_held``: see ``register_held``. To run one again changes nothing more, but for the append's second row.
 STATEMENTS: Mapping[str, str] = {
     "append": "INSERT INTO {t} (id, n) SELECT id, 1 FROM range(100, 101) WHERE held(id)",
-    "update": "UPDATE {t} SET n = n + 100 WHERE id = 1 AND still_held(id)",
+    "update": "UPDATE {t} SET n = 101 WHERE id = 1 AND still_held(id)",
     "delete": "DELETE FROM {t} WHERE id = 2 AND still_held(id)",
     "merge": "MERGE INTO {t} t USING (SELECT * FROM VALUES (3L) AS v (id) WHERE held(id)) s ON t.id = s.id "
-    "WHEN MATCHED THEN UPDATE SET t.n = t.n + 100",
+    "WHEN MATCHED THEN UPDATE SET t.n = 103",
     "optimize": "OPTIMIZE {t}",
     ALTER: "INSERT INTO {t} BY NAME SELECT id, 1 AS n, 'e' AS extra FROM range(100, 101) WHERE held(id)",
 }
@@ -78,9 +79,8 @@ class Scene:
     @classmethod
     def of(cls, spark: SparkSession, case: Case, folder: Path, files: int) -> Scene:
         product, lake = Product(folder / "product"), SparkLake(spark, Environment.open(str(folder / "lake")))
-        lake.upgrade(product.release("1.0.0", f"CREATE TABLE t ({case.before});\n"))
-        extra = f", {case.evolution}" if case.evolution else ""
-        release = product.release("1.1.0", f"CREATE TABLE t ({case.after});\n", f'evolution("t"{extra})')
+        lake.upgrade(product.release("1.0.0", case.first))
+        release = product.release("1.1.0", case.second, case.step)
         text = "INSERT INTO {t} (id, n, s) SELECT id, CAST(id AS INT), CAST(id AS STRING)"
         lake.sql(f"{text} FROM range(1, {files + 1}, 1, {files})")
         throttle(lake.env, "t", max_files=files - (FILES - MAX_FILES))
@@ -155,3 +155,27 @@ def test_planned_before_and_committed_after(spark: SparkSession, tmp_path: Path,
     for statement in who.values():  # tried again, each goes through: its held condition is true by now
         run(scene.session, STATEMENTS[statement].format(t=scene.lake.table("t")))
     assert scene.rows() == scene.expected([*done, *who.values()])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("statement", [found for found in STATEMENTS if found != "optimize"])
+@pytest.mark.parametrize("name", TABLES)
+def test_whole_tables_by_hand(spark: SparkSession, tmp_path: Path, name: str, statement: str) -> None:
+    """What leaves the table alone nobody meets; who wrote to a table that is dropped is told, and writes again if it comes back."""
+    scene = Scene.of(spark, OPERATIONS["add a column"], tmp_path, FILES)
+    folder, (text, steps) = scene.lake.folder("t"), TABLES[name]
+    begun, tried_again = newest(folder), STATEMENTS[statement].format(t=scene.lake.table("t"))
+    outcome = scene.plan(statement)
+    alter(scene.lake.env, text, hold=timedelta(hours=1), jobs=EmbeddedRunner)
+    assert kinds(folder, begun, newest(folder)) == tuple(step.kind for step in steps)
+    error = outcome()
+    if steps:
+        assert OUTCOMES[statement][steps[0].kind].spark in str(error)
+        with pytest.raises(Exception, match=r"DELTA_.*(CONSTRAINT|APPEND)"):
+            run(scene.session, tried_again)
+        verbs.rollback(scene.lake.env)
+        assert newest(folder) == begun + 2, "sealed and opened again"
+        run(scene.session, tried_again)
+    else:
+        assert error is None
+    assert newest(folder) == begun + 2 * len(steps) + 1

@@ -54,4 +54,12 @@ def is_ours(actions: Sequence[Action]) -> bool:
 def kinds(table: Path, since: int, until: int) -> tuple[Kind, ...]:
     """Of the commits after ``since`` up to ``until`` that are ours."""
     found = [commit_at(table, version) for version in range(since + 1, until + 1)]
-    return tuple(Kind.METADATA if any("metaData" in action for action in actions) else Kind.FILES for actions in found if is_ours(actions))
+    return tuple(_kind(actions) for actions in found if is_ours(actions))
+
+
+def _kind(actions: Sequence[Action]) -> Kind:
+    if any("metaData" in action for action in actions):
+        return Kind.METADATA
+    if any("domainMetadata" in action for action in actions):
+        return Kind.DOMAIN
+    return Kind.FILES if any(action["add"]["dataChange"] for action in actions if "add" in action) else Kind.LAYOUT

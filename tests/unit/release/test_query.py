@@ -72,3 +72,9 @@ def test_line_and_column_are_those_of_the_query() -> None:
     [refusal] = refusals("SELECT x\nFROM {a}\nWHERE x = = 3")
     assert isinstance(refusal, QuerySyntax)
     assert (refusal.query_line, refusal.column) == (3, 11)
+
+
+def test_the_parser_s_own_words_are_kept_from_the_reader() -> None:
+    [refusal] = refusals("SELECT * FROM {a} WHERE x >")
+    assert "a part of GT is missing" in refusal.message
+    assert "sqlglot" not in refusal.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -14,10 +15,11 @@ from deltalake.exceptions import DeltaError, SchemaMismatchError
 from deltalake.schema import Field, PrimitiveType
 
 from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.controls import throttle
-from tests.integration.interleavings import FILES, MAX_FILES, OPERATIONS, OUTCOMES, RS_METADATA, Case
+from tests.integration.interleavings import FILES, MAX_FILES, OPERATIONS, OUTCOMES, RS_METADATA, TABLES, Case
 from tests.support.interleave import End, Interleave, kinds
-from tests.support.lake import Lake, rows
+from tests.support.lake import Lake, no_spark, rows
 from tests.support.online import OnlineJobs
 from tests.support.row_tables import insert, newest
 from tests.support.upgrades import two_releases, whole
@@ -43,6 +45,8 @@ STATEMENTS: Mapping[str, Callable[[DeltaTable], object]] = {
     "optimize": lambda table: table.optimize.compact(),
     "another ALTER": lambda table: table.alter.add_columns(Field("extra", PrimitiveType("string"))),
 }
+#: A seal is for rows.
+SEAL_LETS_THROUGH = ("optimize", "another ALTER")
 GRID = [(name, number, statement) for name, case in OPERATIONS.items() for number in range(len(case.steps)) for statement in STATEMENTS]
 #: One a conflict class, in ``make test``.
 FEW = (("add a CHECK", 0, "append"), ("another type", 1, "update"))
@@ -52,11 +56,12 @@ CASES = [pytest.param(*found, id="-".join(map(str, found)), marks=() if found in
 
 
 def made(case: Case, folder: Path) -> Lake:
-    extra = f", {case.evolution}" if case.evolution else ""
-    lake = two_releases(folder, f"CREATE TABLE t ({case.before});", f"CREATE TABLE t ({case.after});", f'evolution("t"{extra})')
+    lake = two_releases(folder, case.first, case.second, case.step)
     throttle(lake.env, "t", max_files=MAX_FILES)
     for number in range(1, FILES + 1):
         insert(lake.path("t"), [{"id": number, "n": number, "s": str(number)}])
+        if case.others:
+            insert(lake.path("p"), [{"k": str(number)}])
     return lake
 
 
@@ -96,6 +101,28 @@ def test_planned_before_and_committed_after(tmp_path: Path, name: str, number: i
     assert error is None if refused is None else refused in str(error)
     if refused is None:
         assert ids(lake) == {"append": before | {100}, "delete": before - {2}}.get(statement, before)
+
+
+@pytest.mark.parametrize("statement", [pytest.param(found, marks=() if found == "append" else pytest.mark.soak) for found in STATEMENTS])
+@pytest.mark.parametrize("name", TABLES)
+def test_whole_tables_by_hand(tmp_path: Path, name: str, statement: str) -> None:
+    """What leaves the table alone nobody meets; who wrote to a table that is dropped is told, and writes again if it comes back."""
+    lake, run = made(OPERATIONS["add a column"], tmp_path), STATEMENTS[statement]
+    folder, (text, steps) = lake.path("t"), TABLES[name]
+    planned, begun = DeltaTable(str(folder)), newest(folder)
+    alter(lake.env, text, hold=timedelta(hours=1), jobs=no_spark)
+    assert kinds(folder, begun, newest(folder)) == tuple(step.kind for step in steps)
+    error = attempt(run, planned)
+    if steps:
+        assert re.search(OUTCOMES[statement][steps[0].kind].delta_rs, str(error))
+        if statement in SEAL_LETS_THROUGH:
+            return
+        assert attempt(run, DeltaTable(str(folder))) is not None
+        verbs.rollback(lake.env)
+        assert newest(folder) == begun + 2, "sealed and opened again"
+        error = attempt(run, DeltaTable(str(folder)))
+    assert error is None
+    assert newest(folder) == begun + 2 * len(steps) + 1
 
 
 @pytest.mark.parametrize("name, bad", [("add a CHECK", -1), pytest.param("set NOT NULL", None, marks=pytest.mark.soak)])
