@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.nodes import heartbeats
 from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, DeploymentState, Hold, HoldState, Intent, Progress
 from airflow_provider_schemamig.core.ledger.texts import sums
+from airflow_provider_schemamig.core.times import minute
 
 #: A claim whose last trace is older waits for nobody (a copy or a tail writes its progress every 30 s, a gate asks a person).
 RECENT = pendulum.duration(hours=1)
@@ -63,7 +64,7 @@ def _nodes(env: Environment, now: pendulum.DateTime) -> Iterator[str]:
         if isinstance(node, LedgerDamaged):
             yield f"{node.where} cannot be read, so whether that node lives is not known"
         elif node.lease_until > now:
-            yield f"{node.kind} {node.node_id} of release {node.release} has a lease until {_minute(node.lease_until)}"
+            yield f"{node.kind} {node.node_id} of release {node.release} has a lease until {minute(node.lease_until)}"
 
 
 def _deployments(standing: _Standing, now: pendulum.DateTime) -> Iterator[str]:
@@ -77,7 +78,7 @@ def _deployments(standing: _Standing, now: pendulum.DateTime) -> Iterator[str]:
         if deployment.state is DeploymentState.PROMOTED:
             yield f"generation {deployment.generation} is promoted and not committed"
         elif deployment.state is DeploymentState.CLAIMED and now - at < RECENT:
-            yield f"generation {deployment.generation} is claimed, its last trace is of {_minute(at)}"
+            yield f"generation {deployment.generation} is claimed, its last trace is of {minute(at)}"
 
 
 def _holds(standing: _Standing) -> Iterator[str]:
@@ -90,7 +91,3 @@ def _intents(standing: _Standing) -> Iterator[str]:
     for intent in standing.of(Intent):
         if intent.done_version is None:
             yield f"an {intent.kind} of {intent.collection} by generation {intent.generation} is open"
-
-
-def _minute(time: pendulum.DateTime) -> str:
-    return time.in_timezone("UTC").format("YYYY-MM-DD HH:mm [UTC]")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.names import CollectionName, Version, quote
+from airflow_provider_schemamig.core.schema.expressions import what_is_wrong
 from airflow_provider_schemamig.exceptions import Refusal
 
 if TYPE_CHECKING:
@@ -153,8 +154,7 @@ def parse_query(query: str) -> exp.Query | tuple[int, int, str]:
         statements = [s for s in parsed if s is not None and not isinstance(s, exp.Semicolon)]  # which is a comment after the last one
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}
-        description = str(first.get("description") or error).rstrip(".")
-        return int(first.get("line") or 1), int(first.get("col") or 1), description
+        return int(first.get("line") or 1), int(first.get("col") or 1), what_is_wrong(error)
     except sqlglot.errors.TokenError as error:
         return query.count("\n") + 1, len(query.rpartition("\n")[2]) + 1, f"it ends within a token ({str(error).splitlines()[0]})"
     except RecursionError:

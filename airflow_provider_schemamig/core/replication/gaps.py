@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuume
 from airflow_provider_schemamig.core.replication.events import Batch, Found, row_of
 from airflow_provider_schemamig.core.shards.retention import Age, age_of
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.times import minute
 
 #: Files of the next batch that are looked for, those of its oldest commits: VACUUM goes by age, too, and a request each adds up.
 PROBED = 100
@@ -82,6 +83,6 @@ def _warning(age: Age, version: int) -> str:
         return ""
     until = age.since.add(seconds=round(age.kept_hours * 3600))
     return (
-        f"version {version} waits since {age.since.isoformat()}, and the table keeps its history for {age.kept_hours:g} hours: "
-        f"from {until.isoformat()} on it may be gone"
+        f"version {version} waits since {minute(age.since)}, and the table keeps its history for {age.kept_hours:g} hours: "
+        f"from {minute(until)} on it may be gone"
     )

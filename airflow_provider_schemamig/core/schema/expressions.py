@@ -6,6 +6,7 @@ The text is ``canonical_sql``'s; sqlglot's parser is asked what is in it. A rena
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from airflow_provider_schemamig.exceptions import Refusal
 
 if TYPE_CHECKING:
     from sqlglot import exp
+    from sqlglot.errors import ParseError
 
 #: Deeper than any constraint anybody wrote, and well inside the interpreter's stack.
 _MAX_NESTING = 100
@@ -115,6 +117,16 @@ def _spliced(text: str, places: Mapping[tuple[int, int], str]) -> str:
     return text
 
 
+#: How the parser says that ``a >`` ends too early, in words of its own program.
+_LACKS = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>")
+
+
+def what_is_wrong(error: ParseError) -> str:
+    """The first problem that the parser found, for people, without the full stop."""
+    description = str(error.errors[0].get("description") or error) if error.errors else str(error)
+    return _LACKS.sub(r"a part of \1 is missing", description).rstrip(".")
+
+
 def _parse(text: str) -> exp.Expr:
     import sqlglot
     from sqlglot.errors import ParseError, TokenError
@@ -127,7 +139,7 @@ def _parse(text: str) -> exp.Expr:
         details = error.errors[0] if error.errors else {}
         end = details.get("col")  # of the token sqlglot stopped at
         column = None if end is None else max(1, end - len(details.get("highlight") or "x") + 1)
-        raise InvalidExpression(str(details.get("description", error)), details.get("line"), column) from error
+        raise InvalidExpression(what_is_wrong(error), details.get("line"), column) from error
     except TokenError as error:
         raise InvalidExpression(str(error)) from error
     if len(found) != 1 or not _is_expression(found[0]):

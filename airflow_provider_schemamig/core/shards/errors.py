@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pendulum
 
+from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
@@ -60,7 +61,7 @@ class CopyTooOld(Conflict):
     @property
     def message(self) -> str:
         return (
-            f"the copy of shard {self.shard} follows it from version {self.version} ({self.since.isoformat()}), and the table keeps "
+            f"the copy of shard {self.shard} follows it from version {self.version} ({minute(self.since)}), and the table keeps "
             f"only {self.kept_hours:.0f} hours of removed files and log."
         )
 

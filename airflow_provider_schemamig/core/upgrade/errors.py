@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pendulum
 
+from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
@@ -131,7 +132,7 @@ class HoldInUse(Refusal):
 
     @property
     def message(self) -> str:
-        until, nodes = self.until.isoformat(), ", ".join(self.nodes)
+        until, nodes = minute(self.until), ", ".join(self.nodes)
         return f"generation {self.generation} keeps its way back until {until}, and live nodes still need it: {nodes}."
 
     @property
@@ -226,7 +227,7 @@ class HoldOpen(Conflict):
 
     @property
     def message(self) -> str:
-        until = self.until.isoformat()
+        until = minute(self.until)
         return f"generation {self.generation} can be rolled back until {until}; until then nothing else may change its tables."
 
     @property
