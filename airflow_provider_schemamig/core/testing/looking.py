@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.testing.carry import UNKNOWN, Expected, Row
 from airflow_provider_schemamig.core.testing.results import Finding
 from airflow_provider_schemamig.core.testing.row_codec import Row, row_of, row_text
 from airflow_provider_schemamig.core.testing.table_rows import WRITABLE, append_rows, scan
-from airflow_provider_schemamig.core.upgrade.tables import drift_of, live_declaration, read_heads
+from airflow_provider_schemamig.core.upgrade.tables import drift_of, read_heads
 
 Declarations = Mapping[CollectionName, Declaration]
 _SHOWN = 2
@@ -194,7 +194,7 @@ def same_as_new(env: Environment, fresh: Environment, phase: str) -> list[Findin
             where = "a new one" if one is None else "an upgraded one"
             findings.append(Finding(phase, "collection_differs", f"only {where} has the collection.", _MEND, name))
             continue
-        differences = [c for c in diff(live_declaration(one, name), live_declaration(other, name)).changes if c.cost.rank > 0]
+        differences = [c for c in diff(one.declaration(name), other.declaration(name)).changes if c.cost.rank > 0]
         differences += [c for c in diff(ours.entry(name).declared, theirs.entry(name).declared).changes if c.cost.rank > 0]
         if differences or fingerprint(ours.entry(name).declared) != fingerprint(theirs.entry(name).declared):
             texts = "; ".join(dict.fromkeys(map(describe, differences))) or "their fingerprints differ"

@@ -48,7 +48,7 @@ from airflow_provider_schemamig.core.upgrade.foreign import (
     taken_over,
 )
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
-from airflow_provider_schemamig.core.upgrade.tables import live_declaration, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.tables import read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.target import target_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
@@ -144,7 +144,7 @@ def _taken(env: Environment, state: State, name: CollectionName, head: Head | No
         if reasons:
             raise CannotAccept(collection=name, reasons=reasons)
         declared = taken_over(foreign)
-        return _Taken(foreign, declared, recorded(live_declaration(head, name), declared), foreign.visible)
+        return _Taken(foreign, declared, recorded(head.declaration(name), declared), foreign.visible)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that

@@ -14,7 +14,6 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location, spark_uri
 from airflow_provider_schemamig.core.upgrade import adopt_errors as e
 from airflow_provider_schemamig.core.upgrade.remarks import remarks_on
-from airflow_provider_schemamig.core.upgrade.tables import live_declaration
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -100,4 +99,4 @@ def _look_at(env: Environment, collection: CollectionName, location: Location) -
         raise e.TableSealed(uri=location.uri, moved_to=head.sealed_for)
     below = f"{env.location.uri}/"
     uri = location.uri.removeprefix(below)  # a shard below the root moves with it
-    return Found(collection, location, uri, head, live_declaration(head, collection), remarks_on(head))
+    return Found(collection, location, uri, head, head.declaration(collection), remarks_on(head))

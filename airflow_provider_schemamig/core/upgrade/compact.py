@@ -27,9 +27,9 @@ from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
 from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, Pace
 from airflow_provider_schemamig.core.storage import Store, confirm
-from airflow_provider_schemamig.core.upgrade.errors import CommitLost, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.errors import CommitLost
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.tables import asked_for, head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work
 
 #: Writers that are faster than us each time: give up after so many, the next run goes on.
@@ -79,10 +79,7 @@ class Compaction:
 
 def debts(env: Environment, state: State, collections: Sequence[CollectionName] = ()) -> tuple[Debt, ...]:
     """The schema debt of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
-    unknown = [name for name in collections if name not in state.objects]
-    if unknown:
-        raise UnknownCollection(collection=unknown[0])
-    found = (_look(env, state, name) for name in collections or sorted(state.objects))
+    found = (_look(env, state, name) for name in asked_for(state, collections or None))
     return tuple(look.debt for look in found if look is not None)
 
 

@@ -33,11 +33,11 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import phases
 from airflow_provider_schemamig.core.upgrade.ahead import went_ahead
-from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, UnknownCollection, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.field_names import record_names
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, known, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work, lead
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -104,9 +104,7 @@ def compare_and_evolve_schema(
 
 def _answer(env: Environment, state: State, collection: CollectionName, expected: SchemaId, new: Declaration) -> Evolution | None:
     """None: the schema can be changed."""
-    if collection not in state.objects:
-        raise UnknownCollection(collection=collection)
-    entry = state.entry(collection)
+    entry = state.entry(known(state, collection))
     if fingerprint(entry.declared) == fingerprint(new):
         return Ok(entry.schema_id)
     if entry.schema_id != expected:

@@ -26,7 +26,6 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.inverse import inverse_renames
-from airflow_provider_schemamig.core.upgrade.tables import live_declaration
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -66,7 +65,7 @@ class Foreign:
 def foreign_changes(state: State, collection: CollectionName, head: Head) -> Foreign | None:
     """None if the table is as recorded. Intents are not looked at: ``drift_of`` says whether the table is about to be changed by us."""
     entry = state.entry(collection)
-    live = live_declaration(head, collection)
+    live = head.declaration(collection)
     if not live_differences(entry.physical, live):
         return None
     known = dict(entry.physical.properties)
@@ -157,7 +156,7 @@ def began_at(store: ReadStore, foreign: Foreign) -> int | None:
 
 
 def _is_recorded(foreign: Foreign, head: Head) -> bool:
-    return not live_differences(foreign.recorded, live_declaration(head, foreign.entry.collection))
+    return not live_differences(foreign.recorded, head.declaration(foreign.entry.collection))
 
 
 def _judged(store: ReadStore, foreign: Foreign, change: c.Change, began: int | None, files_came: bool) -> tuple[str | None, str | None]:
@@ -189,7 +188,7 @@ def _tried(foreign: Foreign, changes: Sequence[c.Change], forget: Sequence[Colum
         edited = edit(head.protocol, head.metadata, changes, forget=forget, clustering=head.clustering)
     except Refusal as refusal:
         return [refusal.message.rstrip(".")]
-    after = live_declaration(replace(head, protocol=edited.protocol, metadata=edited.metadata), foreign.entry.collection)
+    after = replace(head, protocol=edited.protocol, metadata=edited.metadata).declaration(foreign.entry.collection)
     return [str(difference) for difference in live_differences(foreign.recorded, after)]
 
 

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.renames import net_renames
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, live_declaration, shown, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, shown, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: A local disk's overwritten commits are rare (rewrite.md section 8); after this many rounds something else is wrong.
@@ -143,7 +143,7 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
     for _ in range(ROUNDS):
         if is_done(intent, store, head) or _is_beyond(work, kind, move, head):
             return intent.done_version if intent.done_version is not None else made_at(store, intent, head)
-        found = live_differences(move.before, live_declaration(head, move.collection))
+        found = live_differences(move.before, head.declaration(move.collection))
         if found:
             raise DriftFound(collection=move.collection, differences=tuple(str(difference) for difference in found))
         try:

@@ -21,9 +21,8 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
 from airflow_provider_schemamig.core.shards.retention import FILES, LOG
-from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.moves import stand
-from airflow_provider_schemamig.core.upgrade.tables import fence_of, table_store
+from airflow_provider_schemamig.core.upgrade.tables import fence_of, known, table_store
 
 _PINNED = (FILES, LOG)
 
@@ -107,9 +106,7 @@ def _settings(head: Head) -> dict[str, str | None]:
 
 
 def _live_shard(state: State, collection: str) -> ShardId:
-    if collection not in state.objects:
-        raise UnknownCollection(collection=collection)
-    return state.objects[CollectionName(collection)].shard
+    return state.objects[known(state, collection)].shard
 
 
 def _name_of(state: State, shard: ShardId) -> str | None:

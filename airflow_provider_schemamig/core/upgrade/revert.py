@@ -27,11 +27,11 @@ from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.adopt_errors import CollectionInUse
 from airflow_provider_schemamig.core.upgrade.drift_errors import CannotRevert, LossyRevert
-from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, UnknownCollection, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.foreign import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment
 from airflow_provider_schemamig.core.upgrade.moves import ROUNDS, stand
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, known, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work, lead
 
 
@@ -54,9 +54,7 @@ def revert(env: Environment, collection: str, *, allow_lossy: bool = False, list
     """
     started = pendulum.now("UTC")
     state = LedgerReader(env).state()
-    if collection not in state.objects:
-        raise UnknownCollection(collection=collection)
-    name = CollectionName(collection)
+    name = known(state, collection)
     work = _work(env, state, listen)
     _refuse_others(work, name)
     for _ in range(ROUNDS):

@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.inverse import WayBack, after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.moves import made_at, stand
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_in_place, live_declaration, shown, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_in_place, shown, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
@@ -97,7 +97,7 @@ def _settle_shard(
     collection = moves[0].collection
     reached = _reached(store, head, moves)
     if reached is None:
-        live = live_declaration(head, collection)
+        live = head.declaration(collection)
         start = moves[0].before or live
         raise DriftFound(collection=collection, differences=tuple(str(d) for d in live_differences(start, live)))
     done = moves[: reached + 1]
@@ -143,7 +143,7 @@ def _reached(store: Store, head: Head, moves: Sequence[Intent]) -> int | None:
         if is_done(moves[index], store, head):
             return index
     before = moves[0].before
-    if before is not None and not live_differences(before, live_declaration(head, before.name)):
+    if before is not None and not live_differences(before, head.declaration(before.name)):
         return -1
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_schemamig.core.deltalog.fence import Fence
 from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
@@ -16,11 +16,24 @@ from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.renames import is_stand_in
 from airflow_provider_schemamig.core.storage import ReadStore, Store
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def table_store(env: Environment, state: State, shard: ShardId) -> Store:
     return env.table_store(state.shards[shard].uri)
+
+
+def known(state: State, collection: str) -> CollectionName:
+    """Raises UnknownCollection."""
+    if collection not in state.objects:
+        raise UnknownCollection(collection=collection)
+    return CollectionName(collection)
+
+
+def asked_for(state: State, collections: Collection[str] | None) -> Sequence[CollectionName]:
+    """These, or all; sorted. Raises UnknownCollection."""
+    return [known(state, name) for name in sorted(state.objects if collections is None else collections)]
 
 
 def read_heads(
@@ -48,17 +61,12 @@ def head_or_none(store: Store) -> Head | None:
         return None
 
 
-def live_declaration(head: Head, collection: CollectionName) -> Declaration:
-    """What the table says of itself, without the constraint of our own seal."""
-    return head.declaration(collection)
-
-
 def is_in_place(expected: Declaration, head: Head) -> bool:
     """True if the table has exactly this physical schema, order included; that of stand-ins depends on the attempts there were.
 
     Clustering is no drift, so it is not looked at: ``shown`` and ``is_done`` do, where it tells two steps of ours apart.
     """
-    live = live_declaration(head, expected.name)
+    live = head.declaration(expected.name)
     if live_differences(expected, live):
         return False
     return _ordered(expected) == _ordered(live)
@@ -75,7 +83,7 @@ def shown(intent: Intent, head: Head) -> Declaration | None:
 
 
 def _is_clustered(expected: Declaration, head: Head) -> bool:
-    return live_declaration(head, expected.name).clustered_by == expected.clustered_by
+    return head.declaration(expected.name).clustered_by == expected.clustered_by
 
 
 def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
@@ -98,7 +106,7 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
     """How the live table differs from the ledger; empty if it is as recorded, or as an open intent was about to make it."""
     shard = state.objects[collection].shard
     expected = state.entry(collection).physical
-    live = live_declaration(head, collection)
+    live = head.declaration(collection)
     found = live_differences(expected, live)
     if not found:
         return ()

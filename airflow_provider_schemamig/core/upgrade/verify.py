@@ -17,8 +17,9 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tables import asked_for
 from airflow_provider_schemamig.core.upgrade.verify_findings import Condition, Finding, Kept, Unasked, Verified, sorted_out
-from airflow_provider_schemamig.core.upgrade.verify_keys import ask, asked_for, dues_of, violations_of
+from airflow_provider_schemamig.core.upgrade.verify_keys import ask, dues_of, violations_of
 from airflow_provider_schemamig.core.upgrade.verify_log import (
     left_over_columns,
     missing_clustering,

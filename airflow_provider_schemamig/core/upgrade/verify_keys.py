@@ -12,21 +12,11 @@ from airflow_provider_schemamig.core.elements.watch import Due, KeyFinding, Pinn
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 
 #: A collection, and a key of it in SQL's words (``Unique.rule``, ``Reference.rule``).
 KeyName = tuple[CollectionName, str]
-
-
-def asked_for(state: State, collections: Collection[CollectionName] | None) -> Sequence[CollectionName]:
-    """These, or all; sorted. Raises UnknownCollection."""
-    names = sorted(state.objects if collections is None else collections)
-    unknown = next((name for name in names if name not in state.objects), None)
-    if unknown is not None:
-        raise UnknownCollection(collection=unknown)
-    return names
 
 
 @dataclass(frozen=True, slots=True)

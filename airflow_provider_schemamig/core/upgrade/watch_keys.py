@@ -20,8 +20,9 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, collection_name
 from airflow_provider_schemamig.core.storage import ObjectMissing
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tables import asked_for
 from airflow_provider_schemamig.core.upgrade.verify_findings import Condition, Finding, Kept, Unasked, Verified, sorted_out
-from airflow_provider_schemamig.core.upgrade.verify_keys import KeyName, asked_for, verify_keys
+from airflow_provider_schemamig.core.upgrade.verify_keys import KeyName, verify_keys
 
 FOLDER = f"{Environment.SYSTEM_FOLDER}/keys"
 
