@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: A condition that takes its time on every row, so that somebody else is always faster than a scan.
-SLOW = "aggregate(sequence(1L, 400000L + id % 7), 0L, (a, x) -> a + x % 7) >= 0"
+SLOW = "length(sha2(repeat('x', 20000000 + CAST(id AS INT)), 512)) > 0"
 ENOUGH_TRIES = 3
 
 

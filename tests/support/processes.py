@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 20, *, pause_seconds: float = 0.05) -> None:
     """Look until it holds; the generous limit is for a loaded machine."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
+        time.sleep(pause_seconds)
 
 
 def alive_in_group(group: int) -> list[str]:
