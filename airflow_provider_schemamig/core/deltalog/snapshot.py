@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +62,23 @@ def _actions(store: ReadStore, name: str, kinds: Sequence[str]) -> Mapping[str, 
     if name.endswith(".json"):
         commit = read_json(store, name)
         return {kind: commit.actions(kind) for kind in kinds}
-    table = read_parquet(store, name, kinds)
+    table = read_parquet(store, name, kinds, _is_there)
     return {kind: [_plain(item) for item in table[kind].drop_null()] for kind in table.column_names}
+
+
+#: A field that every action of a kind has.
+_REQUIRED = {"protocol": "minReaderVersion", "metaData": "id", "domainMetadata": "domain", "txn": "appId"}
+
+
+def _is_there(metadata: Any, kind: str) -> bool:
+    """Whether the file has such actions, by its statistics. To find none among a million files takes as long as to find one."""
+    path = f"{kind}.{_REQUIRED[kind]}"
+    at = next((number for number in range(metadata.num_columns) if metadata.schema.column(number).path == path), None)
+    if at is None:
+        return True
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    chunks = ((group.num_rows, group.column(at).statistics) for group in groups)
+    return any(found is None or not found.has_null_count or found.null_count < rows for rows, found in chunks)
 
 
 def read_json(store: ReadStore, name: str) -> Commit:
@@ -72,14 +87,18 @@ def read_json(store: ReadStore, name: str) -> Commit:
         return Commit(-1, store.get(f"{LOG}/{name}"), store.location.uri)
 
 
-def read_parquet(store: ReadStore, name: str, columns: Sequence[str]) -> pyarrow.Table:
-    """Those of ``columns`` (dotted, if not the whole column is wanted) that a checkpoint or sidecar has. Raises LogDamaged."""
+def read_parquet(
+    store: ReadStore, name: str, columns: Sequence[str], is_there: Callable[[Any, str], bool] = lambda metadata, column: True
+) -> pyarrow.Table:
+    """Those of ``columns`` (dotted, if not the whole column is wanted) that a checkpoint or sidecar has, and that ``is_there`` says of its
+    footer. Raises LogDamaged."""
     import pyarrow.parquet as parquet
 
     with _damage(store, name), store.open_random(f"{LOG}/{name}") as source:
         file = parquet.ParquetFile(source)
         known = set(file.schema_arrow.names)
-        return file.read(columns=[column for column in columns if column.partition(".")[0] in known], use_threads=False)
+        wanted = [column for column in columns if column.partition(".")[0] in known and is_there(file.metadata, column)]
+        return file.read(columns=wanted, use_threads=False)
 
 
 @contextlib.contextmanager
