@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp, parse_one
 
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.testing.check_sql import holds, parse
+from airflow_provider_schemamig.core.testing.check_sql import parse, value_of
 from tests.support.row_jobs import RowJobs
 from tests.support.row_tables import Row, folder_of, snapshot
 
@@ -52,7 +52,7 @@ def _broken(check: Mapping[str, Any]) -> list[Row]:
         case "not_null":
             return [row for row in rows if row[check["column"]] is None]
         case "check":
-            return [row for row in rows if not holds(parse(check["expression"]), row)]
+            return [row for row in rows if _value(parse(check["expression"]), row) is not True]
         case "cast":
             type_ = check["type"]
             return [row for row in rows if row[check["column"]] is not None and _cast(row[check["column"]], type_, attempt=True) is None]
@@ -69,14 +69,19 @@ def _broken(check: Mapping[str, Any]) -> list[Row]:
 
 
 def _value(node: exp.Expr, row: Row) -> Any:
+    """What ``check_sql`` does not know; the rest of an expression is its business, over the values that are found here."""
     match node:
         case exp.Paren():
             return _value(node.this, row)
         case exp.Cast():
             return _cast(_value(node.this, row), node.to.sql().upper(), attempt=bool(node.args.get("safe")))
-        case exp.EQ():
-            left, right = _value(node.this, row), _value(node.expression, row)
-            return None if left is None or right is None else left == right
+        case exp.Dot():
+            value = _value(node.this, row)
+            return None if value is None else value[node.expression.name]
+        case exp.Concat():
+            return "".join(str(_value(part, row)) for part in node.expressions)
+        case exp.Anonymous() if node.name.lower() == "raise_error":
+            raise BadValue(condition="USER_RAISED_EXCEPTION", detail=str(_value(node.expressions[0], row)))
         case exp.Case():
             true = (branch.args["true"] for branch in node.args["ifs"] if _value(branch.this, row))
             return _value(next(true, node.args["default"]), row)
@@ -85,9 +90,25 @@ def _value(node: exp.Expr, row: Row) -> Any:
             return next((value for value in values if value is not None), None)
         case exp.Literal():
             return str(node.this) if node.is_string else int(node.this)
-        case exp.Column():
+        case exp.Column() if len(node.parts) == 1:
             return row[node.name]
-    raise AssertionError(f"{node!r} is not evaluated here")
+    return value_of(_bound(node, row, bound := dict(row)), bound)
+
+
+_OWN = (exp.Cast, exp.Case, exp.Coalesce, exp.Dot, exp.Paren)
+
+
+def _bound(node: exp.Expr, row: Row, bound: Row) -> exp.Expr:
+    """The expression with columns in the place of what is evaluated here; their values are put into ``bound``."""
+
+    def value(inner: exp.Expr) -> exp.Expr:
+        if inner is node or not isinstance(inner, _OWN):
+            return inner
+        name = f"bound{len(bound)}"
+        bound[name] = _value(inner, row)
+        return exp.column(name)
+
+    return node.transform(value)
 
 
 def _cast(value: Any, to: str, *, attempt: bool) -> Any:

@@ -169,7 +169,12 @@ def _waits(steps: list[tuple[Operation, Step]], left: Sequence[list[tuple[Operat
         return False
     everything = any(isinstance(own, Recluster) for own in operation.steps)
     others = [other for found in left if found is not steps for other, left_over in found if not isinstance(left_over, Note)]
-    return any(other.fills and (everything or not set(operation.columns).isdisjoint(other.columns)) for other in others)
+    return any(other.fills and (everything or not _roots(operation).isdisjoint(_roots(other))) for other in others)
+
+
+def _roots(operation: Operation) -> frozenset[str]:
+    """The top-level columns that it is about, as Spark compares names."""
+    return frozenset(path.partition(".")[0].lower() for path in operation.columns)
 
 
 def _enter(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, Note | Enter]]:

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.canonical_sql import canonical_text
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Struct
 from airflow_provider_schemamig.core.schema.sql import quote
+from airflow_provider_schemamig.core.schema.tokens import BrokenText, Kind, Token, tokens
 from airflow_provider_schemamig.exceptions import Refusal
 
 if TYPE_CHECKING:
@@ -101,6 +102,49 @@ def rename_columns(text: str, renames: Mapping[ColumnPath, str], fields: Sequenc
                 places[_place(identifier, text, path)] = quote(wanted[path.lower()])
     _refuse_lambdas(expression, text, renames)
     return canonical_text(_spliced(text, places))
+
+
+class NotFollowed(ValueError):
+    """An expression may use a column where it cannot be told, or where its very name counts."""
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """The expression with SQL in the place of top-level columns (``values``: column -> SQL); as it is if it uses none of them.
+
+    Raises NotFollowed.
+    """
+    wanted = {name.lower(): sql for name, sql in values.items()}
+    try:
+        named = {(token.start, token.end) for token in _names(text) if token.text.lower() in wanted}
+        places = _places_of(text, wanted) if named else {}
+    except (InvalidExpression, BrokenText) as broken:
+        raise NotFollowed(text) from broken
+    if set(places) != named:
+        raise NotFollowed(text)
+    return _spliced(text, places)
+
+
+def _places_of(text: str, wanted: Mapping[str, str]) -> dict[tuple[int, int], str]:
+    from sqlglot import exp
+
+    places: dict[tuple[int, int], str] = {}
+    for column in _parse(text).find_all(exp.Column):
+        first = _parts(column)[0]
+        if first.name.lower() in wanted and not isinstance(column.parent, exp.PropertyEQ):  # ``struct(a)`` has a field called so
+            start, end = first.meta.get("start"), first.meta.get("end")
+            if start is not None and end is not None:
+                places[start, end + 1] = f"({wanted[first.name.lower()]})"
+    return places
+
+
+def _names(text: str) -> Iterator[Token]:
+    """Words and quoted names that may be a column: no function, no type, nothing behind a dot."""
+    found = tokens(text)
+    for before, token, after in zip((None, *found), found, (*found[1:], None), strict=False):
+        inside = before is not None and (before.text == "." or before.upper == "AS")
+        prefix = token.kind is Kind.WORD and after is not None and (after.text == "(" or after.kind is Kind.STRING)
+        if token.kind in (Kind.WORD, Kind.QUOTED) and not inside and not prefix:
+            yield token
 
 
 def _place(identifier: exp.Identifier, text: str, path: str) -> tuple[int, int]:

@@ -39,8 +39,13 @@ def literals_of(expression: exp.Expr) -> list[Any]:
 
 def holds(expression: exp.Expr, row: Mapping[str, Any]) -> bool:
     """Whether it is true of ``row``. Raises Unsupported."""
+    return value_of(expression, row) is True
+
+
+def value_of(expression: exp.Expr, row: Mapping[str, Any]) -> Any:
+    """What it is for ``row``; None is NULL. Raises Unsupported."""
     try:
-        return _value(expression, {name.lower(): value for name, value in row.items()}) is True
+        return _value(expression, {name.lower(): value for name, value in row.items()})
     except (TypeError, ArithmeticError, ValueError) as error:
         raise Unsupported(str(expression)) from error
 

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.inverse import Exchange, exchanges
+from airflow_provider_schemamig.core.upgrade.inverse import Exchange, Exchanges, exchanges
 from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack, SwapRaced
 from airflow_provider_schemamig.core.upgrade.seals import closed
 from airflow_provider_schemamig.core.upgrade.tables import table_store
@@ -69,13 +69,13 @@ class WayHome:
     lossy: bool = False
 
     @property
-    def exchanges(self) -> tuple[Exchange, ...]:
+    def exchanges(self) -> Exchanges:
         return exchanges(self.now, self.wanted, self.renames)
 
     def fill_of(self, store: ReadStore, head: Head, item: Exchange) -> Fill:
         """Files from before the columns changed places have every value of the hidden one; those that came since have none, or old ones."""
         aside = _aside_since(store, self.since, head, item.hidden.name)
-        return Fill(item.hidden.name, item.expression(lossy=self.lossy), aside, Files.NEWER)
+        return Fill(item.hidden.name, self.exchanges.expression(item, lossy=self.lossy), aside, Files.NEWER)
 
 
 def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:

@@ -7,12 +7,14 @@ change places again (``Exchange``), once the one that comes back has a value in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
+from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import (
@@ -30,7 +32,8 @@ from airflow_provider_schemamig.core.schema.changes import (
 )
 from airflow_provider_schemamig.core.schema.compare_columns import Drop
 from airflow_provider_schemamig.core.schema.diff import compare
-from airflow_provider_schemamig.core.schema.model import Declaration, Field, walk
+from airflow_provider_schemamig.core.schema.expressions import NotFollowed, rename_columns
+from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, walk
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 from airflow_provider_schemamig.core.schema.phases import relaxed
 from airflow_provider_schemamig.core.schema.renames import is_outdated, is_stand_in, shadow_name, stands_in_for
@@ -77,7 +80,8 @@ def way_back(
     #: Columns that were added under a name of ours and got another one: hidden, they have ours again, and the next attempt finds them.
     hidden = {path: name for path, name in back.items() if is_stand_in(name) and name not in there}
     found = compare(now, now, wanted, {path: name for path, name in back.items() if path not in hidden})
-    columns, hindrance = found.columns, _Hindrance(store, head, now, since)
+    kept = frozenset(check.name for check in exchanges(now, wanted, renames).checks)
+    columns, hindrance = found.columns, _Hindrance(store, head, now, since, kept)
     drops = [replace(drop, retired_as=hidden.get(drop.path, drop.retired_as)) for drop in columns.drops]
     changes: list[Change] = []
     left: list[str] = []
@@ -113,7 +117,7 @@ class Exchange:
     hidden: Field
     used: Field
 
-    def expression(self, *, lossy: bool) -> str:
+    def value(self, *, lossy: bool) -> str:
         """The value of ``hidden`` in a row that came since it stepped aside. A value that it has already stays if it says the same, so
         that a row copied by others comes back as it was (``007``, not ``7``). ``lossy``: NULL where there is none."""
         hidden, used = quote(self.hidden.name), quote(self.used.name)
@@ -121,7 +125,30 @@ class Exchange:
         return f"CASE WHEN TRY_CAST({hidden} AS {type_sql(self.used.type)}) = {used} THEN {hidden} ELSE {cast} END"
 
 
-def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> tuple[Exchange, ...]:
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """All columns of a table that change places on the way back. ``checks``: the CHECKs, as the table has them now, that use one of them
+    and stood there all the while: rows from before keep them by the values of then, rows that came since are asked when they get theirs."""
+
+    columns: tuple[Exchange, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.columns)
+
+    def __iter__(self) -> Iterator[Exchange]:
+        return iter(self.columns)
+
+    def kept(self, item: Exchange, *, lossy: bool) -> tuple[KeptCheck, ...]:
+        """The CHECKs that use ``item``'s column, over the values that come back. Raises NotFollowed."""
+        return kept_checks(self.checks, item.used.name, {other.used.name: other.value(lossy=lossy) for other in self.columns})
+
+    def expression(self, item: Exchange, *, lossy: bool) -> str:
+        """What a row gets in ``item.hidden``; an error of Spark's where a CHECK would not hold. Raises NotFollowed."""
+        return guarded(item.value(lossy=lossy), self.kept(item, lossy=lossy), quote(item.used.name))
+
+
+def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> Exchanges:
     """The columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``way_back``."""
     back = _renames_back(now, wanted, renames)
     found = []
@@ -131,7 +158,19 @@ def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[Col
             hidden, used = now.field(path), now.field(aside[0]) if aside else None
             if hidden is not None and used is not None:
                 found.append(Exchange(hidden, used))
-    return tuple(found)
+    return Exchanges(tuple(found), tuple(_kept_on_the_way(now, wanted, back, found)))
+
+
+def _kept_on_the_way(now: Declaration, wanted: Declaration, back: Mapping[ColumnPath, str], found: Sequence[Exchange]) -> Iterator[Check]:
+    """CHECKs of ``now`` that are those of ``wanted``, with the column that comes back in the place of the one in use."""
+    comes = {ColumnPath(item.used.name): back[ColumnPath(item.hidden.name)] for item in found}
+    names = {path: name for path, name in back.items() if not is_stand_in(path) and not is_stand_in(name)} | comes
+    before = {check.name: check.expression for check in wanted.checks}
+    for check in now.checks:
+        with contextlib.suppress(NotFollowed):
+            used = any(kept_checks([check], item.used.name, {}) for item in found)
+            if used and rename_columns(check.expression, names, now.fields) == before.get(check.name):
+                yield check
 
 
 def _are_a_pair(hidden: str, other: str, names: Sequence[str]) -> bool:
@@ -169,7 +208,8 @@ def _without_default(drops: Sequence[Drop]) -> list[Change]:
 class _Hindrance:
     """Why a change cannot be made on the way back."""
 
-    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int) -> None:
+    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, kept: frozenset[str]) -> None:
+        self._kept = kept
         self._store = store
         self._head = head
         self._now = now
@@ -188,7 +228,7 @@ class _Hindrance:
         match change:
             case SetNotNull(path=path) if nulls_since(self._store, self._head, path, self._since) is not False:
                 return f"{path} stays nullable, because a NULL may have come in"
-            case AddCheck(check=check) if self.files_came:
+            case AddCheck(check=check) if self.files_came and check.name not in self._kept:
                 return f"CHECK {check.name} stays dropped, because rows came in without it"
             case ChangeType(path=path, widening=False):
                 return f"{path} stays {_type_name(self._now, path)}, widening cannot be taken back"

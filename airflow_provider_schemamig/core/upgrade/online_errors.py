@@ -94,4 +94,5 @@ class DoesNotGoBack(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Change or delete those rows and try again, or `schemamig rollback --allow-lossy`: then the values are NULL."
+        lossy = "`schemamig rollback --allow-lossy`: then the values are NULL, where no CHECK forbids that"
+        return f"Change or delete those rows and try again, or {lossy}."

@@ -291,7 +291,7 @@ class _Planner:
         chains = []
         for change in found.online:
             try:
-                chain = operations_of(change, table)
+                chain = operations_of(change, table, found.online)
                 check_referenced(self._view.state, chain)
                 chains.append(chain)
                 check_on_head(head, change)

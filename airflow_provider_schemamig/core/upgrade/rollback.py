@@ -189,11 +189,14 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
 
 
 def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
-    """Raises LossyRollback for a value that came between the first look and now; then the release stands as it was."""
+    """Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for; then
+    the release stands as it was."""
     try:
         bring_all_back(work, jobs, lossy=allow_lossy)
     except DoesNotGoBack as stays:
         _open_again(work, ())
+        if allow_lossy:  # a CHECK that NULL breaks
+            raise
         raise LossyRollback(losses=(f"{stays.collection}: {stays.reason}",)) from stays
 
 

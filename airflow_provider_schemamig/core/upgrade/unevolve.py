@@ -61,13 +61,16 @@ def lossy_casts(env: Environment, state: State, plan: Plan, jobs: Jobs) -> tuple
             if due_files(store, head, home.fill_of(store, head, item)):
                 wanted = type_sql(item.hidden.type)
                 about = {"collection": home.collection, "uri": store.location.uri, "version": head.version}
-                rule = f"{item.used.name} as {wanted}"
+                rule = f"have no value of {item.used.name} as {wanted}, it becomes NULL"
                 checks.append({**about, "kind": "cast", "column": item.used.name, "type": wanted, "rule": rule})
+                for kept in home.exchanges.kept(item, lossy=True):
+                    rule = f"break the CHECK {kept.check.name} with {item.used.name} as {wanted}, they have to be changed or deleted first"
+                    checks.append({**about, "kind": "check", "expression": kept.expression, "rule": rule})
     if not checks:
         return ()
     found = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
     violations = [violation_of(item) for item in found["violations"]]
-    return tuple(f"{item.collection}: {item.count} row(s) have no value of {item.rule}, it becomes NULL" for item in violations)
+    return tuple(f"{item.collection}: {item.count} row(s) {item.rule}" for item in violations)
 
 
 def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:

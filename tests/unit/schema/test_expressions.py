@@ -8,11 +8,13 @@ import sqlglot
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.expressions import (
     InvalidExpression,
+    NotFollowed,
     canonical_expression,
     column_references,
     has_subquery,
     rename_columns,
     unknown_references,
+    with_values,
 )
 from tests.unit.schema.tables import table
 
@@ -134,3 +136,24 @@ def test_renames(text: str, renames: dict[str, str], expected: str) -> None:
     )
     fields = table(columns).fields
     assert rename_columns(text, {ColumnPath(path): name for path, name in renames.items()}, fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s > 0 AND S IS NOT NULL", "(v) > 0 AND (v) IS NOT NULL"),
+        ("`s`.b.c = a.s", "(v).b.c = a.s"),
+        ("s[0].x > 1 OR s['s'] = 's'", "(v)[0].x > 1 OR (v)['s'] = 's'"),
+        ("EXISTS(a, x -> x > s)", "EXISTS(a, x -> x > (v))"),
+        ("CAST(date AS DATE) > DATE'2020-01-01'", "CAST((d) AS DATE) > DATE'2020-01-01'"),
+        ("t > 0", "t > 0"),
+    ],
+)
+def test_other_values_in_the_place_of_a_column(text: str, expected: str) -> None:
+    assert with_values(text, {"s": "v", "date": "d"}) == expected
+
+
+@pytest.mark.parametrize("text", ["EXISTS(a, s -> s > 0)", "TO_JSON(STRUCT(s)) <> ''", "s ! s", "INTERVAL 1 s > t"])
+def test_a_column_that_cannot_be_followed(text: str) -> None:
+    with pytest.raises(NotFollowed):
+        with_values(text, {"s": "v"})

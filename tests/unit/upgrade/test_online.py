@@ -98,6 +98,18 @@ OPERATIONS = {
         given=({"id": 1, "n": 1}, {"id": 2, "n": 2}),
         made=({"id": 1, "n": "1"}, {"id": 2, "n": "2"}),
     ),
+    "text that a CHECK is about to a number": Operation(
+        "id BIGINT, s STRING, CONSTRAINT few CHECK (s < 99 OR S IS NULL)",
+        "id BIGINT, s INT, CONSTRAINT few CHECK (s < 99 OR S IS NULL)",
+        given=({"id": 1, "s": "007"}, {"id": 2, "s": None}),
+        made=({"id": 1, "s": 7}, {"id": 2, "s": None}),
+    ),
+    "two types, a CHECK over both, one that comes, one that goes": Operation(
+        "id BIGINT, s STRING, t STRING, CONSTRAINT up CHECK (s < t), CONSTRAINT gone CHECK (s <> 'x')",
+        "id BIGINT, s INT, t INT, CONSTRAINT up CHECK (s < t), CONSTRAINT new CHECK (T < 99)",
+        given=({"id": 1, "s": "5", "t": "8"}, {"id": 2, "s": "11", "t": "12"}),
+        made=({"id": 1, "s": 5, "t": 8}, {"id": 2, "s": 11, "t": 12}),
+    ),
     "two types, NOT NULL on one of them, and more": Operation(
         "id BIGINT, s STRING, t STRING, u INT",
         "k INT DEFAULT 3, id BIGINT, s INT NOT NULL, t BIGINT, u INT, UNIQUE (u)",

@@ -33,16 +33,19 @@ _OPERATIONS: Mapping[type[Any], Callable[[Any, Declaration], Chain]] = {
 
 def chains_of(changes: Sequence[c.Change], table: Declaration) -> tuple[Chain, ...]:
     """The elements of a table's online changes, in the order of the changes. Raises NotOnline."""
-    return tuple(operations_of(change, table) for change in changes)
+    return tuple(operations_of(change, table, changes) for change in changes)
 
 
-def operations_of(change: c.Change, table: Declaration) -> Chain:
-    """The elements of an online change of ``table`` (its physical schema, after expand). Raises NotOnline."""
+def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Change] = ()) -> Chain:
+    """The elements of an online change of ``table`` (its physical schema, after expand). ``beside``: all its online changes.
+
+    Raises NotOnline.
+    """
     make = _OPERATIONS.get(type(change))
     if make is None:
         where = getattr(change, "path", "")
         raise NotOnline(collection=table.name, op=change.op, path=str(where), reason="schemamig cannot make this change on a live table")
-    return make(change, table)
+    return change_type.operations(change, table, beside) if isinstance(change, c.ChangeType) else make(change, table)
 
 
 def check_on_head(head: Head, change: c.Change) -> None:

@@ -8,17 +8,22 @@ type steps aside and stays until the hold ends: with it a rollback brings every 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from airflow_provider_schemamig.core.deltalog.dependents import GENERATED
 from airflow_provider_schemamig.core.deltalog.edit_columns import IDENTITY
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS
 from airflow_provider_schemamig.core.elements.errors import NotOnline
+from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
 from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Files, Note, Operation, Question, Reorg
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.changes import (
+    AddCheck,
     AddColumn,
     Change,
     ChangeType,
+    DropCheck,
     Relax,
     RenameColumn,
     ReorderColumns,
@@ -27,7 +32,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.elements import ElementClass, ElementState
-from airflow_provider_schemamig.core.schema.expressions import column_references
+from airflow_provider_schemamig.core.schema.expressions import NotFollowed
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.renames import is_stand_in, outdated_name, shadow_name
@@ -35,8 +40,8 @@ from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.widening import varchar_length
 
 
-def operations(change: ChangeType, table: Declaration) -> Chain:
-    """Raises NotOnline."""
+def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] = ()) -> Chain:
+    """``beside``: all online changes of the table; columns of one CHECK change places in one commit. Raises NotOnline."""
     reason = _why_not(change, table)
     if reason is not None:
         raise NotOnline(collection=table.name, op=change.op, path=change.path, reason=reason)
@@ -44,15 +49,16 @@ def operations(change: ChangeType, table: Declaration) -> Chain:
     assert column is not None  # it is to be changed
     shadow = _shadow(change, table)
     outdated = ColumnPath(outdated_name(column.name, (field.name.lower() for field in table.fields)))
-    fill = Reorg(shadow, f"CAST({quote(column.name)} AS {type_sql(change.new)})", Files.ALL)
+    kept = _kept(change, table, beside, "CAST")
+    fill = Reorg(shadow, guarded(_cast(change, "CAST"), kept, quote(column.name)), Files.ALL)
     steps = (
         Note(ElementState.DELETE),
         Enter(ElementState.WRITE, (AddColumn(ColumnPath(shadow), Field(shadow, change.new)),)),
         fill,
-        Enter(ElementState.PUBLIC, _swap(table, column, shadow, outdated), filled=fill),
+        Enter(ElementState.PUBLIC, _swap(table, column, shadow, outdated, kept), filled=fill),
     )
-    name = f"type:{change.path}"
-    return (Operation(name, ElementClass.REORG, change, steps, (change.path,), asks=_questions(change), leaves=(outdated,)),)
+    name, asks = f"type:{change.path}", (*_questions(change), *_kept_questions(change, table, beside))
+    return (Operation(name, ElementClass.REORG, change, steps, (change.path,), asks=asks, leaves=(outdated,)),)
 
 
 def check_on_head(head: Head, change: ChangeType) -> None:
@@ -72,9 +78,6 @@ def _why_not(change: ChangeType, table: Declaration) -> str | None:
         return "it is no free column of its own, but lays out the rows, is in a key, or lies inside another column"
     if not (isinstance(change.old, Primitive) and isinstance(change.new, Primitive)):
         return "its values are made of several"
-    for check in table.checks:
-        if change.path.lower() in map(str.lower, column_references(check.expression)):
-            return f"the CHECK {check.name} uses it"
     column = table.field(change.path)
     if column is not None and column.default is not None and _is_text(column.default) and not _is_string(change.old):
         return f"its DEFAULT {column.default} is nothing for a column of type {type_sql(change.old)}, which it has until the swap"
@@ -110,15 +113,40 @@ def _questions(change: ChangeType) -> tuple[Question, ...]:
     return cast, Question("check", (("expression", fits), ("rule", f"{change.path} as {type_sql(change.new)}")))
 
 
-def _swap(table: Declaration, column: Field, shadow: str, outdated: ColumnPath) -> tuple[Change, ...]:
-    """The column steps aside, free of all that it asks of a writer; the shadow gets its name, its place and what it asked."""
+def _cast(change: ChangeType, how: str) -> str:
+    return f"{how}({quote(change.path)} AS {type_sql(change.new)})"
+
+
+def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how: str) -> tuple[KeptCheck, ...]:
+    """The CHECKs that use the column, over the values of all columns that change their type with it. Raises NotOnline."""
+    values = {str(other.path): _cast(other, how) for other in (*beside, change) if isinstance(other, ChangeType)}
+    try:
+        return kept_checks(table.checks, change.path, values)
+    except NotFollowed as lost:
+        reason = f"it cannot be told how ({lost}), a CHECK, uses it"
+        raise NotOnline(collection=table.name, op=change.op, path=change.path, reason=reason) from lost
+
+
+def _kept_questions(change: ChangeType, table: Declaration, beside: Sequence[Change]) -> Iterator[Question]:
+    """A row without a value of the new type is found by the cast's own question."""
+    lost = f"({quote(change.path)} IS NOT NULL AND {_cast(change, 'TRY_CAST')} IS NULL)"
+    for item in _kept(change, table, beside, "TRY_CAST"):
+        rule = f"CHECK {item.check.name} with {change.path} as {type_sql(change.new)}"
+        yield Question("check", (("expression", f"{lost} OR ({item.expression})"), ("rule", rule)))
+
+
+def _swap(table: Declaration, column: Field, shadow: str, outdated: ColumnPath, kept: Sequence[KeptCheck]) -> tuple[Change, ...]:
+    """The column steps aside, free of all that it asks of a writer; the shadow gets its name, its place and what it asked.
+
+    A rename would take CHECKs along with the column of the old type: they are of its name."""
     path = ColumnPath(column.name)
     order = tuple(field.name for field in table.fields if not is_stand_in(field.name))
-    swap: list[Change] = []
+    swap: list[Change] = [DropCheck(item.check) for item in kept]
     swap += [] if column.nullable else [Relax(path)]
     swap += [] if column.default is None else [SetDefault(path, column.default, None)]
     swap += [RenameColumn(path, outdated), RenameColumn(ColumnPath(shadow), column.name)]
     swap += [] if column.default is None else [SetDefault(path, None, column.default)]
     swap += [] if column.nullable else [SetNotNull(path)]
     swap += [] if column.comment is None else [SetComment(path, None, column.comment)]
+    swap += [AddCheck(item.check) for item in kept]
     return (*swap, ReorderColumns(ColumnPath(""), (*order, outdated), order))
