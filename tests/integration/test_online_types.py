@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation, LossyRollback
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake
 
@@ -48,3 +49,61 @@ def test_there_and_back(spark: SparkSession, tmp_path: Path) -> None:
     lake.check("1.0.0")
     assert lake.columns("t")[:4] == ["id", "s", "d", "p"]
     lake.sql("INSERT INTO {t} (id, s, p) VALUES (4, '4', 'y')")
+
+
+OLD_CHECKED = """CREATE TABLE c (id BIGINT, s STRING, a STRUCT<b: STRING NOT NULL COMMENT 'it', l: ARRAY<STRUCT<x: STRING>>> NOT NULL,
+  m MAP<STRING, STRING>, CONSTRAINT few CHECK (s < 99 OR s IS NULL), CONSTRAINT up CHECK (a.b > s OR s IS NULL)) PARTITIONED BY (id);
+"""
+NEW_CHECKED = OLD_CHECKED.replace("s STRING", "s INT").replace(": STRING", ": INT").replace(", STRING>", ", INT>")
+EVERYTHING = "SELECT id, s, a.b, to_json(a.l), m['k'] FROM {c} ORDER BY id"
+
+
+@pytest.mark.soak
+def test_a_check_and_types_inside_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Start, undo, start, finish, roll back, with Delta's own CHECKs and NOT NULLs, and rows of others in every state."""
+    product, lake = Product(tmp_path / "product"), SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    first, second = product.release("1.0.0", OLD_CHECKED), product.release("1.1.0", NEW_CHECKED, 'evolution("c")')
+    lake.upgrade(first)
+    item = "named_struct('b', '{}', 'l', array(named_struct('x', '{}'), null))"
+    lake.sql(f"INSERT INTO {{c}} VALUES (1, '007', {item.format('08', '01')}, map('k', '02')), (2, NULL, {item.format('1', '1')}, NULL)")
+
+    def rows() -> list[tuple[object, ...]]:
+        return [tuple(row) for row in lake.sql(EVERYTHING)]
+
+    before = rows()
+    generation = verbs.preflight(lake.env, second, jobs=EmbeddedRunner).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    verbs.expand(lake.env, generation)
+    verbs.change(lake.env, generation, jobs=EmbeddedRunner)
+    lake.sql("INSERT INTO {c} (id, s, a, m) VALUES (3, 3, named_struct('b', 4, 'l', array()), map('k', 5))")
+    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    assert rows() == [*before, (3, "3", "4", "[]", "5")]
+    lake.check("1.0.0")
+
+    lake.sql(f"INSERT INTO {{c}} (id, s, a) VALUES (4, NULL, {item.format('four', '4')})")
+    with pytest.raises(DataViolation, match=r"a\.b as INT"):
+        lake.upgrade(second)
+    lake.sql("DELETE FROM {c} WHERE id = 4")
+    with pytest.raises(Exception, match="few"):
+        lake.sql(f"INSERT INTO {{c}} (id, s, a) VALUES (5, '100', {item.format('101', '4')})")
+    lake.upgrade(second)
+    made = [(1, 7, 8, '[{"x":1},null]', 2), (2, None, 1, '[{"x":1},null]', None), (3, 3, 4, "[]", 5)]
+    assert rows() == made
+    lake.check("1.1.0")
+    entry = lake.state.entry(CollectionName("c"))
+    assert entry.physical.checks == entry.declared.checks
+    assert entry.physical.field("a") == entry.declared.field("a")
+    for column, text in (("few", "(6, 100, named_struct('b', 101, 'l', NULL))"), ("b", "(6, 1, named_struct('b', NULL, 'l', NULL))")):
+        with pytest.raises(Exception, match=column):
+            lake.sql(f"INSERT INTO {{c}} (id, s, a) VALUES {text}")
+
+    lake.sql("UPDATE {c} SET m = map('k', 22) WHERE id = 1")
+    lake.sql("UPDATE {c} SET s = 0 WHERE id = 2")
+    lake.sql("OPTIMIZE {c}")
+    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    expected = [(*before[0][:4], "22"), (2, "0", *before[1][2:]), (3, "3", "4", "[]", "5")]
+    assert rows() == expected
+    lake.check("1.0.0")
+    with pytest.raises(Exception, match="few"):
+        lake.sql(f"INSERT INTO {{c}} (id, s, a) VALUES (5, '100', {item.format('101', '4')})")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_provider_schemamig.core.deltalog.names import PHYSICAL_NAME
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -18,7 +19,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.adopt import Adoption, adopt
 from tests.support import foreign
-from tests.support.lake import PHYSICAL_NAME, no_spark
+from tests.support.lake import no_spark
 
 ROWS = {"id": pa.array([1, 2], pa.int64()), "day": pa.array(["a", "b"])}
 MAPPED = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["columnMapping"], "writerFeatures": ["columnMapping"]}

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.lake import PHYSICAL_NAME
+from airflow_provider_schemamig.core.deltalog.names import PHYSICAL_NAME
 
 _TYPES = {
     "long": pa.int64(),

@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_provider_schemamig.core.deltalog.names import physical_name
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
+from tests.support.nested_values import logical
 from tests.support.product import Product
 
 SCHEMA_1 = """
@@ -31,7 +33,6 @@ CREATE TABLE stats (origin STRING, dest STRING, flights STRING);
 CREATE TABLE airports (code STRING NOT NULL);
 CREATE TABLE untouched (id BIGINT);
 """
-PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 STEPS_2 = """
     evolution("flights", rename={"dep_delay": "departure_delay"}, drop=["hour"]),
@@ -125,5 +126,5 @@ def rows(path: Path, *columns: str) -> list[dict[str, Any]]:
     found = []
     for name in active:
         for stored in pq.ParquetFile(path / name).read().to_pylist():
-            found.append({field["name"]: stored.get(field["metadata"].get(PHYSICAL_NAME, field["name"])) for field in shown})
+            found.append({field["name"]: logical(stored.get(physical_name(field)), field["type"]) for field in shown})
     return sorted(found, key=repr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,8 +54,9 @@ def _broken(check: Mapping[str, Any]) -> list[Row]:
         case "check":
             return [row for row in rows if _value(parse(check["expression"]), row) is not True]
         case "cast":
-            type_ = check["type"]
-            return [row for row in rows if row[check["column"]] is not None and _cast(row[check["column"]], type_, attempt=True) is None]
+            type_ = exp.DataType.build(check["type"], dialect="spark")
+            found = ((row, _at(row, tuple(check["column"].split(".")))) for row in rows)
+            return [row for row, values in found if any(_cast(value, type_, attempt=True) is None for value in values)]
         case "duplicate_key":
             keys = [tuple(row[column] for column in check["columns"]) for row in rows]
             counts = Counter(key for key in keys if None not in key)
@@ -74,14 +75,7 @@ def _value(node: exp.Expr, row: Row) -> Any:
         case exp.Paren():
             return _value(node.this, row)
         case exp.Cast():
-            return _cast(_value(node.this, row), node.to.sql().upper(), attempt=bool(node.args.get("safe")))
-        case exp.Dot():
-            value = _value(node.this, row)
-            return None if value is None else value[node.expression.name]
-        case exp.Concat():
-            return "".join(str(_value(part, row)) for part in node.expressions)
-        case exp.Anonymous() if node.name.lower() == "raise_error":
-            raise BadValue(condition="USER_RAISED_EXCEPTION", detail=str(_value(node.expressions[0], row)))
+            return _cast(_value(node.this, row), node.to, attempt=bool(node.args.get("safe")))
         case exp.Case():
             true = (branch.args["true"] for branch in node.args["ifs"] if _value(branch.this, row))
             return _value(next(true, node.args["default"]), row)
@@ -92,6 +86,26 @@ def _value(node: exp.Expr, row: Row) -> Any:
             return str(node.this) if node.is_string else int(node.this)
         case exp.Column() if len(node.parts) == 1:
             return row[node.name]
+    return _nested(node, row)
+
+
+def _nested(node: exp.Expr, row: Row) -> Any:
+    match node:
+        case exp.Dot():
+            value = _value(node.this, row)
+            return None if value is None else value[node.expression.name]
+        case exp.EQ():
+            left, right = _value(node.this, row), _value(node.expression, row)
+            if isinstance(left, dict | list) or isinstance(right, dict | list):
+                return None if left is None or right is None else left == right
+            return value_of(exp.EQ(this=exp.column("left"), expression=exp.column("right")), {"left": left, "right": right})
+        case exp.Func() if node.sql(dialect="spark").upper().startswith("MAP_ENTRIES("):
+            value = _value(node.expressions[0] if isinstance(node, exp.Anonymous) else node.this, row)
+            return None if value is None else list(value.items())
+        case exp.Concat():
+            return "".join(str(_value(part, row)) for part in node.expressions)
+        case exp.Anonymous() if node.name.lower() == "raise_error":
+            raise BadValue(condition="USER_RAISED_EXCEPTION", detail=str(_value(node.expressions[0], row)))
     return value_of(_bound(node, row, bound := dict(row)), bound)
 
 
@@ -111,9 +125,33 @@ def _bound(node: exp.Expr, row: Row, bound: Row) -> exp.Expr:
     return node.transform(value)
 
 
-def _cast(value: Any, to: str, *, attempt: bool) -> Any:
+def _at(value: Any, path: Sequence[str]) -> Iterator[Any]:
+    """The values at a path that are not NULL."""
+    if value is None:
+        return
+    match path:
+        case ():
+            yield value
+        case ("element" | "value" as part, *rest) if isinstance(value, list) or (part == "value" and "value" not in value):
+            for item in value if isinstance(value, list) else value.values():
+                yield from _at(item, tuple(rest))
+        case (name, *rest):
+            yield from _at(value[name], tuple(rest))
+
+
+def _cast(value: Any, to: exp.DataType, *, attempt: bool) -> Any:
+    """Of a struct by position, as Spark does it."""
+    if value is None:
+        return None
+    if to.is_type("struct"):
+        pairs = zip(to.expressions, value.values(), strict=True)
+        return {field.name: _cast(inner, field.kind, attempt=attempt) for field, inner in pairs}
+    if to.is_type("array"):
+        return [_cast(inner, to.expressions[0], attempt=attempt) for inner in value]
+    if to.is_type("map"):
+        return {key: _cast(inner, to.expressions[1], attempt=attempt) for key, inner in value.items()}
     try:
-        return None if value is None else _CASTS[to](value)
+        return _CASTS[to.sql().upper()](value)
     except ValueError as bad:
         if attempt:
             return None

@@ -28,11 +28,11 @@ from airflow_provider_schemamig.core.spark.errors import (
     SourceVacuumed,
     TableMetadataChanged,
 )
+from tests.support.nested_values import arrow_type, logical, missing, null_counts, stored
 
 Row = dict[str, Any]
 Action = dict[str, Any]
 
-_TYPES = {"long": pa.int64(), "integer": pa.int32(), "string": pa.string()}
 _SEAL = "delta.constraints.schemamig_moved_to_"
 
 
@@ -63,10 +63,10 @@ class Snapshot:
         """Raises SourceVacuumed if the file is gone. A column that the file lacks is NULL."""
         name = unquote(urlparse(file).path) if file.startswith("file:") else unquote(file)
         try:
-            stored = _stored(str(self.path / name))
+            found = _stored(str(self.path / name))
         except FileNotFoundError:
             raise SourceVacuumed(condition="DELTA_FILE_NOT_FOUND", detail=f"{name} is gone") from None
-        return [{field["name"]: row.get(physical_name(field)) for field in self.fields} for row in stored]
+        return [{field["name"]: logical(row.get(physical_name(field)), field["type"]) for field in self.fields} for row in found]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -131,14 +131,18 @@ def clustered_by(path: Path) -> list[str]:
 def data_file(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Action:
     """A new file with these rows, as an ``add`` action. Raises ConstraintViolated for a NULL where none may be."""
     for field in fields:
-        if not field["nullable"] and any(row[field["name"]] is None for row in rows):
-            raise ConstraintViolated(condition="DELTA_NOT_NULL_CONSTRAINT_VIOLATED", detail=f"NULL in {field['name']}")
+        for name in missing(field, [row[field["name"]] for row in rows]):
+            raise ConstraintViolated(condition="DELTA_NOT_NULL_CONSTRAINT_VIOLATED", detail=f"NULL in {name}")
     if not path.exists():
         raise InputMissing(condition="PATH_NOT_FOUND", detail=f"{path} is gone")
-    columns = {physical_name(field): pa.array([row[field["name"]] for row in rows], _TYPES[field["type"]]) for field in fields}
+    columns = {
+        physical_name(field): pa.array([stored(row[field["name"]], field["type"]) for row in rows], arrow_type(field["type"]))
+        for field in fields
+    }
     name = f"part-{uuid.uuid4()}.parquet"
     pq.write_table(pa.table(columns), path / name)
-    stats = {"numRecords": len(rows), "nullCount": {name: column.null_count for name, column in columns.items()}}
+    counts = {physical_name(field): null_counts([row[field["name"]] for row in rows], field["type"]) for field in fields}
+    stats = {"numRecords": len(rows), "nullCount": counts}
     size = (path / name).stat().st_size
     return {"path": name, "partitionValues": {}, "size": size, "modificationTime": 1, "dataChange": True, "stats": json.dumps(stats)}
 

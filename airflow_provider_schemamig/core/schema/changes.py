@@ -84,7 +84,7 @@ class ChangeType:
     old: DataType
     new: DataType
     widening: bool
-    #: A shadow column can do it (a top-level column outside partitioning, keys and clustering), else only a rewrite.
+    #: A shadow column can do it (of a column outside partitioning, keys and clustering, or inside one), else only a rewrite.
     shadowable: bool
 
     @property

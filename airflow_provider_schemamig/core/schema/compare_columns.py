@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.schema.changes import (
 from airflow_provider_schemamig.core.schema.compare_level import Level
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, UnknownRename
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
-from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Struct
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import key_columns
 from airflow_provider_schemamig.core.schema.paths import Fields, join
 from airflow_provider_schemamig.core.schema.renames import in_order, retired_name
@@ -89,7 +89,7 @@ class _Place:
 def compare_columns(now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str]) -> ColumnDifferences:
     """Raises UnknownRename, HiddenConflict."""
     comparison = _Comparison(old, new, renames)
-    comparison.struct(now.fields, old.fields, new.fields, _Place())
+    comparison.struct(now.fields, old.fields, new.fields, _Place(), None)
     unused = sorted(set(renames) - comparison.used_renames)
     if unused:
         raise UnknownRename(collection=old.name, path=unused[0], name=renames[unused[0]], reason="the old declaration has no such column")
@@ -104,13 +104,14 @@ class _Comparison:
         self._renames = renames
         self._pinned_old, self._pinned_new = _pinned(old), _pinned(new)
 
-    def struct(self, now: Fields, old: Fields, new: Fields, place: _Place) -> None:
+    def struct(self, now: Fields, old: Fields, new: Fields, place: _Place, free: bool | None) -> None:
+        """``free``: whether a shadow column can stand in for the column around it; None for the columns themselves."""
         if now == old == new and not self._renames:
             return
         level = Level(now, old, self._match(old, new, place))
         for pair in level.pairs:
             here = place.field(pair.now.name, pair.old.name, pair.new.name)
-            self._field(pair.now, pair.old, pair.new, here)
+            self._field(pair.now, pair.old, pair.new, here, free)
             if pair.now.name != pair.new.name:
                 self.found.now_names[ColumnPath(here.after)] = pair.now.name
         # What expand adds stands on the table before what takes longer; the order that is compared below is that one.
@@ -139,14 +140,14 @@ class _Comparison:
                 matched[before.name] = by_name[before.name]
         return matched
 
-    def _field(self, now: Field, old: Field, new: Field, place: _Place) -> None:
+    def _field(self, now: Field, old: Field, new: Field, place: _Place, free: bool | None) -> None:
         path = ColumnPath(place.now)
         self._nullability(now.nullable, old.nullable, new.nullable, path)
         if new.default not in (old.default, now.default):
             self.found.changes.append(SetDefault(path, now.default, new.default))
         self._comment(now.comment, old.comment, new.comment, path)
-        top_level = "." not in place.now
-        free = top_level and old.name not in self._pinned_old and new.name not in self._pinned_new
+        if free is None:
+            free = old.name not in self._pinned_old and new.name not in self._pinned_new
         self._type(now.type, old.type, new.type, place, free)
 
     def _nullability(self, now: bool, old: bool, new: bool, path: ColumnPath) -> None:
@@ -161,18 +162,19 @@ class _Comparison:
     def _type(self, now: DataType, old: DataType, new: DataType, place: _Place, free: bool) -> None:
         match now, old, new:
             case Struct(), Struct(), Struct():
-                self.struct(now.fields, old.fields, new.fields, place)
+                self.struct(now.fields, old.fields, new.fields, place, free)
             case Array(), Array(), Array():
                 inner = place.slot("element")
                 self._nullability(now.contains_null, old.contains_null, new.contains_null, ColumnPath(inner.now))
-                self._type(now.element, old.element, new.element, inner, False)
+                self._type(now.element, old.element, new.element, inner, free)
             case Map(), Map(), Map():
                 inner = place.slot("value")
-                self._type(now.key, old.key, new.key, place.slot("key"), False)
+                self._type(now.key, old.key, new.key, place.slot("key"), False)  # two keys may become one
                 self._nullability(now.value_contains_null, old.value_contains_null, new.value_contains_null, ColumnPath(inner.now))
-                self._type(now.value, old.value, new.value, inner, False)
+                self._type(now.value, old.value, new.value, inner, free)
             case _ if new not in (old, now):
-                self._other_type(now, old, new, ColumnPath(place.now), free)
+                inside = isinstance(now, Primitive) and isinstance(new, Primitive)
+                self._other_type(now, old, new, ColumnPath(place.now), free and (inside or "." not in place.now))
 
     def _other_type(self, now: DataType, old: DataType, new: DataType, path: ColumnPath, free: bool) -> None:
         if is_widening(old, new) and is_widening(new, now):
@@ -204,7 +206,7 @@ class _Comparison:
         if AddColumn(path, wanted).cost is not Cost.INSTANT:
             self.found.changes.append(AddColumn(path, wanted))  # older rows still need a value
         else:
-            self._field(hidden, hidden, wanted, place)
+            self._field(hidden, hidden, wanted, place, False if place.now.count(".") else None)
 
     def _refuse_taken(self, level: Level, place: _Place) -> None:
         """A rename to the name of a hidden column has nowhere to go."""

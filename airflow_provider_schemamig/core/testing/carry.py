@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from airflow_provider_schemamig.core.elements.errors import NotOnline
+from airflow_provider_schemamig.core.elements.nested_types import check_beside
 from airflow_provider_schemamig.core.elements.operations import operations_of
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins, match
@@ -19,6 +20,7 @@ from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, Ch
 from airflow_provider_schemamig.core.schema.diff import diff
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
+from airflow_provider_schemamig.core.schema.phases import phases
 from airflow_provider_schemamig.core.testing.row_codec import Row, row_of, row_text
 
 
@@ -56,7 +58,7 @@ def _reads_rows(step: MergedStep) -> bool:
 def _is_made(change: Change, step: Evolve) -> bool:
     """False for what an upgrade refuses before it looks at any row."""
     try:
-        operations_of(change, step.old)
+        check_beside(operations_of(change, step.old)[0].change, phases(step.old, step.old, step.new, step.renames).cutover)
     except NotOnline:
         return False
     return True

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.elements.nested_types import joined
 from airflow_provider_schemamig.core.elements.operation import Chain, schedule
 from airflow_provider_schemamig.core.elements.operation import filled as filled_columns
 from airflow_provider_schemamig.core.elements.operations import chains_of
@@ -158,10 +159,11 @@ class _Explainer:
 
     def visit_change(self, stage: s.Online) -> Explanation:
         found = self._changes("change", stage.collection, stage.changes)
-        chains = chains_of(stage.changes, self._tables[stage.collection])
+        table = self._tables[stage.collection]
+        chains, together = chains_of(stage.changes, table), joined(stage.changes, table)
         commits = [turn.changes for turn in schedule(chains) if turn.changes]
         aborts = sum(map(_aborts, commits))
-        lines = [f"{describe(change)}: {_way(chain)}" for change, chain in zip(stage.changes, chains, strict=True)]
+        lines = [f"{describe(change)}: {_way(chain)}" for change, chain in zip(together, chains, strict=True)]
         which = "each of which aborts" if aborts == len(commits) else f"{aborts} of which abort(s)"
         lines.append(f"{len(commits)} metadata commit(s) for all of them, {which} the writers in flight once")
         filled = [str(column) for column in sorted(filled_columns(chains))]

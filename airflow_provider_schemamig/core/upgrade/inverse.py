@@ -15,6 +15,7 @@ from functools import cached_property
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
 from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
+from airflow_provider_schemamig.core.elements.nested_types import comparable
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import (
@@ -33,7 +34,7 @@ from airflow_provider_schemamig.core.schema.changes import (
 from airflow_provider_schemamig.core.schema.compare_columns import Drop
 from airflow_provider_schemamig.core.schema.diff import compare
 from airflow_provider_schemamig.core.schema.expressions import NotFollowed, rename_columns
-from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, walk
+from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive, walk
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 from airflow_provider_schemamig.core.schema.phases import relaxed
 from airflow_provider_schemamig.core.schema.renames import is_outdated, is_stand_in, shadow_name, stands_in_for
@@ -80,8 +81,7 @@ def way_back(
     #: Columns that were added under a name of ours and got another one: hidden, they have ours again, and the next attempt finds them.
     hidden = {path: name for path, name in back.items() if is_stand_in(name) and name not in there}
     found = compare(now, now, wanted, {path: name for path, name in back.items() if path not in hidden})
-    kept = frozenset(check.name for check in exchanges(now, wanted, renames).checks)
-    columns, hindrance = found.columns, _Hindrance(store, head, now, since, kept)
+    columns, hindrance = found.columns, _Hindrance(store, head, now, since, exchanges(now, wanted, renames))
     drops = [replace(drop, retired_as=hidden.get(drop.path, drop.retired_as)) for drop in columns.drops]
     changes: list[Change] = []
     left: list[str] = []
@@ -122,7 +122,8 @@ class Exchange:
         that a row copied by others comes back as it was (``007``, not ``7``). ``lossy``: NULL where there is none."""
         hidden, used = quote(self.hidden.name), quote(self.used.name)
         cast = f"{'TRY_CAST' if lossy else 'CAST'}({used} AS {type_sql(self.hidden.type)})"
-        return f"CASE WHEN TRY_CAST({hidden} AS {type_sql(self.used.type)}) = {used} THEN {hidden} ELSE {cast} END"
+        before = comparable(f"TRY_CAST({hidden} AS {type_sql(self.used.type)})", self.used.type)
+        return f"CASE WHEN {before} = {comparable(used, self.used.type)} THEN {hidden} ELSE {cast} END"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,13 @@ class Exchanges:
 
     def __iter__(self) -> Iterator[Exchange]:
         return iter(self.columns)
+
+    @property
+    def never_null(self) -> frozenset[str]:
+        """Columns of several values that come back for one that is NOT NULL: a cast may lose a part of such a value, and not the whole.
+        Statistics do not tell of them."""
+        found = (item for item in self.columns if not item.used.nullable and not isinstance(item.used.type, Primitive))
+        return frozenset(item.hidden.name for item in found)
 
     def kept(self, item: Exchange, *, lossy: bool) -> tuple[KeptCheck, ...]:
         """The CHECKs that use ``item``'s column, over the values that come back. Raises NotFollowed."""
@@ -208,8 +216,9 @@ def _without_default(drops: Sequence[Drop]) -> list[Change]:
 class _Hindrance:
     """Why a change cannot be made on the way back."""
 
-    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, kept: frozenset[str]) -> None:
-        self._kept = kept
+    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, exchanged: Exchanges) -> None:
+        self._kept = frozenset(check.name for check in exchanged.checks)
+        self._never_null = exchanged.never_null
         self._store = store
         self._head = head
         self._now = now
@@ -226,7 +235,9 @@ class _Hindrance:
     def to(self, change: Change) -> str | None:
         """In words; None if it can be made."""
         match change:
-            case SetNotNull(path=path) if nulls_since(self._store, self._head, path, self._since) is not False:
+            case SetNotNull(path=path) if (
+                path not in self._never_null and nulls_since(self._store, self._head, path, self._since) is not False
+            ):
                 return f"{path} stays nullable, because a NULL may have come in"
             case AddCheck(check=check) if self.files_came and check.name not in self._kept:
                 return f"CHECK {check.name} stays dropped, because rows came in without it"

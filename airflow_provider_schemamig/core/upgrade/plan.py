@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.validate import TableState
 from airflow_provider_schemamig.core.elements.errors import NotOnline
+from airflow_provider_schemamig.core.elements.nested_types import check_beside, joined
 from airflow_provider_schemamig.core.elements.operation import Chain, Turn, schedule
 from airflow_provider_schemamig.core.elements.operations import check_on_head, operations_of
 from airflow_provider_schemamig.core.jsonable import from_json, to_json
@@ -31,7 +32,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.upgrade import stages as s
@@ -287,18 +288,24 @@ class _Planner:
         """What the online changes of an evolution consist of. What none is made of is a refusal each."""
         if not found.online or self._view.state is None:
             return ()
-        table = apply(physical_after_holds(self._view.state, step.old.name), found.expand)
-        chains = []
-        for change in found.online:
+        physical = physical_after_holds(self._view.state, step.old.name)
+        table = apply(physical, found.expand)
+        # Rows are asked before expand: a struct that gets a field has it not yet.
+        before = apply(physical, [change for change in found.expand if not isinstance(change, AddColumn)])
+        chains, asking = [], []
+        together, asked = joined(found.online, table), joined(found.online, before)
+        for change, now in zip(together, asked, strict=True):
             try:
-                chain = operations_of(change, table, found.online)
+                chain = operations_of(change, table, together)
+                asking.append(operations_of(now, before, asked))
+                check_beside(change, found.cutover)
                 check_referenced(self._view.state, chain)
                 chains.append(chain)
                 check_on_head(head, change)
             except (NotOnline, CannotCluster) as refusal:
                 refusal.collection = step.collection
                 self._refusals.append(refusal)
-        self._online[step.old.name] = tuple(chains)
+        self._online[step.old.name] = tuple(asking)
         return tuple(chains)
 
     @staticmethod

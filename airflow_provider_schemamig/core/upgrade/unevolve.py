@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.elements.backfill import due_files
+from airflow_provider_schemamig.core.elements.nested_types import leaves
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
@@ -59,17 +60,18 @@ def lossy_casts(env: Environment, state: State, plan: Plan, jobs: Jobs) -> tuple
         head = read_head(store)
         for item in home.exchanges if is_in_place(home.now, head) else ():  # else a rollback that died had come further
             if due_files(store, head, home.fill_of(store, head, item)):
-                wanted = type_sql(item.hidden.type)
+                wanted, used = type_sql(item.hidden.type), item.used.name
                 about = {"collection": home.collection, "uri": store.location.uri, "version": head.version}
-                rule = f"have no value of {item.used.name} as {wanted}, it becomes NULL"
-                checks.append({**about, "kind": "cast", "column": item.used.name, "type": wanted, "rule": rule})
+                for path, _, found in leaves(item.used.type, item.hidden.type, used):
+                    rule = f"have no value of {path} as {type_sql(found)}, it becomes NULL"
+                    checks.append({**about, "kind": "cast", "column": path, "type": type_sql(found), "rule": rule})
                 for kept in home.exchanges.kept(item, lossy=True):
-                    rule = f"break the CHECK {kept.check.name} with {item.used.name} as {wanted}, they have to be changed or deleted first"
+                    rule = f"break the CHECK {kept.check.name} with {used} as {wanted}, they have to be changed or deleted first"
                     checks.append({**about, "kind": "check", "expression": kept.expression, "rule": rule})
     if not checks:
         return ()
-    found = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
-    violations = [violation_of(item) for item in found["violations"]]
+    answer = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
+    violations = [violation_of(item) for item in answer["violations"]]
     return tuple(f"{item.collection}: {item.count} row(s) {item.rule}" for item in violations)
 
 

@@ -76,8 +76,7 @@ DRAFTS: dict[str, tuple[str, str, str]] = {
         T("a STRING, gone INT NOT NULL, `order` SMALLINT, tags ARRAY<STRING>") + "",
         "CREATE TABLE t (a DATE, `order` INT, tags ARRAY<INT>, d INT NOT NULL, e STRING DEFAULT 'x') PARTITIONED BY (d);",
         """\
-    # TODO schemamig: rewrite of t (convert tags.element from STRING to INT; partition by (d)): do up and down say what
-    #   is meant?
+    # TODO schemamig: rewrite of t (partition by (d)): do up and down say what is meant?
     # TODO schemamig: gone is not copied: its values are gone when the hold is over; or is d its new name?
     # TODO schemamig: up: a is cast from STRING to DATE: is that right for every value?
     # TODO schemamig: up: tags is cast from ARRAY<STRING> to ARRAY<INT>; fields of structs are cast by position

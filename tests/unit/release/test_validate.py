@@ -114,7 +114,7 @@ BAD: dict[str, tuple[Case, list[str], str]] = {
         "still declared",
     ),
     "evolution that needs a rewrite": (
-        ([NESTED], [table("a", struct("s", "p string", "q int"), "x int")], [evolution("a")]),
+        ([NESTED], [table("a", struct("s", typed("p", Array(Primitive("int"))), "q int"), "x int")], [evolution("a")]),
         ["needs_rewrite"],
         "change_type s.p",
     ),

@@ -38,7 +38,9 @@ RULES = [
     ("3: a drop deep inside", "s STRUCT<l: ARRAY<STRUCT<x: INT, y: INT>>>", "s STRUCT<l: ARRAY<STRUCT<x: INT>>>", *DROPS),
     ("4: widening, refused there, is metadata here", "a INT", "a BIGINT", INSTANT, False, ["change_type"]),
     ("4: any other type", "a BIGINT", "a INT", ONLINE, False, ["change_type"]),
-    ("4: any other type inside a struct", "s STRUCT<a: BIGINT>", "s STRUCT<a: INT>", REWRITE, False, ["change_type"]),
+    ("4: any other type inside a struct", "s STRUCT<a: BIGINT>", "s STRUCT<a: INT>", ONLINE, False, ["change_type"]),
+    ("4: of a map's key, of which two may become one", "m MAP<BIGINT, INT>", "m MAP<INT, INT>", REWRITE, False, ["change_type"]),
+    ("4: several values instead of one, inside", "s STRUCT<a: INT>", "s STRUCT<a: ARRAY<INT>>", REWRITE, False, ["change_type"]),
     ("5: another order, refused there, needs nothing here", "a INT, b INT", "b INT, a INT", NONE, False, ["reorder_columns"]),
     ("5: another order inside", "s STRUCT<a: INT, b: INT>", "s STRUCT<b: INT, a: INT>", NONE, False, ["reorder_columns"]),
     ("6: an addition at the end", "a INT", "a INT, b INT", INSTANT, False, ["add_column"]),
@@ -119,7 +121,7 @@ def test_paths_lead_through_arrays_and_maps() -> None:
     old = table("l ARRAY<STRUCT<m: MAP<STRING, STRUCT<a: INT>>>>")
     new = table("l ARRAY<STRUCT<m: MAP<STRING, STRUCT<a: BIGINT>>>>")
     path = ColumnPath("l.element.m.value.a")
-    assert diff(old, new).changes == (ChangeType(path, INT, BIGINT, widening=True, shadowable=False),)
+    assert diff(old, new).changes == (ChangeType(path, INT, BIGINT, widening=True, shadowable=True),)
 
 
 def test_elements_and_values_that_may_be_null() -> None:
@@ -136,6 +138,8 @@ def test_elements_and_values_that_may_be_null() -> None:
         ("a BIGINT, b INT", "", True),
         ("a BIGINT, b INT", "PARTITIONED BY (a)", False),
         ("a BIGINT, b INT", "CLUSTER BY (a)", False),
+        ("a STRUCT<x: BIGINT, y: INT>, b INT", "", True),
+        ("a STRUCT<x: BIGINT, y: INT>, b INT", "CLUSTER BY (a.y)", False),
         ("a BIGINT UNIQUE, b INT", "", False),
         ("a BIGINT, b BIGINT, FOREIGN KEY (a) REFERENCES flights (b)", "", False),
     ],

@@ -110,6 +110,27 @@ OPERATIONS = {
         given=({"id": 1, "s": "5", "t": "8"}, {"id": 2, "s": "11", "t": "12"}),
         made=({"id": 1, "s": 5, "t": 8}, {"id": 2, "s": 11, "t": 12}),
     ),
+    "types inside a struct, in an array, in a map": Operation(
+        "id BIGINT, a STRUCT<b: STRING NOT NULL COMMENT 'it', l: ARRAY<STRUCT<x: STRING>>> NOT NULL, m MAP<STRING, STRING>",
+        "id BIGINT, a STRUCT<b: INT NOT NULL COMMENT 'it', l: ARRAY<STRUCT<x: INT>>> NOT NULL, m MAP<STRING, INT>",
+        given=(
+            {"id": 1, "a": {"b": "007", "l": [{"x": "08"}, {"x": None}, None]}, "m": {"k": "09"}},
+            {"id": 2, "a": {"b": "1", "l": None}, "m": None},
+        ),
+        made=(
+            {"id": 1, "a": {"b": 7, "l": [{"x": 8}, {"x": None}, None]}, "m": {"k": 9}},
+            {"id": 2, "a": {"b": 1, "l": None}, "m": None},
+        ),
+    ),
+    "types inside a struct, a CHECK on one, NOT NULL on one, a field that is wider": Operation(
+        "id BIGINT, a STRUCT<b: STRING, c: STRING, w: INT>, CONSTRAINT few CHECK (CAST(a.b AS INT) < 99)",
+        "id BIGINT, a STRUCT<b: INT, c: INT NOT NULL, w: BIGINT>, CONSTRAINT few CHECK (CAST(a.b AS INT) < 99)",
+        given=({"id": 1, "a": {"b": "007", "c": "1", "w": 2}}, {"id": 2, "a": {"b": "4", "c": "5", "w": None}}),
+        made=(
+            {"id": 1, "a": {"b": 7, "c": 1, "w": 2}},
+            {"id": 2, "a": {"b": 4, "c": 5, "w": None}},
+        ),
+    ),
     "two types, NOT NULL on one of them, and more": Operation(
         "id BIGINT, s STRING, t STRING, u INT",
         "k INT DEFAULT 3, id BIGINT, s INT NOT NULL, t BIGINT, u INT, UNIQUE (u)",

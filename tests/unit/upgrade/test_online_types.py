@@ -29,9 +29,10 @@ COLUMNS = ("id", "s")
 STRIDE = 23
 
 
-def texts(folder: Path) -> Lake:
+def texts(folder: Path, rule: str = "") -> Lake:
     """``s`` becomes a number."""
-    lake = two_releases(folder, "CREATE TABLE a (id BIGINT, s STRING);", "CREATE TABLE a (id BIGINT, s INT);", 'evolution("a")')
+    old, new = (f"CREATE TABLE a (id BIGINT, s {found}{rule});" for found in ("STRING", "INT"))
+    lake = two_releases(folder, old, new, 'evolution("a")')
     insert(lake.path("a"), [{"id": 1, "s": "007"}, {"id": 2, "s": None}])
     insert(lake.path("a"), [{"id": 3, "s": "3"}])
     return lake
@@ -256,9 +257,10 @@ def die(lake: Lake, moment: int) -> bool:
 
 
 @pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.soak)])
-def test_a_rollback_that_dies_anywhere(tmp_path: Path, stride: int) -> None:
+@pytest.mark.parametrize("rule", ["", ", CONSTRAINT c CHECK (CAST(s AS INT) < 99 OR s IS NULL)"], ids=["", "CHECK"])
+def test_a_rollback_that_dies_anywhere(tmp_path: Path, stride: int, rule: str) -> None:
     """It is begun again, or the environment stays at the new release after all; rows keep coming in."""
-    begun = upgraded(texts(tmp_path / "begun"))
+    begun = upgraded(texts(tmp_path / "begun", rule))
     expected, moment, ended = go_on(begun), 0, False
     while not ended:
         for way in ("back", "on"):
@@ -278,6 +280,7 @@ def test_a_rollback_that_dies_anywhere(tmp_path: Path, stride: int) -> None:
                 upgraded(lake)
                 assert table(lake) == {1: 7, 2: 22, 3: 33, 4: 44, 6: 66}
             whole(lake)
+            assert lake.state.entry(A).physical.checks == lake.state.entry(A).declared.checks
             shutil.rmtree(folder)
         moment += stride
     assert moment > 2 * stride

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.elements.errors import NotOnline
+from airflow_provider_schemamig.core.elements.nested_types import joined
 from airflow_provider_schemamig.core.elements.operation import Chain
 from airflow_provider_schemamig.core.elements.operations import (
     add_check,
@@ -33,14 +34,15 @@ _OPERATIONS: Mapping[type[Any], Callable[[Any, Declaration], Chain]] = {
 
 def chains_of(changes: Sequence[c.Change], table: Declaration) -> tuple[Chain, ...]:
     """The elements of a table's online changes, in the order of the changes. Raises NotOnline."""
-    return tuple(operations_of(change, table, changes) for change in changes)
+    together = joined(changes, table)
+    return tuple(operations_of(change, table, together) for change in together)
 
 
 def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Change] = ()) -> Chain:
-    """The elements of an online change of ``table`` (its physical schema, after expand). ``beside``: all its online changes.
-
-    Raises NotOnline.
+    """The elements of an online change of ``table`` (its physical schema, after expand). ``beside``: all its online changes,
+    ``joined`` as they are made. Raises NotOnline.
     """
+    (change,) = joined((change,), table)
     make = _OPERATIONS.get(type(change))
     if make is None:
         where = getattr(change, "path", "")

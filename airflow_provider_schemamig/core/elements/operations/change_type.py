@@ -9,6 +9,7 @@ type steps aside and stays until the hold ends: with it a rollback brings every 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from airflow_provider_schemamig.core.deltalog.dependents import GENERATED
 from airflow_provider_schemamig.core.deltalog.edit_columns import IDENTITY
@@ -16,6 +17,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS
 from airflow_provider_schemamig.core.elements.errors import NotOnline
 from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
+from airflow_provider_schemamig.core.elements.nested_types import asks_again, leaves, relaxed, relaxes, why_not
 from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Files, Note, Operation, Question, Reorg
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.changes import (
@@ -49,13 +51,13 @@ def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] 
     assert column is not None  # it is to be changed
     shadow = _shadow(change, table)
     outdated = ColumnPath(outdated_name(column.name, (field.name.lower() for field in table.fields)))
-    kept = _kept(change, table, beside, "CAST")
+    new, kept = relaxed(change.new), _kept(change, table, beside, "CAST")
     fill = Reorg(shadow, guarded(_cast(change, "CAST"), kept, quote(column.name)), Files.ALL)
     steps = (
         Note(ElementState.DELETE),
-        Enter(ElementState.WRITE, (AddColumn(ColumnPath(shadow), Field(shadow, change.new)),)),
+        Enter(ElementState.WRITE, (AddColumn(ColumnPath(shadow), Field(shadow, new)),)),
         fill,
-        Enter(ElementState.PUBLIC, _swap(table, column, shadow, outdated, kept), filled=fill),
+        Enter(ElementState.PUBLIC, _swap(change, table, shadow, outdated, kept), filled=fill),
     )
     name, asks = f"type:{change.path}", (*_questions(change), *_kept_questions(change, table, beside))
     return (Operation(name, ElementClass.REORG, change, steps, (change.path,), asks=asks, leaves=(outdated,)),)
@@ -75,11 +77,13 @@ def check_on_head(head: Head, change: ChangeType) -> None:
 
 def _why_not(change: ChangeType, table: Declaration) -> str | None:
     if not change.shadowable:
-        return "it is no free column of its own, but lays out the rows, is in a key, or lies inside another column"
-    if not (isinstance(change.old, Primitive) and isinstance(change.new, Primitive)):
-        return "its values are made of several"
-    column = table.field(change.path)
-    if column is not None and column.default is not None and _is_text(column.default) and not _is_string(change.old):
+        return "its column is not free, but lays out the rows or is in a key; or it is a key of a map, of which two may become one"
+    reason, column = why_not(change.old, change.new), table.field(change.path)
+    if reason is not None or column is None or column.default is None:
+        return reason
+    if not isinstance(change.old, Primitive):
+        return f"it has a DEFAULT, {column.default}, which is a value of one type"
+    if _is_text(column.default) and not _is_string(change.old):
         return f"its DEFAULT {column.default} is nothing for a column of type {type_sql(change.old)}, which it has until the swap"
     return None
 
@@ -94,23 +98,27 @@ def _is_string(found: Primitive) -> bool:
 
 def _shadow(change: ChangeType, table: Declaration) -> str:
     """One that an earlier attempt left behind is used again: all of its values are made anew."""
-    there = {field.name: field.type for field in table.fields}
+    there, wanted = {field.name: field.type for field in table.fields}, relaxed(change.new)
     taken: set[str] = set()
     while True:
         name = shadow_name(change.path, taken)
-        if name not in there or canonical_type(there[name]) == canonical_type(change.new):
+        # A CAST goes by position, which a canonical type does not tell.
+        if name not in there or (canonical_type(there[name]), type_sql(there[name])) == (canonical_type(wanted), type_sql(wanted)):
             return name
         taken.add(name.lower())
 
 
 def _questions(change: ChangeType) -> tuple[Question, ...]:
-    cast = Question("cast", (("column", change.path), ("type", type_sql(change.new)), ("rule", f"{change.path} as {type_sql(change.new)}")))
+    casts = tuple(
+        Question("cast", (("column", path), ("type", type_sql(found)), ("rule", f"{path} as {type_sql(found)}")))
+        for path, _, found in leaves(change.old, change.new, change.path)
+    )
     limit = varchar_length(change.new.name) if isinstance(change.new, Primitive) else None
     if limit is None:
-        return (cast,)
+        return casts
     column = quote(change.path)
     fits = f"{column} IS NULL OR length(CAST({column} AS STRING)) <= {limit}"
-    return cast, Question("check", (("expression", fits), ("rule", f"{change.path} as {type_sql(change.new)}")))
+    return *casts, Question("check", (("expression", fits), ("rule", f"{change.path} as {type_sql(change.new)}")))
 
 
 def _cast(change: ChangeType, how: str) -> str:
@@ -135,18 +143,21 @@ def _kept_questions(change: ChangeType, table: Declaration, beside: Sequence[Cha
         yield Question("check", (("expression", f"{lost} OR ({item.expression})"), ("rule", rule)))
 
 
-def _swap(table: Declaration, column: Field, shadow: str, outdated: ColumnPath, kept: Sequence[KeptCheck]) -> tuple[Change, ...]:
+def _swap(change: ChangeType, table: Declaration, shadow: str, outdated: ColumnPath, kept: Sequence[KeptCheck]) -> tuple[Change, ...]:
     """The column steps aside, free of all that it asks of a writer; the shadow gets its name, its place and what it asked.
 
     A rename would take CHECKs along with the column of the old type: they are of its name."""
-    path = ColumnPath(column.name)
+    column, hidden, path = table.field(change.path), table.field(shadow), change.path
+    assert column is not None  # it is to be changed
     order = tuple(field.name for field in table.fields if not is_stand_in(field.name))
     swap: list[Change] = [DropCheck(item.check) for item in kept]
     swap += [] if column.nullable else [Relax(path)]
     swap += [] if column.default is None else [SetDefault(path, column.default, None)]
+    swap += relaxes(column)
     swap += [RenameColumn(path, outdated), RenameColumn(ColumnPath(shadow), column.name)]
     swap += [] if column.default is None else [SetDefault(path, None, column.default)]
     swap += [] if column.nullable else [SetNotNull(path)]
     swap += [] if column.comment is None else [SetComment(path, None, column.comment)]
+    swap += asks_again(replace(column, type=change.new), relaxed(change.new) if hidden is None else hidden.type)
     swap += [AddCheck(item.check) for item in kept]
     return (*swap, ReorderColumns(ColumnPath(""), (*order, outdated), order))
