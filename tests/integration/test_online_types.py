@@ -9,9 +9,11 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, LossyRollback
+from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake
 
@@ -87,6 +89,20 @@ def test_a_check_and_types_inside_columns(spark: SparkSession, tmp_path: Path) -
     lake.sql("DELETE FROM {c} WHERE id = 4")
     with pytest.raises(Exception, match="few"):
         lake.sql(f"INSERT INTO {{c}} (id, s, a) VALUES (5, '100', {item.format('101', '4')})")
+
+    turned = f"INSERT INTO {{c}} (id, s, a) VALUES (4, '10', {item.format('9', '4')})"  # as text 9 comes after 10
+    lake.sql(turned)
+    with pytest.raises(SchemamigError, match=r"1 row\(s\) violate CHECK up with s as INT"):
+        lake.upgrade(second)
+    lake.sql("DELETE FROM {c} WHERE id = 4")
+    generation = verbs.preflight(lake.env, second, jobs=EmbeddedRunner).generation
+    assert generation is not None
+    verbs.promote(lake.env, generation)
+    verbs.expand(lake.env, generation)
+    lake.sql(turned)
+    with pytest.raises(BadValue, match="the CHECK up does not hold"):
+        verbs.change(lake.env, generation, jobs=EmbeddedRunner)
+    lake.sql("DELETE FROM {c} WHERE id = 4")
     lake.upgrade(second)
     made = [(1, 7, 8, '[{"x":1},null]', 2), (2, None, 1, '[{"x":1},null]', None), (3, 3, 4, "[]", 5)]
     assert rows() == made
