@@ -204,11 +204,12 @@ def _check_matches(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -
 
 
 def _new(rows: DataFrame, check: Mapping[str, Any]) -> DataFrame:
+    """Without ``pyspark.sql.functions``, which in one process are either those of Connect or those of a session of its own."""
     if "new_files" not in check:
         return rows
-    from pyspark.sql import functions
-
-    return rows.where(functions.element_at(functions.split(_FILE, "/"), -1).isin(list(check["new_files"])))
+    name = f"{_OWN}file_name"
+    named = rows.selectExpr("*", f"element_at(split({_FILE}, '/'), -1) AS {name}")
+    return named.where(named[name].isin(list(check["new_files"]))).drop(name)
 
 
 def _referenced(spark: SparkSession, scan: _Scan, check: Mapping[str, Any], names: Sequence[str]) -> DataFrame:

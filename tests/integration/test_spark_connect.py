@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner
@@ -24,6 +25,10 @@ pytestmark = pytest.mark.spark
 def server(tmp_path: Path) -> Iterator[str]:
     with connect_server(tmp_path, {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}) as url:
         yield url
+
+
+def _files(lake: Lake) -> list[str]:
+    return [uri.rpartition("/")[2] for uri in DeltaTable(lake.target_uri).file_uris()]
 
 
 @pytest.mark.soak
@@ -50,11 +55,13 @@ def test_jobs_on_connect_are_as_they_are_here(spark: SparkSession, server: str, 
             "checks": [
                 {"collection": "source", "uri": lake.source_uri, "kind": "cast", "column": "v", "type": "INT"},
                 {"collection": "target", "uri": lake.target_uri, "kind": "duplicate_key", "columns": ["n"]},
+                {"collection": "target", "uri": lake.target_uri, "kind": "duplicate_key", "columns": ["n"], "new_files": _files(lake)},
+                {"collection": "target", "uri": lake.target_uri, "kind": "duplicate_key", "columns": ["n"], "new_files": ["none"]},
             ],
             "estimates": [{"collection": "target", "uri": lake.target_uri}],
         },
     )
-    assert [(v["rule"], v["count"]) for v in found["violations"]] == [("CAST(v AS INT)", 3), ("UNIQUE (n)", 3)]
+    assert [(v["rule"], v["count"]) for v in found["violations"]] == [("CAST(v AS INT)", 3), ("UNIQUE (n)", 3), ("UNIQUE (n)", 3)]
     assert found["violations"][1]["sample"] == [{"n": "43200", "rows": 3}]
     assert found["estimates"][0]["rows"] == 3
 
