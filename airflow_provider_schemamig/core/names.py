@@ -21,6 +21,8 @@ ColumnPath = NewType("ColumnPath", str)
 RESERVED_PREFIX = "schemamig"
 #: The CHECK that seals a table; the shard the rows have moved to follows, so that a writer's error says where (DESIGN section 6).
 SEAL_PREFIX = f"{RESERVED_PREFIX}_moved_to_"
+#: Application ids of the checkpoints that streams keep in their target's table begin so; origin and its shard follow.
+STREAM_PREFIX = f"{RESERVED_PREFIX}:replica:"
 
 _COLLECTION = re.compile(r"[a-z][a-z0-9_]{0,62}")
 # What Delta refuses without column mapping (space ,;{}()\n\t=), plus dot (paths), quotes and backtick (SQL).

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit, RawAction, encode_actions
@@ -13,7 +14,7 @@ from airflow_provider_schemamig.core.deltalog.append import Entry, append, uses_
 from airflow_provider_schemamig.core.deltalog.clustering import clustering_domain
 from airflow_provider_schemamig.core.deltalog.edit import edit
 from airflow_provider_schemamig.core.deltalog.features import check_writable
-from airflow_provider_schemamig.core.deltalog.fence import Fence, check_fence
+from airflow_provider_schemamig.core.deltalog.fence import Fence, check_fence, txn_of
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.tag import Tag
@@ -108,8 +109,9 @@ def commit_edited(
     since: int,
     forget: Sequence[ColumnPath] = (),
     checked_at: int | None = None,
+    txns: Mapping[str, int] = MappingProxyType({}),
 ) -> Committed:
-    """``commit_changes`` for metadata that is edited already."""
+    """``commit_changes`` for metadata that is edited already. ``txns``: transaction versions by application id, for the same commit."""
     uri = store.location.uri
     require_safe_log_store(store)
     check_writable(after.protocol, uri)
@@ -122,6 +124,7 @@ def commit_edited(
             _refuse_files(commit, uri)
     judge = functools.partial(_judge, uri=uri, fence=fence, exclusive=checked_at is not None)
     ict = uses_in_commit_timestamps(replayed.metadata)
+    actions += [txn_of(app_id, version) for app_id, version in txns.items()]
     appended = append(store, base.version, Entry(tag, actions, parameters), judge, in_commit_timestamps=ict)
     return Committed(replace(replayed, version=appended.version), appended.receipt)
 

@@ -8,7 +8,7 @@ committer stops with ``Fenced``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit, RawAction
@@ -82,18 +82,41 @@ def check_fence(store: ReadStore, fence: Fence, since: int, upto: int) -> None:
         fence.check_version(read_fence(store, fence.app_id))
 
 
-def read_fence(store: ReadStore, app_id: str) -> int | None:
-    """The highest transaction version a table has of an application id, or None. Raises TableMissing, LogTruncated."""
-    files = list_log(store)
-    highest: int | None = None
+def read_fence(store: ReadStore, app_id: str, at: int | None = None) -> int | None:
+    """The highest transaction version a table has (``at``: had at this version) of an application id, or None.
+
+    Raises TableMissing, LogTruncated.
+    """
+    return max((int(txn["version"]) for txn in _txns(store, at) if txn.get("appId") == app_id), default=None)
+
+
+def read_txns(store: ReadStore, prefix: str) -> dict[str, int]:
+    """The highest transaction version of every application id that begins so. Raises TableMissing, LogTruncated."""
+    found: dict[str, int] = {}
+    for txn in _txns(store):
+        app_id = str(txn.get("appId"))
+        if app_id.startswith(prefix):
+            found[app_id] = max(int(txn["version"]), found.get(app_id, int(txn["version"])))
+    return found
+
+
+def _txns(store: ReadStore, at: int | None = None) -> Iterator[RawAction]:
+    """The newest first."""
+    files = list_log(store, at)
     for version in range(files.version, -1, -1):
         checksum = read_crc(store, version) if version in files.crcs else None
         if checksum is not None and checksum.txns is not None:
-            return _highest(highest, checksum.txns, app_id)
+            yield from checksum.txns
+            return
         if version in files.checkpoints:
-            return _highest(highest, read_checkpoint(store, files.checkpoints[version], with_txns=True).txns or (), app_id)
-        highest = _highest(highest, read_commit(store, version).txns, app_id)
-    return highest
+            yield from read_checkpoint(store, files.checkpoints[version], with_txns=True).txns or ()
+            return
+        yield from read_commit(store, version).txns
+
+
+def txn_of(app_id: str, version: int) -> RawAction:
+    """The action."""
+    return {"txn": {"appId": app_id, "version": version, "lastUpdated": time.time_ns() // 1_000_000}}
 
 
 def put_fence(store: Store, fence: Fence, tag: Tag) -> int:
@@ -108,11 +131,6 @@ def put_fence(store: Store, fence: Fence, tag: Tag) -> int:
     fence.check_version(current)
     if current is not None and current >= fence.version:
         return head.version
-    txn = {"appId": fence.app_id, "version": fence.version, "lastUpdated": time.time_ns() // 1_000_000}
+    txn = txn_of(fence.app_id, fence.version)
     ict = uses_in_commit_timestamps(head.metadata)
-    return append(store, head.version, Entry(tag, [{"txn": txn}]), fence.check, in_commit_timestamps=ict).version
-
-
-def _highest(known: int | None, txns: Iterable[RawAction], app_id: str) -> int | None:
-    found = [int(txn["version"]) for txn in txns if txn.get("appId") == app_id]
-    return max([*found, *([] if known is None else [known])], default=None)
+    return append(store, head.version, Entry(tag, [txn]), fence.check, in_commit_timestamps=ict).version

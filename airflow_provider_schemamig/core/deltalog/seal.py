@@ -6,7 +6,9 @@ the rows went. Lifting it takes one more commit and gives the table back as it w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from airflow_provider_schemamig.core.deltalog.commit import Committed, commit_edited
 from airflow_provider_schemamig.core.deltalog.edit import sealed, unsealed
@@ -31,7 +33,10 @@ def opened(head: Head, moved_to: str) -> Head:
     return replace(head, protocol=protocol, metadata=metadata)
 
 
-def unseal(store: Store, head: Head, fence: Fence, tag: Tag, *, since: int) -> Committed:
-    """Lift whatever seal of ours there is. Raises as ``commit_changes`` does."""
+def unseal(store: Store, head: Head, fence: Fence, tag: Tag, *, since: int, txns: Mapping[str, int] = MappingProxyType({})) -> Committed:
+    """Lift whatever seal of ours there is. ``txns``: transaction versions by application id, known to the table from that commit on.
+
+    Raises as ``commit_changes`` does.
+    """
     after = TableState(*unsealed(head.protocol, head.metadata))
-    return commit_edited(store, head, after, fence, tag, parameters={}, since=since)
+    return commit_edited(store, head, after, fence, tag, parameters={}, since=since, txns=txns)

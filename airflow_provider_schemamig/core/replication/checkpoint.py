@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,9 +83,12 @@ class _Note(Tag):
         return self.span.user_metadata
 
 
-def position(table: ReadStore, stream: Stream, shard: ShardId) -> int:
-    """Up to which version of ``shard``, the origin's, ``table`` has the rows; ``NOTHING`` if it has none. Raises TableMissing."""
-    found = read_fence(table, stream.txn_app_id(shard))
+def position(table: ReadStore, stream: Stream, shard: ShardId, at: int | None = None) -> int:
+    """Up to which version of ``shard``, the origin's, ``table`` has (``at``: had at this version) the rows; ``NOTHING`` if it has none.
+
+    Raises TableMissing, LogTruncated.
+    """
+    found = read_fence(table, stream.txn_app_id(shard), at)
     return NOTHING if found is None else found
 
 
@@ -163,14 +167,16 @@ def _key(stream: Stream, shard: ShardId, lo: int) -> str:
     return f"{folder(stream)}/{shard}-{lo}.json"
 
 
-def forget(target: Environment, stream: Stream, shard: ShardId, at: int) -> None:
-    """Take away what was agreed on for batches that the checkpoint ``at`` has passed, and what killed processes left of reading them."""
+def forget(target: Environment, stream: Stream, shard: ShardId, at: int, kept: Collection[int]) -> None:
+    """Take away what was agreed on for batches that the checkpoint ``at`` has passed, and what killed processes left of reading them.
+
+    ``kept``: what follows these checkpoints is still agreed on."""
     store = target.store()
     for name in store.names(folder(stream)):
-        if _is_passed(name.removesuffix(".json"), shard, at):
+        if _is_passed(name.removesuffix(".json"), shard, at, kept):
             store.delete(f"{folder(stream)}/{name}")
     for name in store.folders(folder(stream)):
-        if _is_passed(name, shard, at):
+        if _is_passed(name, shard, at, kept):
             store.delete_tree(f"{folder(stream)}/{name}")
 
 
@@ -179,7 +185,7 @@ def folder(stream: Stream) -> str:
     return stream.key.removesuffix(".json")
 
 
-def _is_passed(name: str, shard: ShardId, at: int) -> bool:
+def _is_passed(name: str, shard: ShardId, at: int, kept: Collection[int]) -> bool:
     """``name``: ``<shard>-<lo>``; ``lo`` may be -1."""
     lo = name.removeprefix(f"{shard}-")
-    return lo != name and lo.lstrip("-").isdigit() and int(lo) < at
+    return lo != name and lo.lstrip("-").isdigit() and int(lo) < at and int(lo) not in kept

@@ -15,7 +15,7 @@ from typing import NewType
 import pendulum
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import STREAM_PREFIX, CollectionName, Fingerprint, ShardId
 
 #: ``config.env_id`` of an environment's ledger.
 EnvId = NewType("EnvId", str)
@@ -37,7 +37,7 @@ class Stream:
 
     def txn_app_id(self, shard: ShardId) -> str:
         """The application id of the stream's checkpoint, whose transaction version is a version of ``shard``, the origin's table."""
-        return f"{RESERVED_PREFIX}:replica:{self.origin}:{shard}"
+        return f"{STREAM_PREFIX}{self.origin}:{shard}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from airflow_provider_schemamig.core.replication.errors import OriginReplaced, R
 from airflow_provider_schemamig.core.replication.events import entry_at
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, Target, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
-from airflow_provider_schemamig.core.replication.standing import Ends, carry, standing_in
+from airflow_provider_schemamig.core.replication.standing import Ends, carry, close_older, may_open_again, standing_in
 from airflow_provider_schemamig.core.replication.states import read_state, write_state
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.shards.chain import about_of
@@ -142,7 +142,8 @@ def _attempt(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> 
         if claim.wish is not None:
             give_up(ends.target.env, stream, row.shard, at)
         raise
-    forget(ends.target.env, stream, row.shard, span.hi)
+    close_older(ends, stream, table, row.shard)
+    forget(ends.target.env, stream, row.shard, span.hi, may_open_again(ends.target, stream, table, row.shard))
     return Restored(span.hi, made.table_version, made.rows)
 
 

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.replication.gaps import check_gap
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, decide, target_of
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Settings, Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore import restored_at, try_restore
-from airflow_provider_schemamig.core.replication.standing import Ends, Standing, carry, follow_rows, standing
+from airflow_provider_schemamig.core.replication.standing import Ends, Standing, carry, follow_rows, may_open_again, standing
 from airflow_provider_schemamig.core.replication.states import read_state, write_state
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
@@ -182,7 +182,8 @@ class Run:
             if read_head(table.store).metadata != table.head.metadata:
                 return  # sealed, or given another rule meanwhile: look again
             raise _Wait(PauseReason.SCHEMA_MISMATCH, str(error), batch.fingerprint, at_target=False) from error
-        forget(self.ends.target.env, self.stream, where.shard, batch.hi)
+        target = self.ends.target
+        forget(target.env, self.stream, where.shard, batch.hi, may_open_again(target, self.stream, table, where.shard))
         rows = 0 if brought.skipped else brought.rows
         self._state = replace(self._state, checkpoint=batch.hi, seen=batch.hi, behind_since=None)
         self._count(rows, batches=0 if brought.skipped else 1)

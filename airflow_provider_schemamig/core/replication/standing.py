@@ -8,11 +8,12 @@ target has made the same rewrite, for then its rows are the same.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_schemamig.core.deltalog.head import TableMissing
+from airflow_provider_schemamig.core.deltalog.head import TableMissing, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import NotInRelease
@@ -24,13 +25,15 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
 from airflow_provider_schemamig.core.release.merged import RewriteStep
 from airflow_provider_schemamig.core.replication.apply import Table
-from airflow_provider_schemamig.core.replication.checkpoint import NOTHING, Span, move, position
+from airflow_provider_schemamig.core.replication.checkpoint import NOTHING, CheckpointMoved, Span, move, position
 from airflow_provider_schemamig.core.replication.errors import LoopingStream, OriginReplaced
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
 from airflow_provider_schemamig.core.replication.successor import Successor, successor
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.shards.chain import about_of
 from airflow_provider_schemamig.core.upgrade.flows import UNDO
+
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,11 @@ class End:
         """Was the table made by a rewrite, which kept the rows? False also if that is no longer known."""
         made = step_that_made(self.env, self.state, shard)
         return made is not None and isinstance(made.step, RewriteStep)
+
+    def goes_back(self, shard: ShardId) -> bool:
+        """Was the table made by a rewrite with a way back for the rows? False also if that is no longer known."""
+        made = step_that_made(self.env, self.state, shard)
+        return made is not None and isinstance(made.step, RewriteStep) and made.step.down is not None
 
     def retired_for(self, shard: ShardId) -> Sequence[Shard]:
         """The tables that were sealed because their rows are in ``shard``: the one before it, and what a rollback to it retired."""
@@ -118,14 +126,25 @@ def standing_in(target: End, stream: Stream, table: Table, shard: ShardId) -> St
 
 def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> int:
     """The checkpoint that the rows of ``row``, which went into ``successor``, have."""
-    newer = row if row.generation > successor.generation else successor
-    if not target.rewrite_to(newer.shard):
+    undone = row.generation > successor.generation
+    if not (target.goes_back(row.shard) if undone else target.rewrite_to(successor.shard)):
         return NOTHING
     try:
-        found = position(target.env.table_store(row.uri), stream, shard)
+        # What got there while a rollback that failed had it open is in no other table.
+        found = position(target.env.table_store(row.uri), stream, shard, row.sealed_version)
     except TableMissing:
         found = NOTHING
     return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
+
+
+def may_open_again(target: End, stream: Stream, table: Table, shard: ShardId) -> set[int]:
+    """Where the stream stands in the tables that a rollback may put back in the place of ``table``: who stopped at a batch that follows
+    there and goes on then has to mean what the others mean."""
+    found = set()
+    for row in target.retired_for(table.shard.shard):
+        with contextlib.suppress(TableMissing):
+            found.add(position(target.env.table_store(row.uri), stream, shard))
+    return found
 
 
 def standing(ends: Ends, stream: Stream, table: Table) -> Standing | None:
@@ -164,6 +183,25 @@ def _check_nothing_undone(origin: End, shard: ShardId, at: int) -> None:
     if any(str((about_of(commit) or {}).get("action")).startswith(f"{UNDO}/") for commit in commits(origin.env.table_store(row.uri), at)):
         reason = "the origin was rolled back to it, and rows came with that from a table that was never followed"
         raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
+
+
+def close_older(ends: Ends, stream: Stream, table: Table, shard: ShardId) -> None:
+    """``table`` has all rows of ``shard``: what the origin's tables before it had for it may not come on top of them any more, from
+    somebody who stood still meanwhile."""
+    shards = ends.origin.state.shards
+    for before in _before(ends.origin, shard):
+        end = shards[before].sealed_version
+        if end is not None and shards[before].generation < shards[shard].generation:
+            _close(stream, table, before, end)
+
+
+def _close(stream: Stream, table: Table, shard: ShardId, end: int) -> None:
+    for _ in range(_TRIES):
+        own = position(table.store, stream, shard)
+        if own >= end:
+            return
+        with contextlib.suppress(CheckpointMoved):
+            move(table.store, read_head(table.store), Span(stream, shard, own, end, None))
 
 
 def carry(stream: Stream, table: Table, where: Standing) -> None:

@@ -47,6 +47,7 @@ from airflow_provider_schemamig.core.upgrade.online import course, is_public
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.rewrites import Followed, catch_up, check_current, check_untouched, complete_copies, follow_all
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE, announce_seals, check_held, check_time, held_seals, lift, seal_all
+from airflow_provider_schemamig.core.upgrade.streams import hand_on
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -80,6 +81,7 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
             seal_all(work, seals, lambda collection: _successor(work, collection))
             caught_up = catch_up(work, followed, jobs)
             moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work))
+            hand_on(work, caught_up)
             check_untouched(work, caught_up)
             _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up)
             work.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import pendulum
 
@@ -45,6 +46,7 @@ from airflow_provider_schemamig.core.upgrade.moves import Move, stand
 from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.settle import settle
+from airflow_provider_schemamig.core.upgrade.streams import known_from_here
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, committed_at, undo_rows, warm_up
 from airflow_provider_schemamig.core.upgrade.unevolve import bring_all_back, lossy_casts, revert_all, source_entry
@@ -171,7 +173,7 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
     try:
         for swap in swaps:
             if any(undo.old == swap.back for undo in undos):
-                _open_old(work, swap)
+                _open_old(work, swap, undos)
         undone = undo_rows(work, undos, jobs)
         check_undone(work, undone)
     except BaseException:
@@ -180,7 +182,7 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
         raise
     reverted = revert_all(work, jobs, lossy=allow_lossy)
     for swap in swaps:
-        _open_old(work, swap)
+        _open_old(work, swap, ())
     check_undone(work, undone)
     sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := _head_of(work, swap.now)) is not None}
     work.append(lambda state: _flip(work, state, reverted.moves, reverted.versions, swaps, sealed))
@@ -256,12 +258,12 @@ def _close_new(work: Work, swap: _Swap) -> None:
         work.report("seal", swap.collection, None, started)
 
 
-def _open_old(work: Work, swap: _Swap) -> None:
+def _open_old(work: Work, swap: _Swap, undos: Sequence[Undo]) -> None:
     """Unseal what stood sealed and untouched. It may be done already."""
     started = time.monotonic()
     if swap.back is None or swap.back not in dict(swap.base):
         return
-    _unseal(work, swap, swap.back)
+    _unseal(work, swap, swap.back, next((known_from_here(work, undo) for undo in undos if undo.old == swap.back), {}))
     work.report("unseal", swap.collection, None, started)
 
 
@@ -272,11 +274,11 @@ def _seal(work: Work, swap: _Swap, shard: ShardId, moved_to: ShardId) -> None:
         stand(swap.collection, [seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=swap.since(shard))])
 
 
-def _unseal(work: Work, swap: _Swap, shard: ShardId) -> None:
+def _unseal(work: Work, swap: _Swap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
     store = table_store(work.env, work.state, shard)
     head = read_head(store)
     if head.sealed_for is not None:
-        stand(swap.collection, [unseal(store, head, work.fence(shard), work.tag("unseal"), since=swap.since(shard))])
+        stand(swap.collection, [unseal(store, head, work.fence(shard), work.tag("unseal"), since=swap.since(shard), txns=txns)])
 
 
 def _open_again(work: Work, swaps: Sequence[_Swap]) -> None:
