@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason, Settings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
 from airflow_provider_schemamig.core.replication.restore import restore
-from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
+from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job
+from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support.spark_lake import SparkLake
 from tests.support.upgrades import releases
 
@@ -113,3 +115,52 @@ def test_a_pause_and_a_restore(two: tuple[SparkLake, SparkLake, Path]) -> None:
     assert rows(b, LINES) == rows(a, LINES)
     bring(a, b)
     assert rows(b, LINES) == rows(a, LINES)
+
+
+class StandsStill(EmbeddedRunner):
+    """Before its first batch, while something else happens."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self.meanwhile = [meanwhile]
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        if job == "apply" and self.meanwhile:
+            self.meanwhile.pop()()
+        return super().run(job, request)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("back", [False, True])
+def test_who_stood_still_while_the_target_was_rewritten(spark: SparkSession, tmp_path: Path, back: bool) -> None:
+    """Delta knows what came back to a table by the transaction in the commit that opened it; the seal refuses what comes before that."""
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    (only,) = releases(tmp_path / "a_product", (f"CREATE TABLE lines (line STRING) {feed};", ""))
+    rewrite = (
+        'rewrite("lines", up="SELECT line, CAST(n AS BIGINT) AS n FROM {lines}", down="SELECT line, CAST(n AS INT) AS n FROM {lines}")'
+    )
+    schemas = [f"CREATE TABLE lines (line STRING, n {kind});" for kind in ("INT", "BIGINT")]
+    first, second = releases(tmp_path / "b_product", (schemas[0], ""), (schemas[1], rewrite))
+    a, b = (SparkLake(spark, Environment.open(str(tmp_path / name))) for name in "ab")
+    a.upgrade(only)
+    b.upgrade(first)
+    a.sql("INSERT INTO {lines} VALUES ('aa'), ('bb')")
+    bring(a, b, LINES)
+    a.sql("UPDATE {lines} SET line = 'cc' WHERE line = 'bb'")
+    a.sql("INSERT INTO {lines} VALUES ('bb')")
+
+    def meanwhile() -> None:
+        b.upgrade(second)
+        assert bring(a, b, LINES)[LINES].applied_batches == 1
+        if back:
+            verbs.rollback(b.env, jobs=EmbeddedRunner)
+
+    twin = StandsStill(meanwhile)
+    found = replicate_once(a.env, b.env, [LINES], jobs=lambda: twin, settings=SETTINGS)
+    assert not found.stopped
+    assert not found.paused
+    assert not twin.meanwhile
+    assert rows(b, LINES, "line") == rows(a, LINES, "line")
+    a.sql("DELETE FROM {lines} WHERE line = 'cc'")
+    bring(a, b, LINES)
+    assert rows(b, LINES, "line") == rows(a, LINES, "line")

@@ -89,8 +89,8 @@ def lines(two: Replicas, name: str) -> list[str]:
     return sorted(row["line"] for row in two.rows(name, "plain"))
 
 
-@pytest.mark.parametrize("moment", ["before it reads", "before it commits"])
-@pytest.mark.parametrize("meanwhile", ["forth", "there and back"])
+@pytest.mark.parametrize("moment", ["before it reads", pytest.param("before it commits", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("meanwhile", [pytest.param("forth", marks=pytest.mark.soak), "there and back"])
 def test_with_rows_to_bring(two: Replicas, moment: str, meanwhile: str) -> None:
     def goes_on() -> None:
         if meanwhile == "forth":
@@ -108,6 +108,7 @@ def test_with_rows_to_bring(two: Replicas, moment: str, meanwhile: str) -> None:
     equal(two)
 
 
+@pytest.mark.soak
 def test_with_nothing_to_bring(two: Replicas) -> None:
     """The checkpoint of a batch without rows is a commit of our own."""
     two.bring("a", "b", *PLAIN)
@@ -130,6 +131,7 @@ def there_and_back_empty(two: Replicas) -> None:
     two.rollback("b")
 
 
+@pytest.mark.soak
 def test_a_rollback_that_leaves_rows_behind(tmp_path: Path) -> None:
     """What has no way back is brought again: the old table says what it has."""
     two = born(tmp_path, LOSSY)
@@ -141,6 +143,7 @@ def test_a_rollback_that_leaves_rows_behind(tmp_path: Path) -> None:
     equal(two)
 
 
+@pytest.mark.soak
 def test_a_rollback_that_leaves_rows_behind_of_a_batch_that_somebody_still_holds(tmp_path: Path) -> None:
     """Where the batch ends was agreed on before, and still is."""
     two = born(tmp_path, LOSSY)
@@ -161,6 +164,7 @@ def test_a_rollback_that_leaves_rows_behind_of_a_batch_that_somebody_still_holds
     equal(two)
 
 
+@pytest.mark.soak
 def test_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas) -> None:
     """It gets its batch into a table that nobody reads then."""
     upgraded, opened = threading.Event(), threading.Event()
@@ -187,6 +191,7 @@ def test_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas) -> No
     assert lines(two, "b") == sorted([*lines(two, "a"), "own"])
 
 
+@pytest.mark.soak
 def test_a_restore_from_a_later_table_of_the_origin(tmp_path: Path) -> None:
     """What somebody still holds of the table before is in the rows that were restored."""
     two = make_replicas(tmp_path, (rewritten.SCHEMA_1, ""), (rewritten.SCHEMA_2, rewritten.STEPS))
