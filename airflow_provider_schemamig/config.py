@@ -74,7 +74,14 @@ RECOMPUTE_INTERVAL = Option(
     example="60",
     description="Seconds until a target's schema is worked out again while a replicated stream is paused.",
 )
-OPTIONS = (DEFAULT_ENVIRONMENT, DEFAULT_ORIGIN, DEFAULT_RELEASE, FILL_CHUNK_SIZE, POLL_INTERVAL, RECOMPUTE_INTERVAL)
+REPLICATE_MINUTES = Option(
+    name="replicate_minutes",
+    type="integer",
+    default="10",
+    example="60",
+    description="Minutes for which a run of schemamig_replicate follows its collections before the next one takes over.",
+)
+OPTIONS = (DEFAULT_ENVIRONMENT, DEFAULT_ORIGIN, DEFAULT_RELEASE, FILL_CHUNK_SIZE, POLL_INTERVAL, RECOMPUTE_INTERVAL, REPLICATE_MINUTES)
 
 
 def default_environment() -> str:
@@ -102,6 +109,11 @@ def poll_interval() -> float:
 def recompute_interval() -> float:
     """Seconds."""
     return float(_read(RECOMPUTE_INTERVAL))
+
+
+def replicate_minutes() -> int:
+    """Never below 0."""
+    return max(0, int(_read(REPLICATE_MINUTES)))
 
 
 def _read(option: Option) -> str:

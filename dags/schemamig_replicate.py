@@ -26,7 +26,13 @@ with DAG(
         "origin": environment_param(config.default_origin(), "Origin"),
         "target": environment_param(title="Target"),
         "collections": Param([], type="array", items={"type": "string"}, title="Collections", description="None: all the origin has."),
-        "minutes": Param(10, type="integer", minimum=0, title="Minutes", description="How long a run follows; 0: until all is brought."),
+        "minutes": Param(
+            config.replicate_minutes(),
+            type="integer",
+            minimum=0,
+            title="Minutes",
+            description="How long a run follows; 0: until all is brought.",
+        ),
     },
 ) as dag:
     replicate_task_group(
