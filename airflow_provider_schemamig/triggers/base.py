@@ -20,10 +20,20 @@ from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 LOOK, DEADLINE = "look", "deadline"
 
 
+def settling_seconds() -> float:
+    """How long after a deferral the end of the task's process may still be on its way to the scheduler.
+
+    Its supervisor looks for it once a heartbeat. A task that has resumed by then is taken for one that was killed, and tried again.
+    """
+    from airflow.sdk import conf
+
+    return 2 * conf.getfloat("workers", "min_heartbeat_interval", fallback=5.0)
+
+
 class LookingTrigger(BaseTrigger):
     """Base: looks every ``poll_interval`` seconds until ``deadline`` (seconds since the epoch, absolute over deferrals)."""
 
-    #: Whether the first look is ``poll_interval`` away, because the task has just looked.
+    #: Whether the first look is ``poll_interval`` away, or longer if that is short: the task has just looked.
     rests_first = False
 
     def __init__(self, poll_interval: float, deadline: float) -> None:
@@ -48,7 +58,7 @@ class LookingTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         if self.rests_first:
-            await self._rest()
+            await self._rest(max(self.poll_interval, settling_seconds()))
         while True:
             try:
                 answer = await asyncio.to_thread(self.look)
@@ -64,10 +74,10 @@ class LookingTrigger(BaseTrigger):
             if time.time() >= self.deadline:
                 yield self._event(DEADLINE)
                 return
-            await self._rest()
+            await self._rest(self.poll_interval)
 
-    async def _rest(self) -> None:
-        await asyncio.sleep(min(self.poll_interval, max(self.deadline - time.time(), 0.0)))
+    async def _rest(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, max(self.deadline - time.time(), 0.0)))
 
     def _event(self, status: str) -> TriggerEvent:
         # The deadline goes back to the task: what is seen and gone again must not start the wait anew.

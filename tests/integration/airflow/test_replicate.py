@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_provider_schemamig.core.replication.states import read_states
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator, RestoreCollectionOperator
+from airflow_provider_schemamig.triggers import base
 from tests.support import row_tables as tables
 from tests.support.airflow_runs import RunDag
 from tests.support.replicas import EVOLVE, FIRST, SECOND, Replicas, make_replicas
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.airflow
 @pytest.fixture
 def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Replicas:
     made = make_replicas(tmp_path, (FIRST, ""), (SECOND, EVOLVE))
+    monkeypatch.setattr(base, "settling_seconds", lambda: 0.0)  # no scheduler has to hear of the end of a process
     monkeypatch.setattr(SchemamigHook, "_make_runner", lambda hook, conn_id: made.runner)
     return made
 

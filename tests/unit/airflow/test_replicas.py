@@ -227,15 +227,27 @@ def test_what_wakes_the_task(core: Core, monkeypatch: pytest.MonkeyPatch, found:
     assert asked == [(*ENDS, ["flights"], Settings(1, timedelta(seconds=0.05), timedelta(seconds=300)))]
 
 
-def test_a_task_that_has_just_looked_is_not_woken_at_once(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("poll_interval", "heartbeat", "rest"), [(30.0, "5", 30.0), (1.0, "5", 10.0), (1.0, "0", 1.0)])
+def test_a_task_that_has_just_looked_is_not_woken_at_once(
+    core: Core, monkeypatch: pytest.MonkeyPatch, poll_interval: float, heartbeat: str, rest: float
+) -> None:
+    """Nor before the scheduler knows that the process is gone which deferred it: it would take the one that resumes for that one."""
+    rests: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
     monkeypatch.setattr(watch, "look", lambda *_: Look(due=True, waiting=True))
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", heartbeat)
+    trigger = work()
+    trigger.poll_interval = poll_interval
 
     async def first() -> Any:
-        return await asyncio.wait_for(anext(work().run()), 10)
+        return await anext(trigger.run())
 
-    started = time.monotonic()
     payload = asyncio.run(first()).payload
-    assert time.monotonic() - started >= 0.05
+    assert rests == [rest]
     assert (payload["status"], payload["brought"]) == ("look", counts(1))
 
 
