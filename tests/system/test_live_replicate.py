@@ -86,7 +86,7 @@ def test_killed_and_upgraded_it_goes_on_by_itself(airflow: LiveAirflow, two: Rep
         arrives(two, "lines")
         assert is_paused(two)
         assert rows(two, "b") != rows(two, "a")
-        assert unhealthy(airflow) == [], "to wait is no illness"
+        wait_until(lambda: not unhealthy(airflow), 60)  # to wait is no illness; a busy machine's heartbeats may be late
 
     wait_until(lambda: rests(airflow, run), 120)
     upgrade(two, "b")
