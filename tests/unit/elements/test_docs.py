@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from airflow_provider_schemamig.core.schema.elements import DUTIES, ElementClass, ElementState, path
-from tests.integration.interleavings import COMMITS, MAPPING, OPERATIONS, OUTCOMES, Kind
+from tests.integration.interleavings import COMMITS, MAPPING, OPERATIONS, OUTCOMES, TABLES, Kind
 from tests.unit.elements.mutants import MUTANTS
 from tests.unit.elements.test_model import states_explored
 
@@ -55,10 +55,14 @@ def test_the_number_of_states() -> None:
 
 def test_what_meets_what() -> None:
     expected = []
-    for statement, found in OUTCOMES.items():
-        words = [word for kind in (Kind.METADATA, Kind.FILES) for word in (found[kind].spark, found[kind].delta_rs)]
-        expected.append([statement, *(word if word == COMMITS else " or ".join(f"`{part}`" for part in word.split("|")) for word in words)])
-    header = "| in flight | Spark, our metadata commit | delta-rs, our metadata commit | Spark, our batch | delta-rs, our batch |"
+    for engine, name in (("Spark", "spark"), ("delta-rs", "delta_rs")):
+        together: dict[tuple[str, ...], list[str]] = {}
+        for statement, found in OUTCOMES.items():
+            together.setdefault(tuple(getattr(found[kind], name) for kind in Kind), []).append(statement)
+        for words, statements in together.items():
+            shown = [word if word == COMMITS else " or ".join(f"`{part}`" for part in word.split("|")) for word in words]
+            expected.append([f"{', '.join(statements)} by {engine}", *shown])
+    header = "| in flight | our metadata commit | our commit of what it is clustered by | our batch of a backfill | our batch of a clustering |"
     assert rows(header) == expected
 
 
@@ -68,4 +72,7 @@ def test_the_commits_of_the_operations() -> None:
         steps = " → ".join(step for step, _ in groupby(step.name for step in case.steps)) or "none"
         after = {None: "writes on", MAPPING: "appends, updates, deletes, merges; no OPTIMIZE, no ALTER"}
         expected.append([name, steps, after.get(case.shut_out, f"cannot write: `{case.shut_out}`")])
+    for name, (_, table_steps) in TABLES.items():
+        after_it = "refused by the seal, like Spark; writes on after a rollback" if table_steps else "writes on"
+        expected.append([name, " → ".join(step.name for step in table_steps) or "none", after_it])
     assert rows("| operation | commits on the table, in order | delta-rs afterwards |") == expected
