@@ -64,4 +64,5 @@ class BackfillStarved(Conflict):
 
     @property
     def next_action(self) -> str:
-        return "Try again when fewer UPDATEs, MERGEs and OPTIMIZEs run on the table: what is filled stays filled."
+        again = "Try again when fewer UPDATEs, MERGEs and OPTIMIZEs run on the table: what is filled stays filled"
+        return f"{again}. `schemamig force --collection {self.collection}` lets them wait until it is done."

@@ -18,9 +18,11 @@ from airflow_provider_schemamig.core.deltalog.commit import FilesArrived
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.elements.backfill import Fill
+from airflow_provider_schemamig.core.elements.backfill_errors import BackfillStarved
 from airflow_provider_schemamig.core.elements.operation import Files
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
 from airflow_provider_schemamig.core.shards.pace import forced
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.storage import ReadStore
@@ -40,8 +42,11 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 
 def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, attempt: Callable[[], T]) -> T:
-    """Repeat ``attempt``, which fills and commits, as long as rows come in between; if somebody said ``force``, from the second time on
-    while nobody else may write: what the first time filled, nobody has to wait for. Raises SwapRaced."""
+    """Repeat ``attempt``, which fills and may commit upon it, as long as rows come in between; if somebody said ``force``, from the second
+    time on while nobody else may write: what the first time filled, nobody has to wait for.
+
+    Raises SwapRaced; without ``force`` BackfillStarved and FilesMoved at once, since the fill has had its own tries.
+    """
     for number in range(1, _TRIES + 1):
         try:
             if number > 1 and forced(work.newest(), collection):
@@ -51,6 +56,9 @@ def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, 
         except FilesArrived as arrived:
             if number == _TRIES:
                 raise SwapRaced(collection=collection, uri=arrived.uri, version=arrived.version, tries=_TRIES) from arrived
+        except (BackfillStarved, FilesMoved):
+            if number == _TRIES or not forced(work.newest(), collection):
+                raise
         time.sleep(random.uniform(0.0, min(0.1 * 2**number, _LONGEST_PAUSE_SECONDS)))
     raise AssertionError("unreachable")
 

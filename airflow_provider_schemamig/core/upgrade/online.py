@@ -252,16 +252,16 @@ class _Run:
         return any(is_in_place(reached, head) for reached in self._course.reached[number:])
 
     def _do(self, number: int, operation: Operation, step: RowWork) -> None:
-        element = replace(self._element(operation), state=step.state, since=pendulum.now("UTC"))
+        element, item = replace(self._element(operation), state=step.state, since=pendulum.now("UTC")), self._course
         self._put({operation: element})
         match step:
             case Validate():
                 version = self._validate(element, step)
             case Reorg():
-                version = self._fill(number + 1, operation, step)
+                version = until_nobody_writes(self._work, item.collection, item.shard, lambda: self._fill(number + 1, operation, step))
             case Recluster():
                 assert element.table_version is not None  # its columns are in the log since then
-                version = recluster(self._work, self._course.collection, self._course.shard, element.table_version, self._jobs)
+                version = recluster(self._work, item.collection, item.shard, element.table_version, self._jobs)
         self._put({operation: replace(element, checked_version=version)})
 
     def _fill(self, number: int, operation: Operation, step: Reorg) -> int:

@@ -62,7 +62,9 @@ def test_what_meets_what() -> None:
         for words, statements in together.items():
             shown = [word if word == COMMITS else " or ".join(f"`{part}`" for part in word.split("|")) for word in words]
             expected.append([f"{', '.join(statements)} by {engine}", *shown])
-    header = "| in flight | our metadata commit | our commit of what it is clustered by | our batch of a backfill | our batch of a clustering |"
+    header = (
+        "| in flight | our metadata commit | our commit of what it is clustered by | our batch of a backfill | our batch of a clustering |"
+    )
     assert rows(header) == expected
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.elements.backfill_errors import BackfillStarved
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
@@ -18,9 +19,10 @@ from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.online_errors import SwapRaced
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import commit_at, insert, newest, snapshot
+from tests.support.row_tables import change, commit_at, insert, newest, snapshot
 from tests.support.upgrades import refused, two_releases, whole
 
+WIDE = ("CREATE TABLE a (id BIGINT, v STRING, n BIGINT);", "CREATE TABLE a (id BIGINT, v INT, n BIGINT);")
 SWAP = ("CREATE TABLE a (id BIGINT, v STRING);", "CREATE TABLE a (id BIGINT, v INT);")
 
 
@@ -170,3 +172,66 @@ def test_what_is_said(lake: Lake) -> None:
     assert dict(lake.state.controls) == {"last step of a": Control("last step of a", paused=False)}
     controls.resume(lake.env, "a")
     assert not lake.state.controls
+
+
+@dataclass
+class Restless:
+    """A writer that changes every row as soon as it is filled. ``waited``: times it was refused by a seal."""
+
+    lake: Lake
+    changes: int = 0
+    waited: int = 0
+    #: The process dies when it has filled behind the seal.
+    dies: bool = False
+    _dead: bool = False
+
+    def __call__(self, moment: str, what: str, key: str) -> None:
+        if self._dead:
+            raise Crash
+        path = self.lake.path("a")
+        if moment != "after" or not key.startswith("_delta_log") or "backfill" not in json.dumps(commit_at(path, newest(path))):
+            return
+        if self.dies and snapshot(path).sealed:
+            self._dead = True
+            raise Crash
+        try:
+            change(path, lambda row: {**row, "n": self.changes + 1})
+        except ConstraintViolated:
+            self.waited += 1
+        else:
+            self.changes += 1
+
+
+@pytest.fixture
+def restless(tmp_path: Path) -> Restless:
+    lake = two_releases(tmp_path, *WIDE, 'evolution("a")')
+    insert(lake.path("a"), [{"id": 1, "v": "1", "n": 0}])
+    return Restless(lake)
+
+
+def test_a_writer_that_makes_rows_due_as_fast_as_they_are_filled_waits_for_the_fill(restless: Restless) -> None:
+    lake = restless.lake
+    env = replace(lake.env, on_write=restless)
+    with pytest.raises(BackfillStarved, match="schemamig force --collection a"):
+        verbs.upgrade(env, lake.second, jobs=OnlineJobs())
+    assert (restless.changes, restless.waited) == (4, 0)
+    controls.force(lake.env, "a")
+    verbs.upgrade(env, lake.second, jobs=OnlineJobs())
+    assert (restless.changes, restless.waited) == (8, 1), "starved once more, and then one fill behind a seal"
+    assert rows(lake.path("a"), "id", "v", "n") == [{"id": 1, "v": 1, "n": 8}]
+    assert lake.version == "1.1.0"
+    open_and_whole(lake)
+
+
+@pytest.mark.parametrize("then", [finished, given_up])
+def test_killed_behind_the_seal_of_a_fill(restless: Restless, then: Callable[[Lake], None]) -> None:
+    lake = restless.lake
+    controls.force(lake.env, "a")
+    restless.dies = True
+    with pytest.raises(Crash):
+        verbs.upgrade(replace(lake.env, on_write=restless), lake.second, jobs=OnlineJobs())
+    assert snapshot(lake.path("a")).sealed
+    then(lake)
+    assert [row["n"] for row in rows(lake.path("a"), "n")] == [4]
+    controls.resume(lake.env, "a")
+    open_and_whole(lake)
