@@ -1,6 +1,6 @@
 """A writer process of the stress test: changes rows of its own ids until it is refused or told to stop, and remembers every answer.
 
-``python -m tests.support.stress_writer KIND SPARK_URL`` reads one job a line (``{"env", "collection", "log", "seed"}``), works at it until
+``python -m tests.support.stress_writer KIND SPARK_URL`` reads one job a line (the arguments of ``work`` in JSON), works at it until
 the next line comes (any: an empty one is no job) and answers ``done``: starting a writer takes half as long as a round, so one lives
 through all. Each line of a job's log is written and synced before an operation begins (``try``) and after it was acknowledged (``ack``)
 or refused (``no``): whoever reads it knows what must be there, what must not, and what may be either way.
@@ -161,12 +161,12 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def work(kind: str, spark: SparkSession | None, lines: IO[bytes], *, env: str, collection: str, log: str, seed: str) -> None:
-    """Until it is refused for good, or a line waits."""
+def work(kind: str, spark: SparkSession | None, lines: IO[bytes], *, env: str, collection: str, log: str, seed: str, patient: bool) -> None:
+    """Until it is refused for good, or a line waits; ``patient``: only until a line waits, for some seals are lifted."""
     write, remember = writer_of(kind, Environment.open(env), CollectionName(collection), spark), Log(Path(log))
     rng = random.Random(f"{seed}/{kind}")
     for number, change in enumerate(changes(kind, rng)):
-        while not _answered(write, remember, number, change):  # who lost a race tries again, as anybody would
+        while not _answered(write, remember, number, change, patient):  # who lost a race tries again, as anybody would
             if _told_to_stop(lines, 0.1):
                 return
         if _told_to_stop(lines, rng.uniform(1.0, 6.0)):  # faster or more regular, those who append would starve those who merge
@@ -184,17 +184,19 @@ def writer_of(kind: str, env: Environment, collection: CollectionName, spark: Sp
     return delta_rs(path) if spark is None else plain_spark(path, spark)
 
 
-def _answered(write: Callable[[Change], None], log: Log, number: int, change: Change) -> bool:
-    """Whether it was acknowledged; :class:`Refused` if it never will be."""
+def _answered(write: Callable[[Change], None], log: Log, number: int, change: Change, patient: bool) -> bool:
+    """Whether it was acknowledged; :class:`Refused` if it never will be, unless ``patient``."""
     log("try", number, change)
     try:
         write(change)
     except WriterFenced as fenced:
         log("no", number, change)
+        if patient:
+            return False
         raise Refused from fenced
     except Exception as error:
         log("no", number, change)
-        if any(sign in str(error) for sign in _OVER):
+        if not patient and any(sign in str(error) for sign in _OVER):
             raise Refused from error
         print(f"{type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
         return False

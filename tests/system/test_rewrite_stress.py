@@ -106,10 +106,11 @@ class Crew:
             yield crew
 
     @contextmanager
-    def writing(self, env: Environment, logs: Mapping[str, Path], seed: str) -> Iterator[None]:
-        """All four at work inside, on collection ``t``, each until it is refused."""
+    def writing(self, env: Environment, logs: Mapping[str, Path], seed: str, *, patient: bool = False) -> Iterator[None]:
+        """All four at work inside, on collection ``t``, each until it is refused; ``patient``: and then again."""
         for kind, log in logs.items():
-            self._tell(kind, json.dumps({"env": env.location.uri, "collection": "t", "log": str(log), "seed": seed}))
+            job = {"env": env.location.uri, "collection": "t", "log": str(log), "seed": seed, "patient": patient}
+            self._tell(kind, json.dumps(job))
         try:
             # Who checks a key reads the table, so each append of others is in the way: that takes tries, and a busy machine draws them out.
             wait_until(lambda: all(log.exists() and '"ack"' in log.read_text() for log in logs.values()), seconds=300)
