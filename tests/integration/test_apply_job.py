@@ -173,7 +173,8 @@ def test_by_key_without_grouping_whole_rows_is_the_same(rewrite: Rewrite, monkey
 NAMES = ("h", "g", "r", "n", "s", "t", "came", "_change_type_", "low0", "x")
 
 
-@pytest.mark.parametrize("kind", ["cdf", pytest.param("files", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["cdf", "files"])
 def test_columns_may_have_any_name(rewrite: Rewrite, kind: str) -> None:
     columns = ", ".join(f"{name} BIGINT" for name in NAMES)
     for name in ("the source", "b"):

@@ -109,7 +109,7 @@ def given_up(lake: Lake) -> None:
     assert lake.version == "1.0.0"
 
 
-@pytest.mark.parametrize("stride", [6, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("then", [finished, given_up])
 def test_killed_behind_the_seal(tmp_path: Path, then: Callable[[Lake], None], stride: int) -> None:
     """At every moment: before and after each write, of the table and of the ledger; in make test at some of them."""
