@@ -62,7 +62,7 @@ class Appender(threading.Thread):
                 self.acknowledged += 1
 
 
-def check(folder: Path, rows: int = 10_000_000, native_s: float = NATIVE_SECONDS) -> Iterator[Row]:
+def check(folder: Path, rows: int = 60_000_000, native_s: float = NATIVE_SECONDS) -> Iterator[Row]:
     bench = Bench(folder, rows, old=OLD, new=CHECKED, step=EVOLUTION)
     scan = f"SELECT count_if(NOT (length(note) > 0)) FROM {bench.table}"
     bench.sql(scan)
