@@ -89,7 +89,7 @@ def postpone(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption
 @app.command(rich_help_panel=PANEL)
 @answered
 def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
-    """Make the last step of a change of type even if writers have to wait some seconds for it."""
+    """Do what busy writers keep from an online change, its last step or a fill, even if they have to wait for it."""
     from airflow_provider_schemamig.core.upgrade import controls
 
     return _control(controls.force(open_environment(env), collection))

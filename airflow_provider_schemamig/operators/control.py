@@ -16,8 +16,8 @@ HOLDER = "airflow"
 
 
 class ControlOperator(EnvironmentOperator):
-    """Pause, resume or throttle work on rows, postpone or force the last step of online changes, pin or unpin a table's history, or cancel
-    a generation. Empty texts mean "not given".
+    """Pause, resume or throttle work on rows, postpone the last step of online changes or force them past busy writers, pin or unpin a
+    table's history, or cancel a generation. Empty texts mean "not given".
 
     Returns what the command line's command of the same name prints.
 

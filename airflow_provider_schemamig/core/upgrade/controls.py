@@ -53,7 +53,7 @@ def postpone(env: Environment, collection: str | None) -> Control:
 
 
 def force(env: Environment, collection: str) -> Control:
-    """The last step of the online change of ``collection`` is made even if its writers have to wait for it, some seconds, under a seal.
+    """What writers keep from the online change of ``collection``, its last step or a fill that they outrun, is done under a seal.
 
     It is said of one change: when that has ended it is forgotten. Takes a postponement of the collection back, not one of all."""
     wanted = Control(f"{LAST_STEP}{collection}", paused=False)

@@ -57,8 +57,10 @@ def _put(work: Work, shard: ShardId, txns: Mapping[str, int]) -> None:
 
 
 def _ahead(rows_from: ReadStore, to: ReadStore) -> dict[str, int]:
-    known = read_txns(to, STREAM_PREFIX)
-    return {app_id: version for app_id, version in read_txns(rows_from, STREAM_PREFIX).items() if version > known.get(app_id, -1)}
+    """Writers wait meanwhile, so where no stream comes the other log is not read."""
+    found = read_txns(rows_from, STREAM_PREFIX)
+    known = read_txns(to, STREAM_PREFIX) if found else {}
+    return {app_id: version for app_id, version in found.items() if version > known.get(app_id, -1)}
 
 
 def _store(work: Work, shard: ShardId) -> Store:
