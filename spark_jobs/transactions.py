@@ -62,9 +62,9 @@ def find_written(spark: SparkSession, uri: str, request: Mapping[str, Any], atte
     wanted = json.loads(request["user_metadata"])
     history = f"DESCRIBE HISTORY {table_sql(uri)}"
     for statement in (f"{history} LIMIT {_NEWEST}", history):
-        rows = spark.sql(statement).select("version", "userMetadata", "operationMetrics").where("userMetadata IS NOT NULL")
-        for row in rows.orderBy("version", ascending=False).collect():
-            noted = _json_object(row["userMetadata"])
+        # The newest come first. Spark is asked to sort and filter nothing: that would be two jobs more after every statement.
+        for row in spark.sql(statement).select("version", "userMetadata", "operationMetrics").collect():
+            noted = _json_object(row["userMetadata"] or "{}")
             by = noted.pop(_ATTEMPT, None)
             if by is not None and {name: noted.pop(name, None) for name in wanted} == wanted:
                 return Written(int(row["version"]), row["operationMetrics"], noted, by != attempt)

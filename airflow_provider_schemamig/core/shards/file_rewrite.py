@@ -181,6 +181,7 @@ def _write(
             "inputs": {_VIEW: {"uri": uri, "version": 0, "projection": ", ".join(quote(column) for column in columns)}},
             "columns": columns,
             "mode": "append",
+            "one_partition": len(_partitions(files)) == 1,
             "txn_app_id": folder,
             "txn_version": 1,
             "user_metadata": canonical({RESERVED_PREFIX: {"action": rewriting.operation, "folder": folder}}),
@@ -275,10 +276,13 @@ def _check_same(collection: CollectionName, files: Sequence[RawAction], added: S
     before = rows_in_files(files)
     if before is not None and before != rows:
         raise FilesDiffer(collection=collection, what=f"{rows:,} rows", expected=f"{before:,}")
-    known = {json.dumps(file.get("partitionValues") or {}, sort_keys=True) for file in files}
-    strange = {json.dumps(file.get("partitionValues") or {}, sort_keys=True) for file in added} - known
-    if strange:
+    known, found = _partitions(files), _partitions(added)
+    if strange := found - known:
         raise FilesDiffer(collection=collection, what=f"the partition {min(strange)}", expected=", ".join(sorted(known)[:3]))
+
+
+def _partitions(files: Sequence[RawAction]) -> set[str]:
+    return {canonical(file.get("partitionValues") or {}) for file in files}
 
 
 def _commit(

@@ -30,7 +30,9 @@ from tests.unit.upgrade.test_online import OPERATIONS, Operation, at_source, at_
 from tests.unit.upgrade.test_takeover import at_once
 
 soak = pytest.mark.soak
-each = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+#: Taking a clustering away is one commit of the cut-over: the change before it has no states to be met in.
+CHANGES = {name: operation for name, operation in OPERATIONS.items() if name != "no clustering"}
+each = pytest.mark.parametrize("operation", CHANGES.values(), ids=CHANGES)
 #: The hardest there is, as one of its commits is right at one version only: played in ``make test``. All else is for soak.
 HARD = "text to a number"
 
