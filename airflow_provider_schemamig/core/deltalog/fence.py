@@ -8,13 +8,13 @@ committer stops with ``Fenced``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit, RawAction
-from airflow_provider_schemamig.core.deltalog.append import Entry, append, uses_in_commit_timestamps
+from airflow_provider_schemamig.core.deltalog.append import Appended, Entry, Judge, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.deltalog.features import check_writable
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.listing import list_log, read_commit
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
@@ -131,6 +131,14 @@ def put_fence(store: Store, fence: Fence, tag: Tag) -> int:
     fence.check_version(current)
     if current is not None and current >= fence.version:
         return head.version
-    txn = txn_of(fence.app_id, fence.version)
-    ict = uses_in_commit_timestamps(head.metadata)
-    return append(store, head.version, Entry(tag, [txn]), fence.check, in_commit_timestamps=ict).version
+    return put_txns(store, head, {fence.app_id: fence.version}, tag, fence.check).version
+
+
+def put_txns(store: Store, head: Head, txns: Mapping[str, int], tag: Tag, judge: Judge) -> Appended:
+    """Commit application id -> version and nothing else. ``judge`` is asked about each commit after ``head`` and raises what it likes:
+    Delta believes the newest version of an id, not the highest, so who may have been faster is for the caller to say.
+
+    Raises what ``append`` raises.
+    """
+    entry = Entry(tag, [txn_of(app_id, version) for app_id, version in txns.items()])
+    return append(store, head.version, entry, judge, in_commit_timestamps=uses_in_commit_timestamps(head.metadata))

@@ -10,15 +10,13 @@ goes on much later therefore has either the one agreed end, which Delta then kno
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
-from airflow_provider_schemamig.core.deltalog.append import Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.deltalog.features import check_writable
-from airflow_provider_schemamig.core.deltalog.fence import read_fence
+from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_fence
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
@@ -101,17 +99,13 @@ def move(table: Store, head: Head, span: Span) -> int:
     check_writable(head.protocol, table.location.uri)
 
     def judge(commit: Commit) -> None:
-        # Delta believes the newest transaction version, not the highest: ours may follow no other. And none may follow a seal, which is
-        # to be the last commit of its table.
+        # Ours may follow no other of its id, and none may follow a seal, which is to be the last commit of its table.
         if commit.metadata is not None or any(txn.get("appId") == span.txn_app_id for txn in commit.txns):
             raise CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
 
     if position(table, span.stream, span.shard) != span.lo:
         raise CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
-    txn = {"appId": span.txn_app_id, "version": span.hi, "lastUpdated": time.time_ns() // 1_000_000}
-    tag = _Note(Generation(0), Epoch(0), span.action, span)
-    ict = uses_in_commit_timestamps(head.metadata)
-    appended = append(table, head.version, Entry(tag, [{"txn": txn}]), judge, in_commit_timestamps=ict)
+    appended = put_txns(table, head, {span.txn_app_id: span.hi}, _Note(Generation(0), Epoch(0), span.action, span), judge)
     if confirm([appended.receipt]):  # on a local disk a driver that was about to commit may have put its own there
         raise CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
     return appended.version

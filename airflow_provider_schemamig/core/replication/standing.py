@@ -196,6 +196,7 @@ def close_older(ends: Ends, stream: Stream, table: Table, shard: ShardId) -> Non
 
 
 def _close(stream: Stream, table: Table, shard: ShardId, end: int) -> None:
+    """As well as can be: the rows are there, so where others go on committing nothing is taken back for it (docs/replicas.md, Limits)."""
     for _ in range(_TRIES):
         own = position(table.store, stream, shard)
         if own >= end:

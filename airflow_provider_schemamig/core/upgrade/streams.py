@@ -10,8 +10,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
-from airflow_provider_schemamig.core.deltalog.append import Entry, append, uses_in_commit_timestamps
-from airflow_provider_schemamig.core.deltalog.fence import read_txns, txn_of
+from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_txns
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.names import STREAM_PREFIX, ShardId
 from airflow_provider_schemamig.core.storage import ReadStore, Store
@@ -51,9 +50,8 @@ def _put(work: Work, shard: ShardId, txns: Mapping[str, int]) -> None:
         if any(txn.get("appId") in txns for txn in commit.txns):
             raise _Moved
 
-    entry = Entry(work.tag("streams"), [txn_of(app_id, version) for app_id, version in txns.items()])
     with contextlib.suppress(_Moved):
-        append(store, head.version, entry, judge, in_commit_timestamps=uses_in_commit_timestamps(head.metadata))
+        put_txns(store, head, txns, work.tag("streams"), judge)
 
 
 def _ahead(rows_from: ReadStore, to: ReadStore) -> dict[str, int]:

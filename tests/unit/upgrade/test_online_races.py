@@ -166,7 +166,19 @@ def _write(run: Expanded, operation: Operation) -> None:
 
 def _fitting(kind: str, values: Sequence[Any]) -> Any:
     """The first value of that type: a column has the old type until the swap, and the new one after it."""
-    return next((value for value in values if isinstance(value, str if kind == "string" else int)), None)
+    return next((value for value in values if value is not None and _is_of(kind, value)), None)
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    if value is None:
+        return True
+    if isinstance(kind, str):
+        return isinstance(value, str if kind == "string" else int)
+    if kind["type"] == "struct":
+        return all(_is_of(field["type"], value[field["name"]]) for field in kind["fields"])
+    if kind["type"] == "array":
+        return all(_is_of(kind["elementType"], item) for item in value)
+    return all(_is_of(kind["keyType"], key) and _is_of(kind["valueType"], item) for key, item in value.items())
 
 
 OTHERS: Mapping[str, tuple[Other, After]] = {
