@@ -33,7 +33,7 @@ lint: setup  ## ruff, mypy --strict, import contracts
 format: setup  ## ruff's formatter and its safe fixes
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
 
-bench: setup  ## the figures of the README, each next to its baseline
+bench: setup  ## what it promises about speed, measured now, each figure next to its baseline
 	@$(BIN)/python -m bench
 
 soak: setup  ## the tests that run for minutes: kills of real processes, every moment, races, stress, simulations
