@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow.parquet as parquet
 from sqlglot import exp, parse_one
 
 from airflow_provider_schemamig.core.spark.errors import BadValue
@@ -66,6 +68,10 @@ def _broken(check: Mapping[str, Any]) -> list[Row]:
             known = {tuple(row[column] for column in check["referenced_columns"]) for row in others}
             keys = [tuple(row[column] for column in check["columns"]) for row in rows]
             return [row for row, key in zip(rows, keys, strict=True) if None not in key and key not in known]
+        case "missing_values":
+            stored = [row for file in check["files"] for row in parquet.read_table(folder_of(file)).to_pylist()]
+            path = check["column"].split(".")
+            return [row for row in stored if functools.reduce(lambda value, name: value and value[name], path, row) is None]
     raise AssertionError(check["kind"])
 
 
@@ -82,10 +88,14 @@ def _value(node: exp.Expr, row: Row) -> Any:
         case exp.Coalesce():
             values = (_value(part, row) for part in (node.this, *node.expressions))
             return next((value for value in values if value is not None), None)
+        case exp.LT():  # Spark takes text that is compared with a number for one
+            left, right = _value(node.this, row), _value(node.expression, row)
+            left = int(left) if isinstance(left, str) and isinstance(right, int) else left
+            return None if left is None or right is None else left < right
         case exp.Literal():
             return str(node.this) if node.is_string else int(node.this)
         case exp.Column() if len(node.parts) == 1:
-            return row[node.name]
+            return next(value for name, value in row.items() if name.lower() == node.name.lower())
     return _nested(node, row)
 
 
@@ -109,7 +119,7 @@ def _nested(node: exp.Expr, row: Row) -> Any:
     return value_of(_bound(node, row, bound := dict(row)), bound)
 
 
-_OWN = (exp.Cast, exp.Case, exp.Coalesce, exp.Dot, exp.Paren)
+_OWN = (exp.Cast, exp.Case, exp.Coalesce, exp.Dot, exp.LT, exp.Paren)
 
 
 def _bound(node: exp.Expr, row: Row, bound: Row) -> exp.Expr:
