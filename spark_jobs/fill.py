@@ -20,8 +20,6 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
-
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.storage_access import session_settings, storage_access
@@ -32,13 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Spark sorts a task's rows by partition, to have one file open at a time, unless it may keep this many open. With one partition the sort
-#: is a third of the statement's time for nothing; where there are more after all, Spark goes back to sorting.
+#: is a fifth of the statement's time for nothing; where there are more after all, Spark goes back to sorting.
 _ONE_FILE_OPEN = {"spark.sql.maxConcurrentOutputFileWriters": "1"}
 _INSERT = {"append": "INSERT INTO", "overwrite": "INSERT OVERWRITE"}
 
 
 def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     """Fill one shard; see the module for request and result."""
+    from pyspark.errors import AnalysisException
+
     started = time.monotonic()
     with storage_access(spark, request.get("storage_options", {})), temporary_views(spark, request["inputs"]):
         shard = table_sql(request["shard_uri"])

@@ -66,6 +66,7 @@ def control_text(control: Document) -> Text:
     limits = [
         f"{control['rows_per_second']:,} rows/s" if control["rows_per_second"] else "",
         f"{control['max_files']:,} files a batch" if control["max_files"] else "",
+        f"{control['commits_per_minute']:,} commits a minute" if control["commits_per_minute"] else "",
         f"only in the hours {control['window']} UTC" if control["window"] else "",
     ]
     said = ", ".join(limit for limit in limits if limit) or "no limits"

@@ -111,6 +111,9 @@ def throttle(
     collection: ScopeOption = None,
     rows_per_second: Annotated[int | None, typer.Option("--rows-per-second", metavar="N", help="On average.", show_default=False)] = None,
     max_files: Annotated[int | None, typer.Option("--max-files", metavar="N", help="Files a batch.", show_default=False)] = None,
+    commits_per_minute: Annotated[
+        int | None, typer.Option("--commits-per-minute", metavar="N", help="Each batch is one.", show_default=False)
+    ] = None,
     window: Annotated[
         str | None, typer.Option("--window", metavar="HOURS", help="Batches begin only in these hours UTC: 22-6.", show_default=False)
     ] = None,
@@ -121,7 +124,14 @@ def throttle(
 
     hours = parse_window(window)
     return _control(
-        controls.throttle(open_environment(env), collection, rows_per_second=rows_per_second, max_files=max_files, window=hours)
+        controls.throttle(
+            open_environment(env),
+            collection,
+            rows_per_second=rows_per_second,
+            max_files=max_files,
+            commits_per_minute=commits_per_minute,
+            window=hours,
+        )
     )
 
 

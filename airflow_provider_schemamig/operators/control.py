@@ -25,6 +25,7 @@ class ControlOperator(EnvironmentOperator):
     :param collection: (templated) the collection; for the first four empty: all of them.
     :param rows_per_second: (templated) for ``throttle``. Limits that are not given are taken back.
     :param max_files: (templated) for ``throttle``: files a batch.
+    :param commits_per_minute: (templated) for ``throttle``; each batch is one.
     :param window: (templated) for ``throttle``: the hours UTC in which batches begin, ``22-6``.
     :param generation: (templated) for ``cancel``; for ``pin`` and ``unpin`` the holder (empty: ``airflow``).
     :param hours: (templated) for ``pin``.
@@ -36,6 +37,7 @@ class ControlOperator(EnvironmentOperator):
         "collection",
         "rows_per_second",
         "max_files",
+        "commits_per_minute",
         "window",
         "generation",
         "hours",
@@ -48,6 +50,7 @@ class ControlOperator(EnvironmentOperator):
         collection: str = "",
         rows_per_second: int | str | None = None,
         max_files: int | str | None = None,
+        commits_per_minute: int | str | None = None,
         window: str = "",
         generation: int | str | None = None,
         hours: int | str | None = None,
@@ -58,6 +61,7 @@ class ControlOperator(EnvironmentOperator):
         self.collection = collection
         self.rows_per_second = rows_per_second
         self.max_files = max_files
+        self.commits_per_minute = commits_per_minute
         self.window = window
         self.generation = generation
         self.hours = hours
@@ -90,8 +94,8 @@ class ControlOperator(EnvironmentOperator):
             return control_json(controls.postpone(env, scope))
         if self.action == "resume":
             return control_json(controls.resume(env, scope))
-        rows, files = as_number("rows_per_second", self.rows_per_second), as_number("max_files", self.max_files)
-        return control_json(controls.throttle(env, scope, rows_per_second=rows, max_files=files, window=as_window(self.window)))
+        limits = {name: as_number(name, getattr(self, name)) for name in ("rows_per_second", "max_files", "commits_per_minute")}
+        return control_json(controls.throttle(env, scope, **limits, window=as_window(self.window)))
 
     def _force(self) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import controls

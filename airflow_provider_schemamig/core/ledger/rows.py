@@ -272,6 +272,7 @@ class Control:
     paused: bool = False
     rows_per_second: int | None = None
     max_files: int | None = None
+    commits_per_minute: int | None = None
     window: tuple[int, int] | None = None
 
     @property

@@ -33,6 +33,7 @@ def control_of(state: State, collection: CollectionName) -> Control:
         paused=mine.paused or all_.paused,
         rows_per_second=_least(mine.rows_per_second, all_.rows_per_second),
         max_files=_least(mine.max_files, all_.max_files),
+        commits_per_minute=_least(mine.commits_per_minute, all_.commits_per_minute),
         window=mine.window or all_.window,
     )
 
@@ -111,9 +112,13 @@ class Pace:
         return why is None
 
     def end(self, control: Control, rows: int, seconds: float) -> None:
-        """Rest as long as the batch was too fast."""
-        if control.rows_per_second:
-            self.sleep(max(0.0, rows / control.rows_per_second - seconds))
+        """Rest as long as the batch, which was one commit, was too fast."""
+        least = [
+            *([rows / control.rows_per_second] if control.rows_per_second else []),
+            *([60 / control.commits_per_minute] if control.commits_per_minute else []),
+        ]
+        if least:
+            self.sleep(max(0.0, max(least) - seconds))
 
 
 def _hours(window: tuple[int, int] | None) -> str:

@@ -32,7 +32,7 @@ class BadThrottle(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Rows a second and files a batch are 1 or more; a window is two different hours UTC, such as 22-6."
+        return "Rows a second, files a batch and commits a minute are 1 or more; a window is two different hours UTC, such as 22-6."
 
 
 def pause(env: Environment, collection: str | None) -> Control:
@@ -72,19 +72,20 @@ def throttle(
     *,
     rows_per_second: int | None = None,
     max_files: int | None = None,
+    commits_per_minute: int | None = None,
     window: tuple[int, int] | None = None,
 ) -> Control:
-    """Set the limits of ``collection`` (None: of all) to exactly these; without any, there are none any more."""
-    for name, limit in (("rows a second", rows_per_second), ("files a batch", max_files)):
+    """Set the limits of ``collection`` (None: of all) to exactly these; without any, there are none any more. Each batch is one commit."""
+    for name, limit in (("rows a second", rows_per_second), ("files a batch", max_files), ("commits a minute", commits_per_minute)):
         if limit is not None and limit < 1:
             raise BadThrottle(collection=collection, reason=f"{limit} {name}")
     if window is not None and (window[0] == window[1] or not all(0 <= hour <= 24 for hour in window)):
         raise BadThrottle(collection=collection, reason=f"the window {window[0]}-{window[1]}")
-    return _put(
-        env,
-        collection,
-        lambda control: replace(control, rows_per_second=rows_per_second, max_files=max_files, window=window),
-    )
+
+    def limited(control: Control) -> Control:
+        return replace(control, rows_per_second=rows_per_second, max_files=max_files, commits_per_minute=commits_per_minute, window=window)
+
+    return _put(env, collection, limited)
 
 
 def _put(env: Environment, collection: str | None, change: Callable[[Control], Control], *, postponed: bool | None = None) -> Control:

@@ -156,6 +156,7 @@ def control_json(control: Control) -> dict[str, Any]:
         "paused": control.paused,
         "rows_per_second": control.rows_per_second,
         "max_files": control.max_files,
+        "commits_per_minute": control.commits_per_minute,
         "window": f"{control.window[0]}-{control.window[1]}" if control.window is not None else None,
     }
 

@@ -205,7 +205,7 @@ def test_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(controls, "throttle", throttle)
     assert run_dag("schemamig_control", environment="/lake", action="throttle", rows_per_second=500)["control"] == ("success", 1)
-    assert said == [("opened /lake", None, {"rows_per_second": 500, "max_files": None, "window": None})]
+    assert said == [("opened /lake", None, {"rows_per_second": 500, "max_files": None, "commits_per_minute": None, "window": None})]
     assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=7)["control"] == ("success", 1)
     assert verbs.calls["cancel"][0]["generation"] == 7
     assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=None)["control"] == ("failed", 1)

@@ -169,8 +169,11 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
         ({"action": "postpone", "collection": "flights"}, ("postpone", "flights")),
         ({"action": "resume", "collection": "flights"}, ("resume", "flights")),
         ({"action": "force", "collection": "flights"}, ("force", "flights")),
-        ({"action": "throttle", "rows_per_second": "", "max_files": "", "window": ""}, ("throttle", None, None, None, None)),
-        ({"action": "throttle", "rows_per_second": "500", "max_files": 8, "window": "22-6"}, ("throttle", None, 500, 8, (22, 6))),
+        ({"action": "throttle", "rows_per_second": "", "max_files": "", "window": ""}, ("throttle", None, None, None, None, None)),
+        (
+            {"action": "throttle", "rows_per_second": "500", "max_files": 8, "commits_per_minute": "4", "window": "22-6"},
+            ("throttle", None, 500, 8, 4, (22, 6)),
+        ),
         ({"action": "pin", "collection": "flights", "hours": "400", "generation": "7"}, ("pin", "flights", "7", 400)),
         ({"action": "unpin", "collection": "flights", "generation": "7"}, ("unpin", "flights", "7")),
         ({"action": "unpin", "collection": "flights", "generation": ""}, ("unpin", "flights", "airflow")),
@@ -182,8 +185,8 @@ def test_what_is_said_arrives(said: list[tuple[Any, ...]], arguments: dict[str, 
 
 
 def test_a_control_answers_with_the_command_lines_document(said: list[tuple[Any, ...]]) -> None:
-    expected = {"collection": "flights", "last_step": False, "paused": True, "rows_per_second": None, "max_files": None, "window": None}
-    assert control(action="pause", collection="flights") == expected
+    limits = dict.fromkeys(("rows_per_second", "max_files", "commits_per_minute", "window"))
+    assert control(action="pause", collection="flights") == {"collection": "flights", "last_step": False, "paused": True, **limits}
 
 
 def test_cancel_gives_the_generation_up(verbs: FakeVerbs) -> None:
@@ -202,6 +205,7 @@ def test_cancel_gives_the_generation_up(verbs: FakeVerbs) -> None:
         ({"action": "throttle", "window": "night"}, "window"),
         ({"action": "throttle", "window": "22"}, "window"),
         ({"action": "throttle", "max_files": "0"}, "max_files"),
+        ({"action": "throttle", "commits_per_minute": "often"}, "commits_per_minute"),
         ({"action": "throttle", "rows_per_second": "-5"}, "rows_per_second"),
     ],
 )

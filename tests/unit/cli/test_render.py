@@ -221,7 +221,15 @@ def test_a_status_while_rows_are_copied() -> None:
     copying = {"collection": "planes", "generation": 2, "stage": "copy", "unit": "files", "done": 30, "total": 1200, "rows": 5_000_000}
     document["progress"] = [{**copying, "rows_per_second": 81_000, "eta_seconds": 11_100, "updated_at": "2026-11-21T10:00:00+00:00"}]
     document["controls"] = [
-        {"collection": None, "last_step": False, "paused": True, "rows_per_second": None, "max_files": 8, "window": None}
+        {
+            "collection": None,
+            "last_step": False,
+            "paused": True,
+            "rows_per_second": None,
+            "max_files": 8,
+            "commits_per_minute": 4,
+            "window": None,
+        }
     ]
     pin = {"collection": None, "shard": "s0", "holder": "2", "hours": 400, "pinned_by": "ann", "pinned_at": "2026-11-21T09:00:00+00:00"}
     document["pins"] = [pin]
@@ -237,7 +245,7 @@ def test_a_status_while_rows_are_copied() -> None:
         "collection  stage            done       rows  rows/s        left  as of\n"
         "planes      copy   30/1,200 files  5,000,000  81,000  3 h 05 min  2026-11-21 10:00 UTC\n"
         "\n"
-        "all collections  paused, 8 files a batch\n"
+        "all collections  paused, 8 files a batch, 4 commits a minute\n"
         "pin    s0  400 h for 2, by ann since 2026-11-21 09:00 UTC\n"
     )
 

@@ -20,7 +20,7 @@ from tests.support.bytes import tree
 from tests.support.product import Product
 from tests.unit.cli.samples import SCHEMA_1, Run, conforms, refused
 
-NO_LIMITS = {"last_step": False, "paused": False, "rows_per_second": None, "max_files": None, "window": None}
+NO_LIMITS = {"last_step": False, "paused": False, "rows_per_second": None, "max_files": None, "commits_per_minute": None, "window": None}
 
 
 # --- pause, resume, throttle ---------------------------------------------------------------------------------------------------------
@@ -40,9 +40,17 @@ CONTROLS: list[tuple[list[str], dict[str, Any], str]] = [
         "flights  runs, its last step even if writers have to wait",
     ),
     (
-        ["throttle", "--rows-per-second", "50000", "--max-files", "8", "--window", "22-6"],
-        {"collection": None, "last_step": False, "paused": False, "rows_per_second": 50000, "max_files": 8, "window": "22-6"},
-        "all collections  runs, 50,000 rows/s, 8 files a batch, only in the hours 22-6 UTC",
+        ["throttle", "--rows-per-second", "50000", "--max-files", "8", "--commits-per-minute", "4", "--window", "22-6"],
+        {
+            "collection": None,
+            "last_step": False,
+            "paused": False,
+            "rows_per_second": 50000,
+            "max_files": 8,
+            "commits_per_minute": 4,
+            "window": "22-6",
+        },
+        "all collections  runs, 50,000 rows/s, 8 files a batch, 4 commits a minute, only in the hours 22-6 UTC",
     ),
 ]
 
@@ -72,6 +80,7 @@ def test_a_throttle_of_nothing_takes_the_limits_back_and_leaves_a_pause(run: Run
     [
         (["pause", "--collection", "nowhere"], "unknown_collection", "nowhere"),
         (["throttle", "--rows-per-second", "0"], "bad_throttle", None),
+        (["throttle", "--commits-per-minute", "0"], "bad_throttle", None),
         (["throttle", "--max-files", "-1"], "bad_throttle", None),
         (["throttle", "--window", "6-6"], "bad_throttle", None),
         (["throttle", "--window", "22-30"], "bad_throttle", None),

@@ -78,9 +78,9 @@ FROZEN: list[tuple[Any, str, str]] = [
         '"shard":"flights-1","state":"retired","uri":"flights/flights-1"}',
     ),
     (
-        Control("*", paused=True, rows_per_second=1000, max_files=3, window=(22, 6)),
+        Control("*", paused=True, rows_per_second=1000, max_files=3, commits_per_minute=4, window=(22, 6)),
         '"*"',
-        '{"max_files":3,"paused":true,"rows_per_second":1000,"scope":"*","window":[22,6]}',
+        '{"commits_per_minute":4,"max_files":3,"paused":true,"rows_per_second":1000,"scope":"*","window":[22,6]}',
     ),
     (
         Progress(FLIGHTS, Generation(3), "copy", "files", 3, 10, 12_000, NOW, NOW, 1, 500),

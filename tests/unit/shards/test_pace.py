@@ -60,6 +60,7 @@ def test_hours_are_utc_wherever_the_clock_hangs() -> None:
         ({"rows_per_second": 10}, {}, {"rows_per_second": 10}),
         ({}, {"max_files": 3}, {"max_files": 3}),
         ({"max_files": 2}, {"max_files": 3}, {"max_files": 2}),
+        ({"commits_per_minute": 9}, {"commits_per_minute": 3}, {"commits_per_minute": 3}),
         ({"paused": False}, {"paused": True}, {"paused": True}),
         ({"paused": True}, {}, {"paused": True}),
         ({"window": (1, 2)}, {"window": (3, 4)}, {"window": (1, 2)}),
@@ -119,12 +120,21 @@ def test_may_begin_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "rows", "seconds", "rest"),
-    [(100, 1000, 2.0, [8.0]), (100, 1000, 20.0, [0.0]), (None, 1000, 2.0, []), (100, 0, 1.0, [0.0])],
+    ("limits", "rows", "seconds", "rest"),
+    [
+        ({"rows_per_second": 100}, 1000, 2.0, [8.0]),
+        ({"rows_per_second": 100}, 1000, 20.0, [0.0]),
+        ({}, 1000, 2.0, []),
+        ({"rows_per_second": 100}, 0, 1.0, [0.0]),
+        ({"commits_per_minute": 6}, 1000, 2.0, [8.0]),
+        ({"commits_per_minute": 6}, 0, 11.0, [0.0]),
+        ({"commits_per_minute": 6, "rows_per_second": 100}, 2000, 2.0, [18.0]),
+        ({"commits_per_minute": 2, "rows_per_second": 100}, 2000, 2.0, [28.0]),
+    ],
 )
-def test_throttle_rests(monkeypatch: pytest.MonkeyPatch, limit: int | None, rows: int, seconds: float, rest: list[float]) -> None:
+def test_throttle_rests(monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any], rows: int, seconds: float, rest: list[float]) -> None:
     clock = Clock(monkeypatch, at(12))
-    Pace(state, lambda event: None, clock.sleep, clock.now).end(Control(FLIGHTS, rows_per_second=limit), rows, seconds)
+    Pace(state, lambda event: None, clock.sleep, clock.now).end(Control(FLIGHTS, **limits), rows, seconds)
     assert clock.slept == rest
 
 

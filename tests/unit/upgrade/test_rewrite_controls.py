@@ -48,7 +48,15 @@ def test_of_all(found: Rewritten) -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [{"rows_per_second": 0}, {"max_files": -1}, {"window": (5, 5)}, {"window": (-1, 5)}, {"window": (5, 25)}, {"window": (24, 24)}],
+    [
+        {"rows_per_second": 0},
+        {"max_files": -1},
+        {"commits_per_minute": 0},
+        {"window": (5, 5)},
+        {"window": (-1, 5)},
+        {"window": (5, 25)},
+        {"window": (24, 24)},
+    ],
 )
 def test_limits_that_no_work_could_keep(found: Rewritten, limits: dict[str, Any]) -> None:
     with refused("bad_throttle", "keyed"):
