@@ -113,6 +113,7 @@ def test_what_cannot_be_done_is_a_typed_error_and_writes_nothing(rewrite: Rewrit
             rewrite.apply("b", changes, lo, lo + 1, txn_app_id="another")
 
 
+@pytest.mark.soak
 def test_nothing_of_the_job_stays_on_the_session(rewrite: Rewrite) -> None:
     session = rewrite.spark.newSession()
     rewrite.runner = OnSession(session)

@@ -240,6 +240,7 @@ def test_mapped_tables_are_read_right_or_refused_by_delta_rs(table: Table) -> No
         DeltaTable(str(table.folder)).to_pyarrow_table()
 
 
+@pytest.mark.soak
 def test_tables_with_every_feature_switched_on(table: Table) -> None:
     """Deletion vectors, row tracking, in-commit timestamps, generated and identity columns: kept, and Spark goes on."""
     features = ("enableDeletionVectors", "enableRowTracking", "enableInCommitTimestamps")

@@ -287,6 +287,7 @@ REWRITE = """rewrite("planes", up="SELECT tailnum, CAST(year AS INT) AS built, s
     down="SELECT tailnum, CAST(built AS STRING) AS year, seats FROM {planes}")"""
 
 
+@pytest.mark.soak
 def test_a_rewrite_before_and_after_it_happens(spark: SparkSession, tmp_path: Path) -> None:
     product = Product(tmp_path / "product")
     releases = product.release("1.0.0", PLANES_OLD), product.release("1.1.0", PLANES_NEW, REWRITE)

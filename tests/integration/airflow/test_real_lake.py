@@ -147,8 +147,9 @@ def test_arrival_and_the_connection_test(upgrade: Any, lake: Path, releases: tup
         assert sensor.poke({}) is here
 
 
+@pytest.mark.soak
 def test_airflow_dags_test_of_the_shipped_dag(airflow_db: None, lake: Path, releases: tuple[Path, Path]) -> None:
-    """The command a person types, in a process of its own."""
+    """The command a person types, in a process of its own; `make demo` types it, too."""
     connection = {"conn_type": "schemamig", "extra": {"environment_uri": str(lake)}}
     params = {"environment": "tiny_lake", "release": str(releases[0]), "gate": "none"}
     command = [sys.executable, "-m", "airflow", "dags", "test", "schemamig_upgrade", "2026-01-01", "--conf", json.dumps(params)]

@@ -83,7 +83,7 @@ def rollback(env: Environment) -> object:
     return verbs.rollback(env)
 
 
-@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("failure", ["full", *(pytest.param(name, marks=pytest.mark.soak) for name in ("read-only", "unreachable"))])
 def test_an_upgrade_that_may_not_write_any_more(
     deployed: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str, stride: int
 ) -> None:
