@@ -28,12 +28,11 @@ from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.elements.backfill_errors import BackfillLogGone, BackfillStarved, CannotBackfill
 from airflow_provider_schemamig.core.elements.operation import Files
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import CollectionName, quote
 from airflow_provider_schemamig.core.shards.chain import about_of
 from airflow_provider_schemamig.core.shards.debt import BRINGS_BACK
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewriting, Rewritten, rewrite_files, why_not
-from airflow_provider_schemamig.core.shards.some_files import rows_in_files
+from airflow_provider_schemamig.core.shards.some_files import partition_of, rows_in_files
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 
@@ -279,7 +278,7 @@ def _due(seen: _Seen, fill: Fill) -> DueFiles:
     due: dict[_Owed, dict[str, list[RawAction]]] = {owed: {} for owed in _DUE}
     newest: dict[str, int] = {}
     for file in seen.active.values():
-        owed, partition = seen.owed.get(file_id(file)[0], fill.before), _partition(file)
+        owed, partition = seen.owed.get(file_id(file)[0], fill.before), partition_of(file)
         if owed is not _Owed.FILLED:
             newest[partition] = max(_age(file), newest.get(partition, 0))
         if owed in _DUE:
@@ -308,10 +307,6 @@ def _batches(groups: FileGroups, max_files: int, max_bytes: int) -> Iterator[tup
 def _physical(head: Head, column: str) -> str | None:
     """What statistics call a top-level column; None if there is none of that name."""
     return next((physical_name(found) for found in head.schema["fields"] if found["name"] == column), None)
-
-
-def _partition(file: RawAction) -> str:
-    return canonical(file.get("partitionValues") or {})
 
 
 def _age(file: RawAction) -> int:

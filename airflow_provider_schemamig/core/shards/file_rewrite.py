@@ -44,7 +44,7 @@ from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Generation, quote
 from airflow_provider_schemamig.core.schema.delta_json import VARCHAR_KEY
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesDiffer, FilesMoved
-from airflow_provider_schemamig.core.shards.some_files import rows_in_files, scratch
+from airflow_provider_schemamig.core.shards.some_files import partition_of, rows_in_files, scratch
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
 
@@ -181,7 +181,7 @@ def _write(
             "inputs": {_VIEW: {"uri": uri, "version": 0, "projection": ", ".join(quote(column) for column in columns)}},
             "columns": columns,
             "mode": "append",
-            "one_partition": len(_partitions(files)) == 1,
+            "one_partition": len(set(map(partition_of, files))) == 1,
             "txn_app_id": folder,
             "txn_version": 1,
             "user_metadata": canonical({RESERVED_PREFIX: {"action": rewriting.operation, "folder": folder}}),
@@ -276,13 +276,9 @@ def _check_same(collection: CollectionName, files: Sequence[RawAction], added: S
     before = rows_in_files(files)
     if before is not None and before != rows:
         raise FilesDiffer(collection=collection, what=f"{rows:,} rows", expected=f"{before:,}")
-    known, found = _partitions(files), _partitions(added)
-    if strange := found - known:
+    known = set(map(partition_of, files))
+    if strange := set(map(partition_of, added)) - known:
         raise FilesDiffer(collection=collection, what=f"the partition {min(strange)}", expected=", ".join(sorted(known)[:3]))
-
-
-def _partitions(files: Sequence[RawAction]) -> set[str]:
-    return {canonical(file.get("partitionValues") or {}) for file in files}
 
 
 def _commit(

@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.scratch import scratch_table
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import Generation
 
 FOLDER = f"{Environment.SYSTEM_FOLDER}/scratch"
@@ -38,6 +39,11 @@ def scratch_at(env: Environment, key: str, head: Head, files: Sequence[RawAction
         yield location.uri
     finally:
         store.delete_tree(own)
+
+
+def partition_of(file: RawAction) -> str:
+    """The partition that the file is of, the same text for the same values."""
+    return canonical(file.get("partitionValues") or {})
 
 
 def rows_in_files(files: Iterable[RawAction]) -> int | None:
