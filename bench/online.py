@@ -119,16 +119,15 @@ def _native(bench: Bench, seconds: float) -> tuple[int, float | None]:
 def backfill(folder: Path) -> Iterator[Row]:
     """By default a batch has up to 16 GiB (``pace.BATCH_BYTES``), and partitions that fit into one share it. Here each partition is a
     batch of its own, of 120 MB (one file of the usual size), and of 8 MB, where the second that a statement costs is more than its rows."""
-    yield _backfill(folder / "plain", 5_000_000, "one table", OLD, ";\n", "0.5")
+    yield _backfill(folder / "plain", 5_000_000, "0.5", partitioned=False)
     for rows, goal in ((80_000_000, "0.8"), (5_000_000, "")):
-        name = f"{PARTITIONS} batches, each a partition"
-        yield _backfill(folder / f"partitioned-{rows}", rows, name, PARTITIONED, " PARTITIONED BY (g);\n", goal)
+        yield _backfill(folder / f"partitioned-{rows}", rows, goal, partitioned=True)
 
 
-def _backfill(place: Path, rows: int, name: str, old: str, layout: str, goal: str) -> Row:
-    bench = Bench(place, rows, old=old, new=FILLED + layout, step=EVOLUTION, groups=PARTITIONS)
-    other, partitioned = f"delta.`{place / 'other'}`", old == PARTITIONED
-    clause = "PARTITIONED BY (g)" if partitioned else ""
+def _backfill(place: Path, rows: int, goal: str, *, partitioned: bool) -> Row:
+    name, old, clause = ("each a partition", PARTITIONED, "PARTITIONED BY (g)") if partitioned else ("one table", OLD, "")
+    bench = Bench(place, rows, old=old, new=f"{FILLED} {clause};\n", step=EVOLUTION, groups=PARTITIONS)
+    other = f"delta.`{place / 'other'}`"
     bench.sql(f"CREATE TABLE {other} USING delta {clause} AS SELECT *, CAST(NULL AS INT) AS x FROM {bench.table}")
     update = bench.sql(f"UPDATE {other} SET x = 7")
     if partitioned:
