@@ -94,7 +94,7 @@ class Replicas:
         name = CollectionName(collection)
         ends = Ends.of(self.env(origin), self.env(target))
         table = ends.target.env.table_store(ends.target.state.shard_of(name).uri)
-        return position(table, ends.stream(name), ends.origin.state.objects[name].shard)
+        return position(table, ends.stream(name), ends.origin.state.objects[name].shard).version
 
     def hooked(self, name: str, hook: Callable[[str, str, str], None]) -> Environment:
         return replace(self.env(name), on_write=hook)

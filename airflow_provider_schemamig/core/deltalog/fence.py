@@ -90,10 +90,10 @@ def read_fence(store: ReadStore, app_id: str, at: int | None = None) -> int | No
     return max((int(txn["version"]) for txn in _txns(store, at) if txn.get("appId") == app_id), default=None)
 
 
-def read_txns(store: ReadStore, prefix: str) -> dict[str, int]:
-    """The highest transaction version of every application id that begins so. Raises TableMissing, LogTruncated."""
+def read_txns(store: ReadStore, prefix: str, at: int | None = None) -> dict[str, int]:
+    """The highest transaction version (``at``: at this version) of every application id that begins so. Raises as ``read_fence``."""
     found: dict[str, int] = {}
-    for txn in _txns(store):
+    for txn in _txns(store, at):
         app_id = str(txn.get("appId"))
         if app_id.startswith(prefix):
             found[app_id] = max(int(txn["version"]), found.get(app_id, int(txn["version"])))

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.handles.select import select
 from airflow_provider_schemamig.core.handles.shape import Shape
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, quote
-from airflow_provider_schemamig.core.replication.checkpoint import Span, folder, move
+from airflow_provider_schemamig.core.replication.checkpoint import Span, move, scratch_key
 from airflow_provider_schemamig.core.replication.gaps import feed_serves
 from airflow_provider_schemamig.core.replication.gate import Mapping
 from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
@@ -149,7 +149,7 @@ def _changes(source: Table, since: int, scratch: Environment, span: Span, differ
         yield {"kind": "cdf", "uri": source.uri, "from": since + 1, "to": upto}
         return
     # With what is the target's alone: nothing is ever written to the origin.
-    key = f"{folder(span.stream)}/{span.shard}-{span.lo}"
+    key = scratch_key(span.stream, span.shard, span.since)
     with contextlib.ExitStack() as stack:
         found: dict[str, Any] = {"kind": "files"}
         for name, files in (("added", difference.added), ("removed", difference.removed)):

@@ -5,20 +5,25 @@ was in flight. So of all who bring a batch that begins where the table stands on
 ends is *agreed* on before, by an object that whoever comes first puts there. Who agrees reads the checkpoint once more: while that is still
 ``lo`` the object for ``lo`` has not been taken away, for that is done only by who has seen it pass. A process that stopped in between and
 goes on much later therefore has either the one agreed end, which Delta then knows, or a checkpoint that says no.
+
+Where that would not be enough, because the rows it holds came by another way (a restore, a rollback that opens the table again), its
+identifier is closed, and the checkpoint goes on in the next term (``deltalog.terms``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
 from airflow_provider_schemamig.core.deltalog.features import check_writable
-from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_fence
-from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_txns
+from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.deltalog.terms import Reached, next_term, reached, term_id
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Fingerprint, Generation, ShardId
@@ -26,10 +31,9 @@ from airflow_provider_schemamig.core.replication.model import Stream
 from airflow_provider_schemamig.core.storage import ObjectExists, ObjectMissing, ReadStore, Store, confirm, require_safe_log_store
 from airflow_provider_schemamig.exceptions import Conflict
 
-#: What commits of a stream call themselves: rows (or nothing but a checkpoint), and all rows anew.
-REPLICA, RESTORE = "replica", "restore"
-#: The checkpoint of a target that has none: every version of the origin is above it.
-NOTHING = -1
+#: What commits of a stream call themselves: rows (or nothing but a checkpoint), all rows anew, and an end for who stood still.
+REPLICA, RESTORE, TURN_AWAY = "replica", "restore", "turn away"
+_CLAIMED = re.compile(r"(\d+)-(-?\d+)")
 
 
 @dataclass(eq=False)
@@ -50,65 +54,86 @@ class CheckpointMoved(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Versions ``lo + 1`` .. ``hi`` of ``shard``, the origin's table, as one commit of the target brings them."""
+    """Versions ``since.version + 1`` .. ``hi`` of ``shard``, the origin's table, as one commit of the target brings them."""
 
     stream: Stream
     shard: ShardId
-    lo: int
+    since: Reached
     hi: int
     schema_hash: Fingerprint | None
     action: str = REPLICA
 
     @property
     def txn_app_id(self) -> str:
-        return self.stream.txn_app_id(self.shard)
+        return term_id(self.stream.txn_app_id(self.shard), self.since.term)
 
     @property
     def user_metadata(self) -> str:
         """``{"schemamig": {"action", "hi", "lo", "origin", "schema_hash", "shard"}}``: the same for whoever brings it."""
-        about: dict[str, Any] = {"action": self.action, "origin": self.stream.origin, "shard": self.shard, "lo": self.lo, "hi": self.hi}
-        return canonical({RESERVED_PREFIX: {**about, "schema_hash": self.schema_hash}})
+        about: dict[str, Any] = {"shard": self.shard, "lo": self.since.version, "hi": self.hi, "schema_hash": self.schema_hash}
+        return _said(self.stream, self.action, about)
 
 
 @dataclass(frozen=True, slots=True)
 class _Note(Tag):
-    """What a commit of ours without rows says of itself, which is what Spark's say."""
+    """A commit of ours without rows: what it says of itself is what Spark's say."""
 
-    span: Span
+    said: str
 
     @property
     def user_metadata(self) -> str:
-        return self.span.user_metadata
+        return self.said
 
 
-def position(table: ReadStore, stream: Stream, shard: ShardId, at: int | None = None) -> int:
+def position(table: ReadStore, stream: Stream, shard: ShardId, at: int | None = None) -> Reached:
     """Up to which version of ``shard``, the origin's, ``table`` has (``at``: had at this version) the rows; ``NOTHING`` if it has none.
 
     Raises TableMissing, LogTruncated.
     """
-    found = read_fence(table, stream.txn_app_id(shard), at)
-    return NOTHING if found is None else found
+    app_id = stream.txn_app_id(shard)
+    return reached(read_txns(table, app_id, at), app_id)
 
 
 def move(table: Store, head: Head, span: Span) -> int:
-    """Move the checkpoint from ``span.lo`` (``NOTHING``: from none) to ``span.hi`` by a commit without rows; the table's version of it.
+    """Move the checkpoint from ``span.since`` to ``span.hi`` by a commit without rows; the table's version of it.
 
-    ``head``: of the table, unsealed. Raises CheckpointMoved, UnsafeLogStore, UnsupportedFeature, TableMissing.
+    ``head``: of the table. Raises CheckpointMoved (a seal is one reason), UnsafeLogStore, UnsupportedFeature, TableMissing.
     """
+    if position(table, span.stream, span.shard) != span.since:
+        raise CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
+    return _put(table, head, span.stream, {span.txn_app_id: span.hi}, span.action, span.user_metadata)
+
+
+def turn_away(table: Store, stream: Stream, shards: Collection[ShardId]) -> None:
+    """Whoever holds a batch or a restore from one of ``shards`` cannot commit it to ``table`` any more. No checkpoint goes elsewhere.
+
+    Raises as ``move`` does.
+    """
+    head = read_head(table)
+    txns: dict[str, int] = {}
+    for shard in shards:
+        txns |= next_term(stream.txn_app_id(shard), position(table, stream, shard))
+    _put(table, head, stream, txns, TURN_AWAY, _said(stream, TURN_AWAY, {"shards": sorted(shards)}))
+
+
+def _put(table: Store, head: Head, stream: Stream, txns: Mapping[str, int], action: str, said: str) -> int:
     require_safe_log_store(table)
     check_writable(head.protocol, table.location.uri)
+    if head.sealed_for is not None:  # a seal is to be the last commit of its table
+        raise CheckpointMoved(collection=stream.collection, uri=table.location.uri)
 
     def judge(commit: Commit) -> None:
-        # Ours may follow no other of its id, and none may follow a seal, which is to be the last commit of its table.
-        if commit.metadata is not None or any(txn.get("appId") == span.txn_app_id for txn in commit.txns):
-            raise CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
+        if commit.metadata is not None or any(txn.get("appId") in txns for txn in commit.txns):
+            raise CheckpointMoved(collection=stream.collection, uri=table.location.uri)
 
-    if position(table, span.stream, span.shard) != span.lo:
-        raise CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
-    appended = put_txns(table, head, {span.txn_app_id: span.hi}, _Note(Generation(0), Epoch(0), span.action, span), judge)
+    appended = put_txns(table, head, txns, _Note(Generation(0), Epoch(0), action, said), judge)
     if confirm([appended.receipt]):  # on a local disk a driver that was about to commit may have put its own there
-        raise CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
+        raise CheckpointMoved(collection=stream.collection, uri=table.location.uri)
     return appended.version
+
+
+def _said(stream: Stream, action: str, about: Mapping[str, Any]) -> str:
+    return canonical({RESERVED_PREFIX: {"action": action, "origin": stream.origin, **about}})
 
 
 # --- where a batch ends --------------------------------------------------------------------------------------------------------------
@@ -136,12 +161,12 @@ class Claim:
     wish: Wish | None = None
 
 
-def agree(target: Environment, stream: Stream, shard: ShardId, lo: int, claim: Claim) -> Claim:
-    """What follows the checkpoint ``lo``: ``claim``, or what was agreed on before. The caller reads the checkpoint again.
+def agree(target: Environment, stream: Stream, shard: ShardId, since: Reached, claim: Claim) -> Claim:
+    """What follows the checkpoint ``since``: ``claim``, or what was agreed on before. The caller reads the checkpoint again.
 
     Raises CheckpointMoved.
     """
-    store, key = target.store(), _key(stream, shard, lo)
+    store, key = target.store(), f"{scratch_key(stream, shard, since)}.json"
     try:
         store.put_if_absent(key, canonical(to_json(claim)).encode())
     except ObjectExists:
@@ -152,34 +177,28 @@ def agree(target: Environment, stream: Stream, shard: ShardId, lo: int, claim: C
     return claim
 
 
-def give_up(target: Environment, stream: Stream, shard: ShardId, lo: int) -> None:
-    """Take a restore back that is not going to be. Not for batches: who holds one may be about to bring it."""
-    target.store().delete(_key(stream, shard, lo))
+def scratch_key(stream: Stream, shard: ShardId, since: Reached) -> str:
+    """Where a process that brings what follows ``since`` leaves things beside the claim, which has the same name."""
+    return f"{_folder(stream)}/{shard}-{since.term}-{since.version}"
 
 
-def _key(stream: Stream, shard: ShardId, lo: int) -> str:
-    return f"{folder(stream)}/{shard}-{lo}.json"
+def forget(target: Environment, stream: Stream, shard: ShardId, at: Reached) -> None:
+    """Take away what was agreed on for what the checkpoint ``at`` has passed, and what killed processes left of reading that."""
+    store, folder = target.store(), _folder(stream)
+    for name in store.names(folder):
+        if _is_passed(name.removesuffix(".json"), shard, at):
+            store.delete(f"{folder}/{name}")
+    for name in store.folders(folder):
+        if _is_passed(name, shard, at):
+            store.delete_tree(f"{folder}/{name}")
 
 
-def forget(target: Environment, stream: Stream, shard: ShardId, at: int, kept: Collection[int]) -> None:
-    """Take away what was agreed on for batches that the checkpoint ``at`` has passed, and what killed processes left of reading them.
-
-    ``kept``: what follows these checkpoints is still agreed on."""
-    store = target.store()
-    for name in store.names(folder(stream)):
-        if _is_passed(name.removesuffix(".json"), shard, at, kept):
-            store.delete(f"{folder(stream)}/{name}")
-    for name in store.folders(folder(stream)):
-        if _is_passed(name, shard, at, kept):
-            store.delete_tree(f"{folder(stream)}/{name}")
-
-
-def folder(stream: Stream) -> str:
+def _folder(stream: Stream) -> str:
     """Of a stream's objects beside its state."""
     return stream.key.removesuffix(".json")
 
 
-def _is_passed(name: str, shard: ShardId, at: int, kept: Collection[int]) -> bool:
-    """``name``: ``<shard>-<lo>``; ``lo`` may be -1."""
-    lo = name.removeprefix(f"{shard}-")
-    return lo != name and lo.lstrip("-").isdigit() and int(lo) < at and int(lo) not in kept
+def _is_passed(name: str, shard: ShardId, at: Reached) -> bool:
+    """``name``: ``<shard>-<term>-<version>``; the version may be -1."""
+    found = _CLAIMED.fullmatch(name.removeprefix(f"{shard}-"))
+    return found is not None and Reached(int(found[1]), int(found[2])) < at

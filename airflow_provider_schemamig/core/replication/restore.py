@@ -6,22 +6,23 @@ does not have, or columns, because the origin's rows are of a schema that the ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.listing import read_commit
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
+from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import ShardMoving
 from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.replication.apply import Table, bring_all, query_of, table_at
 from airflow_provider_schemamig.core.replication.checkpoint import (
-    NOTHING,
     REPLICA,
     RESTORE,
     CheckpointMoved,
@@ -30,14 +31,14 @@ from airflow_provider_schemamig.core.replication.checkpoint import (
     Wish,
     agree,
     forget,
-    give_up,
     position,
+    turn_away,
 )
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose
 from airflow_provider_schemamig.core.replication.events import entry_at
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, Target, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
-from airflow_provider_schemamig.core.replication.standing import Ends, carry, close_older, may_open_again, standing_in
+from airflow_provider_schemamig.core.replication.standing import Ends, carry, check_live, check_nothing_undone, end, older, standing_in
 from airflow_provider_schemamig.core.replication.states import read_state, write_state
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.shards.chain import about_of
@@ -118,33 +119,69 @@ def _attempt(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> 
     row = ends.origin.state.shard_of(collection)
     source = table_at(ends.origin.env, row, wish.version)
     where = standing_in(ends.target, stream, table, row.shard)
-    if where.own != where.at:
+    own = Reached(where.own.term, where.at)
+    if where.own != own:
         carry(stream, table, where)
         table = table_at(ends.target.env, table.shard)
-    at = where.at
-    if source.head.version <= at:
-        raise RestoreNotAhead(collection=collection, version=source.head.version, at=at)
+    if source.head.version <= where.at:
+        raise RestoreNotAhead(collection=collection, version=source.head.version, at=where.at)
     entry, mapping = _gate(ends, source, table, wish)
     if not (wish.allow_lossy or wish.is_first):
         _check_own(ends, stream, table)
-    # Whoever brings a batch at this moment has agreed on its end, and may do so after us: it has to be an end that we are beyond.
-    claim = agree(ends.target.env, stream, row.shard, at, Claim(source.head.version, wish))
-    if claim.hi > source.head.version:
-        if wish.version is not None:
-            raise RestoreNotAhead(collection=collection, version=source.head.version, at=claim.hi)
-        raise CheckpointMoved(collection=collection, uri=table.uri)  # the origin went on: look again
-    if position(table.store, stream, row.shard) != at:
-        raise CheckpointMoved(collection=collection, uri=table.uri)
-    span = Span(stream, row.shard, at, source.head.version, fingerprint(entry.declared), RESTORE)
+    if wish.version is not None:
+        check_nothing_undone(ends.origin, row.shard, wish.version)
+    behind = older(ends, stream, table, row.shard)
+    if behind:
+        _begin_for(behind, ends, stream, table, wish)
+    span = Span(stream, row.shard, own, source.head.version, fingerprint(entry.declared), RESTORE)
+    begun = set(behind)
     try:
+        if _agree(ends, span, table, wish).wish is not None:
+            begun.add(row.shard)
+        check_live(table)
         made = bring_all(source, entry, table, mapping, span, jobs())
     except Refusal:
-        if claim.wish is not None:
-            give_up(ends.target.env, stream, row.shard, at)
+        _take_back(ends, stream, table, begun)
         raise
-    close_older(ends, stream, table, row.shard)
-    forget(ends.target.env, stream, row.shard, span.hi, may_open_again(ends.target, stream, table, row.shard))
+    forget(ends.target.env, stream, row.shard, Reached(own.term, span.hi))
+    for shard, last in behind.items():
+        forget(ends.target.env, stream, shard, end(stream, table, shard, last))
     return Restored(span.hi, made.table_version, made.rows)
+
+
+def _begin_for(behind: dict[ShardId, int], ends: Ends, stream: Stream, table: Table, wish: Wish) -> None:
+    """Nothing of the origin's tables ``behind`` comes on top of the rows of its live one, from whoever stood still meanwhile: what was
+    agreed on is turned away, and what comes next is this restore. Raises CheckpointMoved."""
+    turn_away(table.store, stream, behind)
+    for shard, last in behind.items():
+        since = position(table.store, stream, shard)
+        claim = agree(ends.target.env, stream, shard, since, Claim(last, wish))
+        if claim.wish is None or position(table.store, stream, shard) != since:
+            raise CheckpointMoved(collection=stream.collection, uri=table.uri)
+
+
+def _agree(ends: Ends, span: Span, table: Table, wish: Wish) -> Claim:
+    """Whoever brings a batch at this moment has agreed on its end, and may do so after us: it has to be an end that we are beyond.
+
+    Raises RestoreNotAhead, CheckpointMoved.
+    """
+    stream = span.stream
+    claim = agree(ends.target.env, stream, span.shard, span.since, Claim(span.hi, wish))
+    if claim.hi > span.hi and wish.version is not None:
+        raise RestoreNotAhead(collection=stream.collection, version=span.hi, at=claim.hi)
+    if claim.hi > span.hi or position(table.store, stream, span.shard) != span.since:  # the origin went on: look again
+        raise CheckpointMoved(collection=stream.collection, uri=table.uri)
+    return claim
+
+
+def _take_back(ends: Ends, stream: Stream, table: Table, shards: Collection[ShardId]) -> None:
+    """It is not going to be: twins that are at it cannot commit it any more, and batches may come. Who finds it still begun tries it."""
+    with contextlib.suppress(CheckpointMoved):
+        begun = {shard: position(table.store, stream, shard) for shard in shards}
+        if begun:
+            turn_away(table.store, stream, begun)
+        for shard, since in begun.items():
+            forget(ends.target.env, stream, shard, Reached(since.term + 1))
 
 
 def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEntry, Mapping]:
@@ -173,7 +210,7 @@ def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEn
 def _check_own(ends: Ends, stream: Stream, table: Table) -> None:
     """Raises RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
     there = ends.origin.env.table_store(ends.origin.state.shard_of(stream.collection).uri)
-    own = own_commits(stream, table, position(there, ends.back(stream.collection), table.shard.shard))
+    own = own_commits(stream, table, position(there, ends.back(stream.collection), table.shard.shard).version)
     if own:
         raise RestoreWouldLose(collection=stream.collection, commits=len(own), first=own[-1])
 

@@ -8,18 +8,19 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.files import active_files
 from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached
 from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.replication.apply import Table, bring, table_at
-from airflow_provider_schemamig.core.replication.checkpoint import NOTHING, CheckpointMoved, Claim, Span, Wish, agree, forget, position
+from airflow_provider_schemamig.core.replication.checkpoint import CheckpointMoved, Claim, Span, Wish, agree, forget, position
 from airflow_provider_schemamig.core.replication.errors import NeverRestored, RestoreChangesSchema
 from airflow_provider_schemamig.core.replication.events import Batch, next_events
 from airflow_provider_schemamig.core.replication.gaps import check_gap
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, decide, target_of
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Settings, Stream, StreamState
-from airflow_provider_schemamig.core.replication.restore import restored_at, try_restore
-from airflow_provider_schemamig.core.replication.standing import Ends, Standing, carry, follow_rows, may_open_again, standing
+from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, restored_at, try_restore
+from airflow_provider_schemamig.core.replication.standing import Ends, Standing, carry, check_live, follow_rows, standing
 from airflow_provider_schemamig.core.replication.states import read_state, write_state
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
@@ -109,7 +110,7 @@ class Run:
             return self._begin(table)
         self._at = (table, where)
         self._state = _standing_at(self._state, where)
-        if where.own != where.at:
+        if where.own.version != where.at:
             self._check_open(table)
             carry(self.stream, table, where)
             return True
@@ -145,9 +146,10 @@ class Run:
 
     def _bring(self, table: Table, where: Standing, batch: Batch) -> None:
         self._decide(table, batch)
-        claim = agree(self.ends.target.env, self.stream, where.shard, where.at, Claim(batch.hi))
-        if position(table.store, self.stream, where.shard) != where.at:
+        claim = agree(self.ends.target.env, self.stream, where.shard, where.own, Claim(batch.hi))
+        if position(table.store, self.stream, where.shard) != where.own:
             raise CheckpointMoved(collection=self.stream.collection, uri=table.uri)
+        check_live(table)
         if claim.wish is not None:
             self._restore(replace(claim.wish, version=None))
         else:
@@ -173,7 +175,7 @@ class Run:
 
     def _apply(self, table: Table, where: Standing, batch: Batch, mapping: Mapping) -> None:
         source = table_at(self.ends.origin.env, self.ends.origin.state.shards[where.shard], batch.hi)
-        span = Span(self.stream, where.shard, where.at, batch.hi, batch.fingerprint)
+        span = Span(self.stream, where.shard, where.own, batch.hi, batch.fingerprint)
         try:
             brought = bring(source, batch.entry, batch.lo, table, mapping, span, self.jobs())
         except Unfit as unfit:
@@ -182,8 +184,7 @@ class Run:
             if read_head(table.store).metadata != table.head.metadata:
                 return  # sealed, or given another rule meanwhile: look again
             raise _Wait(PauseReason.SCHEMA_MISMATCH, str(error), batch.fingerprint, at_target=False) from error
-        target = self.ends.target
-        forget(target.env, self.stream, where.shard, batch.hi, may_open_again(target, self.stream, table, where.shard))
+        forget(self.ends.target.env, self.stream, where.shard, Reached(where.own.term, batch.hi))
         rows = 0 if brought.skipped else brought.rows
         self._state = replace(self._state, checkpoint=batch.hi, seen=batch.hi, behind_since=None)
         self._count(rows, batches=0 if brought.skipped else 1)
@@ -199,6 +200,8 @@ class Run:
             done = try_restore(self.ends, self.stream.collection, wish, self.jobs)
         except RestoreChangesSchema as error:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, error.detail, error.event_hash, error.local_hash) from error
+        except RestoreNotAhead as error:  # a twin did it
+            raise CheckpointMoved(collection=self.stream.collection, uri=self.ends.target.env.location.uri) from error
         self._state = restored_at(self._state, self.ends, done)
         self.restores += 1
         self._count(done.rows)

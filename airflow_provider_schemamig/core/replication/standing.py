@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.deltalog.head import TableMissing, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import NotInRelease
 from airflow_provider_schemamig.core.handles.releases import entries_of
@@ -25,10 +26,10 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
 from airflow_provider_schemamig.core.release.merged import RewriteStep
 from airflow_provider_schemamig.core.replication.apply import Table
-from airflow_provider_schemamig.core.replication.checkpoint import NOTHING, CheckpointMoved, Span, move, position
+from airflow_provider_schemamig.core.replication.checkpoint import CheckpointMoved, Span, move, position
 from airflow_provider_schemamig.core.replication.errors import LoopingStream, OriginReplaced
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
-from airflow_provider_schemamig.core.replication.successor import Successor, successor
+from airflow_provider_schemamig.core.replication.successor import Successor, opened_after, successor
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.shards.chain import about_of
 from airflow_provider_schemamig.core.upgrade.flows import UNDO
@@ -114,14 +115,14 @@ class Standing:
 
     shard: ShardId
     at: int
-    own: int
+    own: Reached
 
 
 def standing_in(target: End, stream: Stream, table: Table, shard: ShardId) -> Standing:
     """Where the rows of ``table`` stand in the versions of ``shard``, one of the origin's tables; ``NOTHING`` is possible."""
     own = position(table.store, stream, shard)
     before = (_through(target, stream, row, table.shard, shard) for row in target.retired_for(table.shard.shard))
-    return Standing(shard, max((own, *before)), own)
+    return Standing(shard, max((own.version, *before)), own)
 
 
 def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> int:
@@ -131,20 +132,10 @@ def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: S
         return NOTHING
     try:
         # What got there while a rollback that failed had it open is in no other table.
-        found = position(target.env.table_store(row.uri), stream, shard, row.sealed_version)
+        found = position(target.env.table_store(row.uri), stream, shard, row.sealed_version).version
     except TableMissing:
         found = NOTHING
     return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
-
-
-def may_open_again(target: End, stream: Stream, table: Table, shard: ShardId) -> set[int]:
-    """Where the stream stands in the tables that a rollback may put back in the place of ``table``: who stopped at a batch that follows
-    there and goes on then has to mean what the others mean."""
-    found = set()
-    for row in target.retired_for(table.shard.shard):
-        with contextlib.suppress(TableMissing):
-            found.add(position(target.env.table_store(row.uri), stream, shard))
-    return found
 
 
 def standing(ends: Ends, stream: Stream, table: Table) -> Standing | None:
@@ -155,11 +146,13 @@ def standing(ends: Ends, stream: Stream, table: Table) -> Standing | None:
     if not known or known[0].shard != live:
         return known[0] if known else None
     undone = [row.shard for row in ends.origin.retired_for(live) if row.generation > ends.origin.state.shards[live].generation]
-    for found in known:
-        if found.shard in undone and known[0].at < _back_from(ends.origin, found.shard):
-            return found
-    if undone and not any(found.shard in undone for found in known):
-        _check_nothing_undone(ends.origin, live, known[0].at)
+    left = [found for found in known if found.shard in undone]
+    if left and known[0].at <= opened_after(ends.origin.env, ends.origin.state.shards[live]):
+        for found in left:
+            if known[0].at < _back_from(ends.origin, found.shard):
+                return found
+    if undone and not left:
+        check_nothing_undone(ends.origin, live, known[0].at)
     return known[0]
 
 
@@ -177,32 +170,44 @@ def _back_from(origin: End, undone: ShardId) -> int:
     return NOTHING if found is None else found.after
 
 
-def _check_nothing_undone(origin: End, shard: ShardId, at: int) -> None:
-    """Rows that a rollback brought back from a table that the stream never followed are in no event. Raises OriginReplaced."""
+def check_nothing_undone(origin: End, shard: ShardId, at: int) -> None:
+    """Rows that a rollback brought back after version ``at`` from a table that the stream has not followed are in no event.
+
+    Raises OriginReplaced.
+    """
     row = origin.state.shards[shard]
     if any(str((about_of(commit) or {}).get("action")).startswith(f"{UNDO}/") for commit in commits(origin.env.table_store(row.uri), at)):
         reason = "the origin was rolled back to it, and rows came with that from a table that was never followed"
         raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
 
 
-def close_older(ends: Ends, stream: Stream, table: Table, shard: ShardId) -> None:
-    """``table`` has all rows of ``shard``: what the origin's tables before it had for it may not come on top of them any more, from
-    somebody who stood still meanwhile."""
-    shards = ends.origin.state.shards
-    for before in _before(ends.origin, shard):
-        end = shards[before].sealed_version
-        if end is not None and shards[before].generation < shards[shard].generation:
-            _close(stream, table, before, end)
+def check_live(table: Table) -> None:
+    """Of all tables of the target only the live one is brought to, and who stood still may have an old ledger in hand.
+
+    Asked after the checkpoint was read: should ``table`` be sealed from now on, it is opened again with another term. Raises
+    CheckpointMoved.
+    """
+    row = LedgerReader(table.env).state().objects.get(table.shard.collection)
+    if row is None or row.shard != table.shard.shard:
+        raise CheckpointMoved(collection=table.shard.collection, uri=table.uri)
 
 
-def _close(stream: Stream, table: Table, shard: ShardId, end: int) -> None:
-    """As well as can be: the rows are there, so where others go on committing nothing is taken back for it (docs/replicas.md, Limits)."""
+def older(ends: Ends, stream: Stream, table: Table, shard: ShardId) -> dict[ShardId, int]:
+    """The origin's tables whose rows went to ``shard``, each with its last version, of which ``table`` lacks something."""
+    ended = ((before, ends.origin.state.shards[before].sealed_version) for before in _before(ends.origin, shard))
+    return {before: last for before, last in ended if last is not None and position(table.store, stream, before).version < last}
+
+
+def end(stream: Stream, table: Table, shard: ShardId, last: int) -> Reached:
+    """``table`` has all rows of ``shard``, by another way; the checkpoint. As well as can be, for nothing depends on it: where others go
+    on committing it stays as it is."""
     for _ in range(_TRIES):
         own = position(table.store, stream, shard)
-        if own >= end:
-            return
+        if own.version >= last:
+            break
         with contextlib.suppress(CheckpointMoved):
-            move(table.store, read_head(table.store), Span(stream, shard, own, end, None))
+            move(table.store, read_head(table.store), Span(stream, shard, own, last, None))
+    return position(table.store, stream, shard)
 
 
 def carry(stream: Stream, table: Table, where: Standing) -> None:

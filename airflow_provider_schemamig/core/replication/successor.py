@@ -55,8 +55,7 @@ def successor(env: Environment, state: State, shard: ShardId, seen: int) -> Succ
     step = _rewrite(env, state, row, went_back)
     if step is None or (went_back and step.down is None):
         raise OriginReplaced(collection=row.collection, shard=shard, reason=f"{new.shard} took its place with other rows")
-    store = env.table_store(new.uri)
-    after = _sealed(store, new) if went_back else _filled(store, new, state.config.env_id)
+    after = opened_after(env, new) if went_back else _filled(env.table_store(new.uri), new, state.config.env_id)
     entry = entry_at(state, new.shard, after)
     assert entry is not None  # a shard in place has one
     return Successor(new.shard, after, entry, fingerprint(entry.declared))
@@ -85,8 +84,12 @@ def _filled(store: ReadStore, shard: Shard, env_id: str) -> int:
     return after
 
 
-def _sealed(store: ReadStore, shard: Shard) -> int:
-    """The newest version at which a shard that was opened again was sealed. What a rollback then brought into it was seen before."""
+def opened_after(env: Environment, shard: Shard) -> int:
+    """The newest version at which a shard that was opened again was sealed. What a rollback then brought into it was seen before.
+
+    Raises OriginReplaced, LogCleaned.
+    """
+    store = env.table_store(shard.uri)
     for version in range(list_log(store).version, 0, -1):
         try:
             (commit,) = commits(store, version - 1, version)

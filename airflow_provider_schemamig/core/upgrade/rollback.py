@@ -46,7 +46,7 @@ from airflow_provider_schemamig.core.upgrade.moves import Move, stand
 from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.settle import settle
-from airflow_provider_schemamig.core.upgrade.streams import known_from_here
+from airflow_provider_schemamig.core.upgrade.streams import opened
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, committed_at, undo_rows, warm_up
 from airflow_provider_schemamig.core.upgrade.unevolve import bring_all_back, lossy_casts, revert_all, source_entry
@@ -263,7 +263,8 @@ def _open_old(work: Work, swap: _Swap, undos: Sequence[Undo]) -> None:
     started = time.monotonic()
     if swap.back is None or swap.back not in dict(swap.base):
         return
-    _unseal(work, swap, swap.back, next((known_from_here(work, undo) for undo in undos if undo.old == swap.back), {}))
+    undo = next((undo for undo in undos if undo.old == swap.back), None)
+    _unseal(work, swap, swap.back, opened(work, swap.back, undo))
     work.report("unseal", swap.collection, None, started)
 
 

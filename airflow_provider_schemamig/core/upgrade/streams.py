@@ -1,17 +1,19 @@
 """Checkpoints of the streams into a collection, which are said by its table's log: where its rows go, they have to go, too.
 
-A process of a stream may stand still while the rows move to another table, and bring its batch to the one that it knew when that is open
-again. What has come there by another way meanwhile it has to find as its own transaction (``replication.checkpoint``).
+A process of a stream may stand still while the rows move to another table, and be about to bring its batch to the one that it knew when
+that is open again: it is turned away then (``deltalog.terms``).
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
 from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_txns
 from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.deltalog.terms import app_ids, next_term, reached, term_id
 from airflow_provider_schemamig.core.names import STREAM_PREFIX, ShardId
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.core.upgrade.rewrites import Followed
@@ -24,10 +26,19 @@ class _Moved(Exception):
     """Another process of this generation did it."""
 
 
-def known_from_here(work: Work, undo: Undo) -> Mapping[str, int]:
-    """What the table that is opened again has to know of streams when it is: the rows that they brought to its successor, which is sealed
-    by now, come back through ``down``. Without it they do not, and are brought again."""
-    return {} if undo.step.down is None else _ahead(_store(work, undo.now), _store(work, undo.old))
+def opened(work: Work, shard: ShardId, undo: Undo | None) -> dict[str, int]:
+    """For the commit that opens the sealed table ``shard`` again: whoever stood still since before its seal can bring nothing there.
+
+    The rows that streams brought to its successor, which is sealed by now, come back through ``down`` and count as brought from then on;
+    without it they do not come, and are brought again.
+    """
+    known = read_txns(_store(work, shard), STREAM_PREFIX)
+    come_back = read_txns(_store(work, undo.now), STREAM_PREFIX) if undo is not None and undo.step.down is not None else {}
+    found: dict[str, int] = {}
+    for app_id in app_ids((*known, *come_back)):
+        own = reached(known, app_id)
+        found |= next_term(app_id, replace(own, version=max(own.version, reached(come_back, app_id).version)))
+    return found
 
 
 def hand_on(work: Work, followed: Sequence[Followed]) -> None:
@@ -56,9 +67,10 @@ def _put(work: Work, shard: ShardId, txns: Mapping[str, int]) -> None:
 
 def _ahead(rows_from: ReadStore, to: ReadStore) -> dict[str, int]:
     """Writers wait meanwhile, so where no stream comes the other log is not read."""
-    found = read_txns(rows_from, STREAM_PREFIX)
-    known = read_txns(to, STREAM_PREFIX) if found else {}
-    return {app_id: version for app_id, version in found.items() if version > known.get(app_id, -1)}
+    there = read_txns(rows_from, STREAM_PREFIX)
+    known = read_txns(to, STREAM_PREFIX) if there else {}
+    pairs = ((app_id, reached(there, app_id), reached(known, app_id)) for app_id in app_ids(there))
+    return {term_id(app_id, own.term): come.version for app_id, come, own in pairs if come.version > own.version}
 
 
 def _store(work: Work, shard: ShardId) -> Store:

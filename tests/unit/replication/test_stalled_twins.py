@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.errors import ShardMoving
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.restore import restore
+from airflow_provider_schemamig.core.replication.checkpoint import Wish
+from airflow_provider_schemamig.core.replication.restore import restore, try_restore
+from airflow_provider_schemamig.core.replication.standing import Ends
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support import rewritten
 from tests.support import row_tables as tables
-from tests.support.lake import Crash, Lake
+from tests.support.lake import Lake
 from tests.support.replicas import Replicas, make_replicas
 from tests.support.row_jobs import RowJobs
 from tests.support.upgrades import releases
@@ -74,6 +77,12 @@ def once(found: Callable[[], object]) -> Callable[..., None]:
     return call
 
 
+def stalling(hook: Callable[..., None], moment: str) -> RowJobs:
+    if moment == "before it reads":
+        return RowJobs(rewritten.QUERIES, before=lambda job, request: hook() if job == "apply" else None)
+    return RowJobs(rewritten.QUERIES, on_commit=hook)
+
+
 def equal(two: Replicas) -> None:
     found = two.bring("a", "b", *PLAIN)
     assert not found.paused, found.paused
@@ -99,12 +108,7 @@ def test_with_rows_to_bring(two: Replicas, moment: str, meanwhile: str) -> None:
         else:
             there_and_back(two)
 
-    hook = once(goes_on)
-    if moment == "before it reads":
-        jobs = RowJobs(rewritten.QUERIES, before=lambda job, request: hook() if job == "apply" else None)
-    else:
-        jobs = RowJobs(rewritten.QUERIES, on_commit=hook)
-    two.bring("a", "b", *PLAIN, jobs=jobs)
+    two.bring("a", "b", *PLAIN, jobs=stalling(once(goes_on), moment))
     equal(two)
 
 
@@ -143,30 +147,25 @@ def test_a_rollback_that_leaves_rows_behind(tmp_path: Path) -> None:
     equal(two)
 
 
-@pytest.mark.soak
-def test_a_rollback_that_leaves_rows_behind_of_a_batch_that_somebody_still_holds(tmp_path: Path) -> None:
-    """Where the batch ends was agreed on before, and still is."""
+@pytest.mark.parametrize("moment", ["before it reads", pytest.param("before it commits", marks=pytest.mark.soak)])
+def test_a_rollback_that_leaves_rows_behind_of_a_batch_that_somebody_still_holds(tmp_path: Path, moment: str) -> None:
+    """What is agreed on anew may end elsewhere, so who held it before is turned away."""
     two = born(tmp_path, LOSSY)
 
-    def dies(job: str, request: Any) -> None:
-        raise Crash
+    def goes_on() -> None:
+        two.upgrade("b", to=2, end_hold=False)
+        two.bring("a", "b", *PLAIN)
+        two.insert("a", {"line": "dd"}, collection="plain")
+        verbs.rollback(two.env("b"), jobs=two.runner, allow_lossy=True)
+        two.bring("a", "b", *PLAIN)
 
-    with pytest.raises(Crash):
-        two.bring("a", "b", *PLAIN, jobs=RowJobs(rewritten.QUERIES, before=dies))
-    agreed = tables.newest(two.path("a", "plain"))
-    two.upgrade("b", to=2, end_hold=False)
-    two.bring("a", "b", *PLAIN)
-    two.insert("a", {"line": "dd"}, collection="plain")
-    verbs.rollback(two.env("b"), jobs=two.runner, allow_lossy=True)
-    two.runner.asked.clear()
-    two.bring("a", "b", *PLAIN)
-    assert [request["txn_version"] for request in two.runner.jobs("apply")] == [agreed, agreed + 1]
+    two.bring("a", "b", *PLAIN, jobs=stalling(once(goes_on), moment))
     equal(two)
 
 
-@pytest.mark.soak
-def test_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas) -> None:
-    """It gets its batch into a table that nobody reads then."""
+@pytest.mark.parametrize("then", ["it stays", pytest.param("it is tried again", marks=pytest.mark.soak)])
+def test_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas, then: str) -> None:
+    """Its batch is in the live table, and comes back from there if at all."""
     upgraded, opened = threading.Event(), threading.Event()
 
     def stands_still(job: str, request: Any) -> None:
@@ -189,6 +188,33 @@ def test_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas) -> No
         verbs.rollback(two.env("b"), jobs=RowJobs(rewritten.QUERIES, before=fails))
     two.bring("a", "b", *PLAIN)
     assert lines(two, "b") == sorted([*lines(two, "a"), "own"])
+    if then == "it is tried again":
+        two.rollback("b")
+        assert lines(two, "b") == sorted([*lines(two, "a"), "own"])
+
+
+@pytest.mark.soak
+def test_a_restore_with_an_old_ledger_in_hand_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas) -> None:
+    """It would take the place of rows that a rollback puts others beside."""
+    ends = Ends.of(two.env("a"), two.env("b"))
+    two.upgrade("b", to=2, end_hold=False)
+    two.bring("a", "b", *PLAIN)
+    found: list[str] = []
+
+    def fails(job: str, request: Any) -> None:
+        if job == "apply":
+            try:
+                try_restore(ends, CollectionName("plain"), Wish(allow_schema_change=True), two.runner)
+            except ShardMoving as error:
+                found.append(error.code)
+            raise BadValue(condition="CAST_INVALID_INPUT", detail="x")
+
+    two.insert("a", {"line": "dd"}, collection="plain")
+    with pytest.raises(BadValue):
+        verbs.rollback(two.env("b"), jobs=RowJobs(rewritten.QUERIES, before=fails))
+    assert found == ["shard_moving"]
+    two.rollback("b")
+    equal(two)
 
 
 @pytest.mark.soak

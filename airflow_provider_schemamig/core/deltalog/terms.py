@@ -1,0 +1,50 @@
+"""Transaction identifiers whose holders can be turned away.
+
+Delta lets a statement through whose transaction version is above the last one of its application id. So whoever stood still for however
+long and goes on gets through wherever that id has not moved meanwhile, though the table may have been sealed, left and opened again, or
+have got the very rows by another way. To keep all of those off, the id is *closed*: it gets a version that none is above, and the count
+goes on under the id of the next *term*. It is one commit and loses nothing: who looks afterwards finds the count where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+#: The count of an id that never moved.
+NOTHING = -1
+#: What no transaction version is above; below the largest that Delta's LONG holds.
+_CLOSED = 2**62
+_MARK = "#"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reached:
+    """Where a count stands. ``term``: how many of its ids are closed."""
+
+    term: int
+    version: int = NOTHING
+
+
+def term_id(app_id: str, term: int) -> str:
+    """The application id of a term; ``app_id`` itself in the first."""
+    return f"{app_id}{_MARK}{term}" if term else app_id
+
+
+def app_ids(txns: Iterable[str]) -> list[str]:
+    """What the ids are called without their terms, each once."""
+    return sorted({txn.partition(_MARK)[0] for txn in txns})
+
+
+def reached(txns: Mapping[str, int], app_id: str) -> Reached:
+    """``txns``: the highest transaction version of every application id of a table."""
+    term = 0
+    while txns.get(term_id(app_id, term)) == _CLOSED:
+        term += 1
+    return Reached(term, txns.get(term_id(app_id, term), NOTHING))
+
+
+def next_term(app_id: str, known: Reached) -> dict[str, int]:
+    """The transaction versions that close the id of ``known`` and let the count go on from there."""
+    closed = {term_id(app_id, known.term): _CLOSED}
+    return closed if known.version == NOTHING else {**closed, term_id(app_id, known.term + 1): known.version}
