@@ -31,10 +31,10 @@ def settling_seconds() -> float:
 
 
 class LookingTrigger(BaseTrigger):
-    """Base: looks every ``poll_interval`` seconds until ``deadline`` (seconds since the epoch, absolute over deferrals)."""
+    """Base: looks every ``poll_interval`` seconds until ``deadline`` (seconds since the epoch, absolute over deferrals).
 
-    #: Whether the first look is ``poll_interval`` away, or longer if that is short: the task has just looked.
-    rests_first = False
+    The first look is that far away, too, or farther if that is short: the task has just looked, and its process is ending.
+    """
 
     def __init__(self, poll_interval: float, deadline: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -57,8 +57,7 @@ class LookingTrigger(BaseTrigger):
         raise NotImplementedError
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        if self.rests_first:
-            await self._rest(max(self.poll_interval, settling_seconds()))
+        await self._rest(max(self.poll_interval, settling_seconds()))
         while True:
             try:
                 answer = await asyncio.to_thread(self.look)

@@ -66,8 +66,6 @@ class StreamWorkTrigger(StreamTrigger):
     :param brought: what the task has brought so far; kept for it.
     """
 
-    rests_first = True
-
     def __init__(self, *args: Any, recompute: float, follow: bool, brought: Mapping[str, int], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.recompute = recompute

@@ -31,6 +31,7 @@ from airflow_provider_schemamig.operators.replica_errors import StillPaused, Str
 from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator, RestoreCollectionOperator
 from airflow_provider_schemamig.retry import SchemamigRetryPolicy
 from airflow_provider_schemamig.sensors.replicas import SchemaMatchSensor
+from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.replicas import SchemaMatchTrigger, StreamWorkTrigger
 
 NOW = pendulum.datetime(2026, 11, 22, 12)
@@ -227,27 +228,13 @@ def test_what_wakes_the_task(core: Core, monkeypatch: pytest.MonkeyPatch, found:
     assert asked == [(*ENDS, ["flights"], Settings(1, timedelta(seconds=0.05), timedelta(seconds=300)))]
 
 
-@pytest.mark.parametrize(("poll_interval", "heartbeat", "rest"), [(30.0, "5", 30.0), (1.0, "5", 10.0), (1.0, "0", 1.0)])
-def test_a_task_that_has_just_looked_is_not_woken_at_once(
-    core: Core, monkeypatch: pytest.MonkeyPatch, poll_interval: float, heartbeat: str, rest: float
-) -> None:
-    """Nor before the scheduler knows that the process is gone which deferred it: it would take the one that resumes for that one."""
-    rests: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        rests.append(seconds)
-
-    monkeypatch.setattr(watch, "look", lambda *_: Look(due=True, waiting=True))
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", heartbeat)
-    trigger = work()
-    trigger.poll_interval = poll_interval
-
+def test_what_was_brought_so_far_comes_back_with_the_event(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     async def first() -> Any:
-        return await anext(trigger.run())
+        return await anext(work().run())
 
+    monkeypatch.setattr(base, "settling_seconds", lambda: 0.0)
+    monkeypatch.setattr(watch, "look", lambda *_: Look(due=True, waiting=True))
     payload = asyncio.run(first()).payload
-    assert rests == [rest]
     assert (payload["status"], payload["brought"]) == ("look", counts(1))
 
 

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.base import BadArgument
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
+from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.ledger import ArrivalTrigger, DriftTrigger, EnvironmentTrigger, PromotionTrigger
 from tests.support.fake_verbs import FakeVerbs, install
 
@@ -79,10 +80,29 @@ def looking(answers: list[Any], deadline: float) -> EnvironmentTrigger:
     [([True], 0), ([False, False, True], 0), ([False, Overtaken(), True, "never seen"], 1), ([False, Gone(), "never seen"], 1)],
     ids=["at once", "later", "a conflict is no answer", "an error is the task's to raise"],
 )
-def test_a_trigger_looks_until_the_task_should(answers: list[Any], left: int) -> None:
+def test_a_trigger_looks_until_the_task_should(monkeypatch: pytest.MonkeyPatch, answers: list[Any], left: int) -> None:
+    monkeypatch.setattr(base, "settling_seconds", lambda: 0.0)
     deadline = time.time() + 60
     assert event_of(looking(answers, deadline)) == {"status": "look", "deadline": deadline}
     assert len(answers) == left
+
+
+@pytest.mark.parametrize(("poll_interval", "heartbeat", "rest"), [(30.0, "5", 30.0), (1.0, "5", 10.0), (1.0, "0", 1.0)])
+def test_a_task_that_has_just_looked_is_not_woken_at_once(
+    monkeypatch: pytest.MonkeyPatch, poll_interval: float, heartbeat: str, rest: float
+) -> None:
+    """Nor before the scheduler knows that the process is gone which deferred it: it would take the one that resumes for that one."""
+    rests: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", heartbeat)
+    trigger = looking([True], time.time() + 60)
+    trigger.poll_interval = poll_interval
+    assert event_of(trigger)["status"] == "look"
+    assert rests == [rest]
 
 
 def test_a_trigger_ends_at_its_own_deadline() -> None:
