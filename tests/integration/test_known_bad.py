@@ -91,13 +91,26 @@ def test_a_constraint_without_its_feature_is_not_enforced_by_delta_rs(tmp_path: 
 
 @pytest.mark.soak
 @pytest.mark.spark
-def test_a_constraint_without_its_feature_locks_spark_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_constraint_without_its_feature_locks_spark_out_of_a_table_of_features(spark: SparkSession, tmp_path: Path) -> None:
     """Not even a SELECT (research/delta_spark.md)."""
+    table = Table(spark, tmp_path / "t")
+    write_deltalake(str(table.folder), rows(1), configuration={"delta.enableDeletionVectors": "true"})
+    set_property(table.folder, "delta.constraints.pos", "id > 0")
+    for statement in ("SELECT * FROM {t}", "INSERT INTO {t} VALUES (1)"):
+        with pytest.raises(Exception, match="DELTA_FEATURES_PROTOCOL_METADATA_MISMATCH"):
+            table.sql(statement)
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+def test_a_constraint_that_a_table_of_writer_version_2_cannot_have_is_enforced_by_spark_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """So it goes unnoticed until a delta-rs writer comes (above)."""
     table = Table(spark, tmp_path / "t")
     write_deltalake(str(table.folder), rows(1))
     set_property(table.folder, "delta.constraints.pos", "id > 0")
-    with pytest.raises(Exception, match="DELTA_FEATURES_PROTOCOL_METADATA_MISMATCH"):
-        table.sql("SELECT * FROM {t}")
+    with pytest.raises(Exception, match="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
+        table.sql("INSERT INTO {t} VALUES (-1)")
+    assert [row.id for row in table.sql("SELECT * FROM {t}")] == [1]
 
 
 def test_add_column_not_null_of_delta_rs_leaves_nulls(tmp_path: Path) -> None:
