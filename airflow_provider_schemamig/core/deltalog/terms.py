@@ -4,6 +4,8 @@ Delta lets a statement through whose transaction version is above the last one o
 long and goes on gets through wherever that id has not moved meanwhile, though the table may have been sealed, left and opened again, or
 have got the very rows by another way. To keep all of those off, the id is *closed*: it gets a version that none is above, and the count
 goes on under the id of the next *term*. It is one commit and loses nothing: who looks afterwards finds the count where it was.
+
+A count that goes on in another table takes its term along, so that of two things that were agreed on the later one has the later term.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def reached(txns: Mapping[str, int], app_id: str) -> Reached:
     return Reached(term, txns.get(term_id(app_id, term), NOTHING))
 
 
-def next_term(app_id: str, known: Reached) -> dict[str, int]:
-    """The transaction versions that close the id of ``known`` and let the count go on from there."""
-    closed = {term_id(app_id, known.term): _CLOSED}
-    return closed if known.version == NOTHING else {**closed, term_id(app_id, known.term + 1): known.version}
+def go_to(app_id: str, own: Reached, to: Reached) -> dict[str, int]:
+    """The transaction versions that move a count from ``own`` to ``to``, of the same term or a later: ids before that are closed."""
+    closed = {term_id(app_id, term): _CLOSED for term in range(own.term, to.term)}
+    return closed if to.version == NOTHING else {**closed, term_id(app_id, to.term): to.version}

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_txns
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.tag import Tag
-from airflow_provider_schemamig.core.deltalog.terms import Reached, next_term, reached, term_id
+from airflow_provider_schemamig.core.deltalog.terms import Reached, go_to, reached, term_id
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Fingerprint, Generation, ShardId
@@ -112,7 +112,8 @@ def turn_away(table: Store, stream: Stream, shards: Collection[ShardId]) -> None
     head = read_head(table)
     txns: dict[str, int] = {}
     for shard in shards:
-        txns |= next_term(stream.txn_app_id(shard), position(table, stream, shard))
+        own = position(table, stream, shard)
+        txns |= go_to(stream.txn_app_id(shard), own, Reached(own.term + 1, own.version))
     _put(table, head, stream, txns, TURN_AWAY, _said(stream, TURN_AWAY, {"shards": sorted(shards)}))
 
 

@@ -178,6 +178,7 @@ def _take_back(ends: Ends, stream: Stream, table: Table, shards: Collection[Shar
     """It is not going to be: twins that are at it cannot commit it any more, and batches may come. Who finds it still begun tries it."""
     with contextlib.suppress(CheckpointMoved):
         begun = {shard: position(table.store, stream, shard) for shard in shards}
+        check_live(table)
         if begun:
             turn_away(table.store, stream, begun)
         for shard, since in begun.items():

@@ -264,7 +264,7 @@ def _open_old(work: Work, swap: _Swap, undos: Sequence[Undo]) -> None:
     if swap.back is None or swap.back not in dict(swap.base):
         return
     undo = next((undo for undo in undos if undo.old == swap.back), None)
-    _unseal(work, swap, swap.back, opened(work, swap.back, undo))
+    _unseal(work, swap, swap.back, opened(work, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
     work.report("unseal", swap.collection, None, started)
 
 

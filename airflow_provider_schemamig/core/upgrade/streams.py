@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
 from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_txns
 from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.terms import app_ids, next_term, reached, term_id
+from airflow_provider_schemamig.core.deltalog.terms import Reached, app_ids, go_to, reached
 from airflow_provider_schemamig.core.names import STREAM_PREFIX, ShardId
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.core.upgrade.rewrites import Followed
@@ -26,18 +25,20 @@ class _Moved(Exception):
     """Another process of this generation did it."""
 
 
-def opened(work: Work, shard: ShardId, undo: Undo | None) -> dict[str, int]:
-    """For the commit that opens the sealed table ``shard`` again: whoever stood still since before its seal can bring nothing there.
+def opened(work: Work, old: ShardId, now: ShardId | None, undo: Undo | None) -> dict[str, int]:
+    """For the commit that opens the sealed table ``old`` again: whoever stood still since before its seal can bring nothing there.
 
-    The rows that streams brought to its successor, which is sealed by now, come back through ``down`` and count as brought from then on;
-    without it they do not come, and are brought again.
+    The rows that streams brought to ``now``, its successor, which is sealed by now, come back through ``down`` and count as brought from
+    then on; without it they do not come, and are brought again.
     """
-    known = read_txns(_store(work, shard), STREAM_PREFIX)
-    come_back = read_txns(_store(work, undo.now), STREAM_PREFIX) if undo is not None and undo.step.down is not None else {}
+    known = read_txns(_store(work, old), STREAM_PREFIX)
+    later = {} if now is None else read_txns(_store(work, now), STREAM_PREFIX)
+    come_back = undo is not None and undo.step.down is not None
     found: dict[str, int] = {}
-    for app_id in app_ids((*known, *come_back)):
-        own = reached(known, app_id)
-        found |= next_term(app_id, replace(own, version=max(own.version, reached(come_back, app_id).version)))
+    for app_id in app_ids((*known, *later)):
+        own, there = reached(known, app_id), reached(later, app_id)
+        version = max(own.version, there.version) if come_back else own.version
+        found |= go_to(app_id, own, Reached(max(own.term, there.term) + 1, version))
     return found
 
 
@@ -69,8 +70,12 @@ def _ahead(rows_from: ReadStore, to: ReadStore) -> dict[str, int]:
     """Writers wait meanwhile, so where no stream comes the other log is not read."""
     there = read_txns(rows_from, STREAM_PREFIX)
     known = read_txns(to, STREAM_PREFIX) if there else {}
-    pairs = ((app_id, reached(there, app_id), reached(known, app_id)) for app_id in app_ids(there))
-    return {term_id(app_id, own.term): come.version for app_id, come, own in pairs if come.version > own.version}
+    found: dict[str, int] = {}
+    for app_id in app_ids(there):
+        own, before = reached(known, app_id), reached(there, app_id)
+        further = Reached(max(own.term, before.term), max(own.version, before.version))
+        found |= {} if further == own else go_to(app_id, own, further)
+    return found
 
 
 def _store(work: Work, shard: ShardId) -> Store:

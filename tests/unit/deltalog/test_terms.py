@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached, app_ids, next_term, reached, term_id
+from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached, app_ids, go_to, reached, term_id
 
-#: What may happen to a count: it goes up, or who holds it is turned away.
-STEPS = st.lists(st.one_of(st.integers(0, 5), st.none()), max_size=12)
+#: What may happen to a count: it goes up (by so much), or who holds it is turned away (for so many terms).
+STEPS = st.lists(st.tuples(st.sampled_from(["up", "away"]), st.integers(1, 4)), max_size=12)
 APP = "schemamig:replica:origin:g1-0a81bffe3bd2"
 
 
-def play(steps: list[int | None]) -> tuple[dict[str, int], int, int]:
-    """The table's transactions, and what the count and the term have to be."""
+def play(steps: list[tuple[str, int]]) -> tuple[dict[str, int], Reached]:
+    """The table's transactions, and where the count has to be."""
     txns: dict[str, int] = {}
-    count, term = NOTHING, 0
-    for step in steps:
-        if step is None:
-            txns |= next_term(APP, reached(txns, APP))
-            term += 1
-        else:
-            count += step
-            if step:
-                txns[term_id(APP, term)] = count
-    return txns, count, term
+    at = Reached(0, NOTHING)
+    for step, number in steps:
+        to = replace(at, version=at.version + number) if step == "up" else replace(at, term=at.term + number)
+        txns |= go_to(APP, at, to)
+        at = to
+    return txns, at
 
 
 @given(STEPS)
-def test_the_count_is_never_lost(steps: list[int | None]) -> None:
-    txns, count, term = play(steps)
-    assert reached(txns, APP) == Reached(term, count)
+def test_the_count_is_never_lost(steps: list[tuple[str, int]]) -> None:
+    txns, at = play(steps)
+    assert reached(txns, APP) == at
 
 
 @given(STEPS, st.integers(0, 12))
-def test_delta_skips_whoever_holds_an_older_term(steps: list[int | None], held: int) -> None:
+def test_delta_skips_whoever_holds_an_older_term(steps: list[tuple[str, int]], held: int) -> None:
     """It does so where the transaction version is not above the last one of the id."""
-    txns, count, term = play(steps)
-    is_skipped = txns.get(term_id(APP, held), NOTHING) >= count + 1
-    assert is_skipped == (held < term)
+    txns, at = play(steps)
+    is_skipped = txns.get(term_id(APP, held), NOTHING) >= at.version + 1
+    assert is_skipped == (held < at.term)
 
 
 def test_a_longer_id_is_another_one() -> None:
-    txns = {f"{APP}0": 7, **next_term(f"{APP}0", Reached(0, 7))}
+    txns = {f"{APP}0": 7, **go_to(f"{APP}0", Reached(0, 7), Reached(1, 7))}
     assert reached(txns, APP) == Reached(0, NOTHING)
     assert app_ids([APP, *txns]) == [APP, f"{APP}0"]
 

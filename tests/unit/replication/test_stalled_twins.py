@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support import rewritten
 from tests.support import row_tables as tables
-from tests.support.lake import Lake
+from tests.support.lake import Crash, Lake
 from tests.support.replicas import Replicas, make_replicas
 from tests.support.row_jobs import RowJobs
 from tests.support.upgrades import releases
@@ -160,6 +160,29 @@ def test_a_rollback_that_leaves_rows_behind_of_a_batch_that_somebody_still_holds
         two.bring("a", "b", *PLAIN)
 
     two.bring("a", "b", *PLAIN, jobs=stalling(once(goes_on), moment))
+    equal(two)
+
+
+@pytest.mark.soak
+def test_who_tidies_up_late_leaves_what_was_agreed_on_for_a_later_table(two: Replicas) -> None:
+    """It has brought a batch to the table before, which was opened again once, and knows of a later term."""
+    two.upgrade("b", to=2, end_hold=False)
+    two.rollback("b")
+    agreed: list[int] = []
+
+    def goes_on() -> None:
+        two.upgrade("b", to=2, end_hold=False)
+        two.insert("a", {"line": "dd"}, collection="plain")
+        with pytest.raises(Crash):
+            two.bring("a", "b", *PLAIN, jobs=RowJobs(rewritten.QUERIES, leave_at=1))
+        agreed.append(tables.newest(two.path("a", "plain")))
+        two.insert("a", {"line": "ee"}, collection="plain")
+
+    stalled = once(goes_on)
+    two.bring("a", "b", *PLAIN, jobs=RowJobs(rewritten.QUERIES, after=lambda job, request: stalled() if job == "apply" else None))
+    two.runner.asked.clear()
+    two.bring("a", "b", *PLAIN)
+    assert [request["txn_version"] for request in two.runner.jobs("apply")] == [agreed[0], agreed[0] + 1]
     equal(two)
 
 
