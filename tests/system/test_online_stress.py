@@ -159,7 +159,8 @@ class Round:
         assert verify(LedgerReader(self._env)) == ()
         assert verbs.status(self._env).drifted == ()
         consistent(self._env, self._crew.server)
-        bad = " OR ".join(f"({CHANGES[change]})" for change in self._done) or "FALSE"
+        # Not ``WHERE (FALSE)``: that is read as an alias WHERE with a column FALSE.
+        bad = " OR ".join(["FALSE", *(f"({CHANGES[change]})" for change in self._done)])
         assert self._sql(f"SELECT * FROM {{t}} WHERE {bad}") == []
 
     def _account(self) -> None:

@@ -16,6 +16,8 @@ from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged
 RawAction = Mapping[str, Any]
 #: The metadata domain of liquid clustering.
 CLUSTERING = "delta.clustering"
+#: The feature by which rows have ids, and the domain that says which were given.
+ROW_TRACKING, ROW_IDS = "rowTracking", "delta.rowTracking"
 #: What makes a data file the same file: its path, decoded (writers encode differently), and its deletion vector.
 FileId = tuple[str, str]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.actions import CLUSTERING, RawAction
+from airflow_provider_schemamig.core.deltalog.actions import CLUSTERING, ROW_IDS, ROW_TRACKING, RawAction
 from airflow_provider_schemamig.core.deltalog.clustering import Clustering, clustering_of
 from airflow_provider_schemamig.core.deltalog.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
 from airflow_provider_schemamig.core.deltalog.listing import LogFiles, list_log, read_commit, table_exists
@@ -28,9 +28,13 @@ from airflow_provider_schemamig.core.storage import Location, ReadStore
 __all__ = ["Head", "LogDamaged", "LogTruncated", "TableMissing", "read_head", "table_exists"]
 
 
+#: The state that a feature keeps in a domain of its own.
+_DOMAINS = {"clustering": CLUSTERING, ROW_TRACKING: ROW_IDS}
+
+
 @dataclass(frozen=True)
 class Head:
-    """A table at one version. ``domains``: domain -> its domainMetadata action, read only where the clustering feature needs it."""
+    """A table at one version. ``domains``: domain -> its domainMetadata action, read only of a table with a feature that has one."""
 
     location: Location
     version: int
@@ -97,7 +101,7 @@ def read_head(store: ReadStore, at: int | None = None) -> Head:
         raise LogDamaged(uri=store.location.uri, reason="no protocol or metaData action in it")
     if effective_features(found.protocol) & CATALOG_MANAGED:
         raise CatalogManagedTable(uri=store.location.uri)
-    domains = found.domains if found.needs_domains else {}
+    domains = found.domains if _domains_of(found.protocol) else {}
     return Head(store.location, files.version, found.protocol, found.metadata, domains)
 
 
@@ -110,13 +114,8 @@ class _Search:
     domains: dict[str, RawAction] = field(default_factory=dict)
 
     @property
-    def needs_domains(self) -> bool:
-        return self.protocol is not None and "clustering" in effective_features(self.protocol)
-
-    @property
     def done(self) -> bool:
-        complete = self.protocol is not None and self.metadata is not None
-        return complete and (not self.needs_domains or CLUSTERING in self.domains)
+        return self.protocol is not None and self.metadata is not None and _domains_of(self.protocol) <= self.domains.keys()
 
     def take(self, found: Snapshot) -> None:
         self.protocol = self.protocol or found.protocol
@@ -124,11 +123,15 @@ class _Search:
         self.domains = {domain["domain"]: domain for domain in found.domains or ()} | self.domains
 
 
+def _domains_of(protocol: RawAction) -> set[str]:
+    return {domain for feature, domain in _DOMAINS.items() if feature in effective_features(protocol)}
+
+
 def _look_at(store: ReadStore, files: LogFiles, version: int, found: _Search) -> bool:
     """Look at one version; True if nothing older is needed."""
     if version in files.crcs:
         checksum = read_crc(store, version)
-        if checksum is not None and (checksum.domains is not None or "clustering" not in effective_features(checksum.protocol)):
+        if checksum is not None and (checksum.domains is not None or not _domains_of(checksum.protocol)):
             found.take(checksum)
             return True
     checkpoint = files.checkpoints.get(version)

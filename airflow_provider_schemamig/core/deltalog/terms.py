@@ -40,10 +40,15 @@ def app_ids(txns: Iterable[str]) -> list[str]:
 
 def reached(txns: Mapping[str, int], app_id: str) -> Reached:
     """``txns``: the highest transaction version of every application id of a table."""
-    term = 0
-    while txns.get(term_id(app_id, term)) == _CLOSED:
-        term += 1
-    return Reached(term, txns.get(term_id(app_id, term), NOTHING))
+    # From the highest on, not the lowest: a table may forget identifiers that have not moved for long.
+    term = max((_term(txn) for txn in txns if txn.partition(_MARK)[0] == app_id), default=0)
+    version = txns.get(term_id(app_id, term), NOTHING)
+    return Reached(term + 1) if version == _CLOSED else Reached(term, version)
+
+
+def _term(txn: str) -> int:
+    number = txn.partition(_MARK)[2]
+    return int(number) if number.isdigit() else 0
 
 
 def go_to(app_id: str, own: Reached, to: Reached) -> dict[str, int]:

@@ -77,7 +77,12 @@ def bring(source: Table, event: SchemaEntry, since: int, target: Table, mapping:
         result = jobs.run(
             "apply",
             {
-                **_common(source, target, mapping, span),
+                "collection": span.stream.collection,
+                "storage_options": {**source.env.options, **target.env.options},
+                "columns": list(mapping.fit.columns),
+                "txn_app_id": span.txn_app_id,
+                "txn_version": span.hi,
+                "user_metadata": span.user_metadata,
                 "target_uri": target.uri,
                 "source_view": VIEW,
                 "projection": projection,
@@ -93,28 +98,6 @@ def bring(source: Table, event: SchemaEntry, since: int, target: Table, mapping:
     version = int(result["table_version"])
     check_columns(target, mapping, version, span)
     return Brought(version, int(result["inserted"]) + int(result["deleted"]), bool(result["skipped"]))
-
-
-def bring_all(source: Table, event: SchemaEntry, target: Table, mapping: Mapping, span: Span, jobs: JobRunner) -> Brought:
-    """All rows of ``source`` at the version it was looked at, in place of the target's. Raises as ``bring``."""
-    projection, query = query_of(source.head, event, mapping)
-    inputs = {VIEW: {"uri": source.uri, "version": source.head.version, "projection": projection}}
-    request = {"shard_uri": target.uri, "mode": "overwrite", "query": query, "inputs": inputs, **_common(source, target, mapping, span)}
-    result = jobs.run("fill", request)
-    version = int(result["table_version"])
-    check_columns(target, mapping, version, span)
-    return Brought(version, int(result["rows"]), bool(result["skipped"]))
-
-
-def _common(source: Table, target: Table, mapping: Mapping, span: Span) -> dict[str, Any]:
-    return {
-        "collection": span.stream.collection,
-        "storage_options": {**source.env.options, **target.env.options},
-        "columns": list(mapping.fit.columns),
-        "txn_app_id": span.txn_app_id,
-        "txn_version": span.hi,
-        "user_metadata": span.user_metadata,
-    }
 
 
 # --- rows as the event declares them, and as the target has them ---------------------------------------------------------------------

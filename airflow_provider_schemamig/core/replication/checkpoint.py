@@ -14,25 +14,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
 from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_txns
-from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.tag import Tag
-from airflow_provider_schemamig.core.deltalog.terms import Reached, go_to, reached, term_id
+from airflow_provider_schemamig.core.deltalog.terms import Reached, reached, term_id
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
+from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Fingerprint, Generation, ShardId
 from airflow_provider_schemamig.core.replication.model import Stream
 from airflow_provider_schemamig.core.storage import ObjectExists, ObjectMissing, ReadStore, Store, confirm, require_safe_log_store
 from airflow_provider_schemamig.exceptions import Conflict
 
-#: What commits of a stream call themselves: rows (or nothing but a checkpoint), all rows anew, and an end for who stood still.
-REPLICA, RESTORE, TURN_AWAY = "replica", "restore", "turn away"
+#: What commits of a stream call themselves: rows (or nothing but a checkpoint), and all rows anew.
+REPLICA, RESTORE = "replica", "restore"
 _CLAIMED = re.compile(r"(\d+)-(-?\d+)")
 
 
@@ -71,18 +70,23 @@ class Span:
     def user_metadata(self) -> str:
         """``{"schemamig": {"action", "hi", "lo", "origin", "schema_hash", "shard"}}``: the same for whoever brings it."""
         about: dict[str, Any] = {"shard": self.shard, "lo": self.since.version, "hi": self.hi, "schema_hash": self.schema_hash}
-        return _said(self.stream, self.action, about)
+        return canonical({RESERVED_PREFIX: {"action": self.action, "origin": self.stream.origin, **about}})
 
 
 @dataclass(frozen=True, slots=True)
-class _Note(Tag):
-    """A commit of ours without rows: what it says of itself is what Spark's say."""
+class Note(Tag):
+    """What a commit of ours says of itself, which is what Spark's say."""
 
-    said: str
+    span: Span
 
     @property
     def user_metadata(self) -> str:
-        return self.said
+        return self.span.user_metadata
+
+
+def note_of(span: Span) -> Note:
+    """Of a commit of no generation."""
+    return Note(Generation(0), Epoch(0), span.action, span)
 
 
 def position(table: ReadStore, stream: Stream, shard: ShardId, at: int | None = None) -> Reached:
@@ -99,83 +103,41 @@ def move(table: Store, head: Head, span: Span) -> int:
 
     ``head``: of the table. Raises CheckpointMoved (a seal is one reason), UnsafeLogStore, UnsupportedFeature, TableMissing.
     """
-    if position(table, span.stream, span.shard) != span.since:
-        raise CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
-    return _put(table, head, span.stream, {span.txn_app_id: span.hi}, span.action, span.user_metadata)
-
-
-def turn_away(table: Store, stream: Stream, shards: Collection[ShardId]) -> None:
-    """Whoever holds a batch or a restore from one of ``shards`` cannot commit it to ``table`` any more. No checkpoint goes elsewhere.
-
-    Raises as ``move`` does.
-    """
-    head = read_head(table)
-    txns: dict[str, int] = {}
-    for shard in shards:
-        own = position(table, stream, shard)
-        txns |= go_to(stream.txn_app_id(shard), own, Reached(own.term + 1, own.version))
-    _put(table, head, stream, txns, TURN_AWAY, _said(stream, TURN_AWAY, {"shards": sorted(shards)}))
-
-
-def _put(table: Store, head: Head, stream: Stream, txns: Mapping[str, int], action: str, said: str) -> int:
     require_safe_log_store(table)
     check_writable(head.protocol, table.location.uri)
-    if head.sealed_for is not None:  # a seal is to be the last commit of its table
-        raise CheckpointMoved(collection=stream.collection, uri=table.location.uri)
+    moved = CheckpointMoved(collection=span.stream.collection, uri=table.location.uri)
+    if head.sealed_for is not None or position(table, span.stream, span.shard) != span.since:
+        raise moved
 
     def judge(commit: Commit) -> None:
-        if commit.metadata is not None or any(txn.get("appId") in txns for txn in commit.txns):
-            raise CheckpointMoved(collection=stream.collection, uri=table.location.uri)
+        # Ours may follow no other of its id, and none may follow a seal, which is to be the last commit of its table.
+        if commit.metadata is not None or any(txn.get("appId") == span.txn_app_id for txn in commit.txns):
+            raise moved
 
-    appended = put_txns(table, head, txns, _Note(Generation(0), Epoch(0), action, said), judge)
+    appended = put_txns(table, head, {span.txn_app_id: span.hi}, note_of(span), judge)
     if confirm([appended.receipt]):  # on a local disk a driver that was about to commit may have put its own there
-        raise CheckpointMoved(collection=stream.collection, uri=table.location.uri)
+        raise moved
     return appended.version
-
-
-def _said(stream: Stream, action: str, about: Mapping[str, Any]) -> str:
-    return canonical({RESERVED_PREFIX: {"action": action, "origin": stream.origin, **about}})
 
 
 # --- where a batch ends --------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a restore is asked for. ``version`` None: the origin's newest. ``allow_schema_change``, ``allow_lossy``: it may take away what
-    of the target's columns and own rows the origin does not have. ``is_first``: of a target without rows, where there is nothing to take
-    away. ``depth``: how many previous schemas are no change."""
-
-    version: int | None = None
-    allow_schema_change: bool = False
-    allow_lossy: bool = False
-    is_first: bool = False
-    depth: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What follows the checkpoint. ``wish``: a restore does, at ``hi`` or later, and whoever finds that begun finishes it: a batch on top
-    of rows that a restore may replace in that moment would count twice. Restores themselves are right on top of anything."""
-
-    hi: int
-    wish: Wish | None = None
-
-
-def agree(target: Environment, stream: Stream, shard: ShardId, since: Reached, claim: Claim) -> Claim:
-    """What follows the checkpoint ``since``: ``claim``, or what was agreed on before. The caller reads the checkpoint again.
+def agree(target: Environment, stream: Stream, shard: ShardId, since: Reached, hi: int) -> int:
+    """Where the batch that follows the checkpoint ``since`` ends: at ``hi``, or where was agreed on before. The caller reads the checkpoint
+    again.
 
     Raises CheckpointMoved.
     """
     store, key = target.store(), f"{scratch_key(stream, shard, since)}.json"
     try:
-        store.put_if_absent(key, canonical(to_json(claim)).encode())
+        store.put_if_absent(key, canonical({"hi": hi}).encode())
     except ObjectExists:
         try:
-            return from_json(Claim, json.loads(store.get(key)))  # type: ignore[no-any-return]
+            return int(json.loads(store.get(key))["hi"])
         except ObjectMissing:  # its batch was brought meanwhile
             raise CheckpointMoved(collection=stream.collection, uri=store.location.uri) from None
-    return claim
+    return hi
 
 
 def scratch_key(stream: Stream, shard: ShardId, since: Reached) -> str:

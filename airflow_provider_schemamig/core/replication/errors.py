@@ -96,19 +96,37 @@ class NeverRestored(GapError):
 
 @dataclass(eq=False)
 class RestoreWouldLose(Refusal):
-    """``commits`` of the target's own, the first of them at version ``first``, are not at the origin."""
+    """``commits`` of the target's own, the first of them at version ``first`` of its table ``uri``, are not at the origin."""
 
     code = "restore_would_lose"
+    uri: str
     commits: int
     first: int
 
     @property
     def message(self) -> str:
-        return f"the target has {self.commits} commit(s) of its own, from version {self.first} on, that the origin does not have."
+        since = f"from version {self.first} of {self.uri} on"
+        return f"the target has {self.commits} commit(s) of its own, {since}, that the origin does not have."
 
     @property
     def next_action(self) -> str:
         return "Bring them to the origin first, by a stream the other way round; or restore with allow_lossy, and they are gone."
+
+
+@dataclass(eq=False)
+class TargetAppendOnly(Refusal):
+    """A restore takes rows away, and the target's table lets nobody do that."""
+
+    code = "target_append_only"
+    uri: str
+
+    @property
+    def message(self) -> str:
+        return f"the target's table at {self.uri} has rows and is append-only (delta.appendOnly): they cannot be replaced."
+
+    @property
+    def next_action(self) -> str:
+        return "Take the property away by a release of the target, restore, and set it again."
 
 
 @dataclass(eq=False)

@@ -37,7 +37,12 @@ class Stream:
 
     def txn_app_id(self, shard: ShardId) -> str:
         """The application id of the stream's checkpoint, whose transaction version is a version of ``shard``, the origin's table."""
-        return f"{STREAM_PREFIX}{self.origin}:{shard}"
+        return f"{self.txn_prefix}{shard}"
+
+    @property
+    def txn_prefix(self) -> str:
+        """What the application ids of all of the origin's tables begin with."""
+        return f"{STREAM_PREFIX}{self.origin}:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,58 +1,66 @@
 """A target's table made anew from its origin's at one version, with the checkpoint in the same commit (seed 004: after a gap).
 
 It takes away what the target has, so it is refused where that would lose something silently: commits of the target's own that the origin
-does not have, or columns, because the origin's rows are of a schema that the target never had. Killed anywhere it has happened or not.
+does not have, or columns, because the origin's rows are of a schema that the target never had. What is checked is what the commit follows.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.deltalog.listing import read_commit
+from airflow_provider_schemamig.core.deltalog.fence import read_txns
+from airflow_provider_schemamig.core.deltalog.files import active_files
+from airflow_provider_schemamig.core.deltalog.head import TableMissing
+from airflow_provider_schemamig.core.deltalog.listing import commit_key, read_commit
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached
+from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached, app_ids, go_to, reached
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import ShardMoving
 from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
-from airflow_provider_schemamig.core.replication.apply import Table, bring_all, query_of, table_at
-from airflow_provider_schemamig.core.replication.checkpoint import (
-    REPLICA,
-    RESTORE,
-    CheckpointMoved,
-    Claim,
-    Span,
-    Wish,
-    agree,
-    forget,
-    position,
-    turn_away,
-)
+from airflow_provider_schemamig.core.replication.apply import Table, query_of, table_at
+from airflow_provider_schemamig.core.replication.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget, position
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose
 from airflow_provider_schemamig.core.replication.events import entry_at
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, Target, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
-from airflow_provider_schemamig.core.replication.standing import Ends, carry, check_live, check_nothing_undone, end, older, standing_in
+from airflow_provider_schemamig.core.replication.standing import Ends, check_nothing_undone, standing_in
 from airflow_provider_schemamig.core.replication.states import read_state, write_state
+from airflow_provider_schemamig.core.replication.whole import Place, copy_rows, put_in_place
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.shards.chain import about_of
-from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite, FillSuperseded
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.flows import UNDO
 from airflow_provider_schemamig.exceptions import Refusal
 
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """``version``: of the origin's table, which the target's now is equal to. ``table_version``: of the target's, with the rows in it."""
+class Wish:
+    """What a restore is asked for. ``version`` None: the origin's newest. ``allow_schema_change``, ``allow_lossy``: it may take away what
+    of the target's columns and own rows the origin does not have. ``is_first``: of a target without rows, where there is nothing to take
+    away. ``depth``: how many previous schemas are no change."""
 
+    version: int | None = None
+    allow_schema_change: bool = False
+    allow_lossy: bool = False
+    is_first: bool = False
+    depth: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """``version``: of the origin's table ``shard``, which the target's now is equal to. ``table_version``: of the target's, with the rows
+    in it."""
+
+    shard: ShardId
     version: int
     table_version: int
     rows: int
@@ -94,95 +102,79 @@ def restore(
     listen(Event("restore", collection))
     ends = Ends.of(origin, target)
     done = try_restore(ends, collection, Wish(version, allow_schema_change, allow_lossy), jobs)
-    stream, shard, now = ends.stream(collection), ends.origin.state.objects[collection].shard, pendulum.now("UTC")
-    known = read_state(target, stream) or StreamState(stream, shard, NOTHING, NOTHING, now, done.version, None)
-    write_state(target, replace(restored_at(known, ends, done), updated_at=now))
+    stream, now = ends.stream(collection), pendulum.now("UTC")
+    known = read_state(target, stream) or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
+    write_state(target, replace(restored_at(known, done), updated_at=now))
     return done
 
 
 def try_restore(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> Restored:
-    """A batch of a runner or a restore of a twin may come in between: then look again."""
+    """The origin or the target may change its table meanwhile: then it is copied anew."""
     for _ in range(_TRIES - 1):
         try:
             return _attempt(ends, collection, wish, jobs)
-        except (CheckpointMoved, ConcurrentWrite, FillSuperseded):
-            ends = ends.renewed()
+        except CheckpointMoved:
+            ends = ends.again()
     return _attempt(ends, collection, wish, jobs)
 
 
 def _attempt(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> Restored:
     ends.require(collection)
     stream = ends.stream(collection)
+    source = table_at(ends.origin.env, ends.origin.state.shard_of(collection), wish.version)
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
+    _check(ends, stream, source, table, wish)
+    if source.head.version <= (at := standing_in(ends.target, stream, table, source.shard.shard).at):
+        raise RestoreNotAhead(collection=collection, version=source.head.version, at=at)
+    entry, mapping = _gate(ends, source, table, wish)
+    copied = copy_rows(source, entry, table, mapping, jobs())
+    try:
+        place, version = put_in_place(copied, lambda: _place(ends, stream, source, entry, wish))
+    except (Refusal, CheckpointMoved):
+        table.store.delete_tree(copied.folder)
+        raise
+    # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
+    for app_id in app_ids(place.txns):
+        forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), reached(place.txns, app_id))
+    return Restored(source.shard.shard, source.head.version, version, copied.rows)
+
+
+def _place(ends: Ends, stream: Stream, source: Table, entry: SchemaEntry, wish: Wish) -> Place:
+    """The table first, then the ledgers: should either table be sealed and left after this, the commit is not made.
+
+    The stream may have gone on beyond the rows: then it goes back along with them.
+    """
+    shard, hi = source.shard.shard, source.head.version
+    table = table_at(ends.target.env, ends.target.state.shard_of(stream.collection))
+    now = ends.again()
+    for end, looked_at in ((now.origin, shard), (now.target, table.shard.shard)):
+        found = end.state.objects.get(stream.collection)
+        if found is None or found.shard != looked_at:
+            raise CheckpointMoved(collection=stream.collection, uri=table.uri)
+    _check(now, stream, source, table, wish)
+    if hi < (at := standing_in(now.target, stream, table, shard).at) and not source.store.exists(commit_key(hi + 1)):
+        raise RestoreNotAhead(collection=stream.collection, version=hi, at=at)  # it would have to come here again, and cannot
+    known = read_txns(table.store, stream.txn_prefix, table.head.version)
+    live = stream.txn_app_id(shard)
+    txns: dict[str, int] = {}
+    for app_id in {live, *app_ids(known)}:
+        own = reached(known, app_id)
+        txns |= go_to(app_id, own, Reached(own.term + 1, hi if app_id == live else own.version))
+    span = Span(stream, shard, reached(known, live), hi, fingerprint(entry.declared), RESTORE)
+    return Place(table, span, txns, beside_others=wish.allow_lossy)
+
+
+def _check(ends: Ends, stream: Stream, source: Table, table: Table, wish: Wish) -> None:
+    """May the rows take the place of those of ``table``? Raises ShardMoving, OriginReplaced, RestoreWouldLose, CheckpointMoved."""
+    collection, shard, hi = stream.collection, source.shard.shard, source.head.version
     if table.head.sealed_for is not None:
         raise ShardMoving(collection=collection, seconds=0)
-    row = ends.origin.state.shard_of(collection)
-    source = table_at(ends.origin.env, row, wish.version)
-    where = standing_in(ends.target, stream, table, row.shard)
-    own = Reached(where.own.term, where.at)
-    if where.own != own:
-        carry(stream, table, where)
-        table = table_at(ends.target.env, table.shard)
-    if source.head.version <= where.at:
-        raise RestoreNotAhead(collection=collection, version=source.head.version, at=where.at)
-    entry, mapping = _gate(ends, source, table, wish)
+    if wish.version is not None:
+        check_nothing_undone(ends.origin, shard, hi)
+    if wish.is_first and active_files(table.store, table.head.version):
+        raise CheckpointMoved(collection=collection, uri=table.uri)
     if not (wish.allow_lossy or wish.is_first):
         _check_own(ends, stream, table)
-    if wish.version is not None:
-        check_nothing_undone(ends.origin, row.shard, wish.version)
-    behind = older(ends, stream, table, row.shard)
-    if behind:
-        _begin_for(behind, ends, stream, table, wish)
-    span = Span(stream, row.shard, own, source.head.version, fingerprint(entry.declared), RESTORE)
-    begun = set(behind)
-    try:
-        if _agree(ends, span, table, wish).wish is not None:
-            begun.add(row.shard)
-        check_live(table)
-        made = bring_all(source, entry, table, mapping, span, jobs())
-    except Refusal:
-        _take_back(ends, stream, table, begun)
-        raise
-    forget(ends.target.env, stream, row.shard, Reached(own.term, span.hi))
-    for shard, last in behind.items():
-        forget(ends.target.env, stream, shard, end(stream, table, shard, last))
-    return Restored(span.hi, made.table_version, made.rows)
-
-
-def _begin_for(behind: dict[ShardId, int], ends: Ends, stream: Stream, table: Table, wish: Wish) -> None:
-    """Nothing of the origin's tables ``behind`` comes on top of the rows of its live one, from whoever stood still meanwhile: what was
-    agreed on is turned away, and what comes next is this restore. Raises CheckpointMoved."""
-    turn_away(table.store, stream, behind)
-    for shard, last in behind.items():
-        since = position(table.store, stream, shard)
-        claim = agree(ends.target.env, stream, shard, since, Claim(last, wish))
-        if claim.wish is None or position(table.store, stream, shard) != since:
-            raise CheckpointMoved(collection=stream.collection, uri=table.uri)
-
-
-def _agree(ends: Ends, span: Span, table: Table, wish: Wish) -> Claim:
-    """Whoever brings a batch at this moment has agreed on its end, and may do so after us: it has to be an end that we are beyond.
-
-    Raises RestoreNotAhead, CheckpointMoved.
-    """
-    stream = span.stream
-    claim = agree(ends.target.env, stream, span.shard, span.since, Claim(span.hi, wish))
-    if claim.hi > span.hi and wish.version is not None:
-        raise RestoreNotAhead(collection=stream.collection, version=span.hi, at=claim.hi)
-    if claim.hi > span.hi or position(table.store, stream, span.shard) != span.since:  # the origin went on: look again
-        raise CheckpointMoved(collection=stream.collection, uri=table.uri)
-    return claim
-
-
-def _take_back(ends: Ends, stream: Stream, table: Table, shards: Collection[ShardId]) -> None:
-    """It is not going to be: twins that are at it cannot commit it any more, and batches may come. Who finds it still begun tries it."""
-    with contextlib.suppress(CheckpointMoved):
-        begun = {shard: position(table.store, stream, shard) for shard in shards}
-        check_live(table)
-        if begun:
-            turn_away(table.store, stream, begun)
-        for shard, since in begun.items():
-            forget(ends.target.env, stream, shard, Reached(since.term + 1))
 
 
 def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEntry, Mapping]:
@@ -211,31 +203,42 @@ def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEn
 def _check_own(ends: Ends, stream: Stream, table: Table) -> None:
     """Raises RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
     there = ends.origin.env.table_store(ends.origin.state.shard_of(stream.collection).uri)
-    own = own_commits(stream, table, position(there, ends.back(stream.collection), table.shard.shard).version)
-    if own:
-        raise RestoreWouldLose(collection=stream.collection, commits=len(own), first=own[-1])
+    tables = [table]
+    for looked_at in tables:
+        own, came_from = _own_commits(stream, looked_at, position(there, ends.back(stream.collection), looked_at.shard.shard).version)
+        if own:
+            raise RestoreWouldLose(collection=stream.collection, uri=looked_at.uri, commits=len(own), first=own[-1])
+        for row in ends.target.retired_for(looked_at.shard.shard):
+            if came_from is None or row.shard in came_from:
+                with contextlib.suppress(TableMissing):
+                    tables.append(table_at(ends.target.env, row, row.sealed_version))
 
 
-def own_commits(stream: Stream, table: Table, back: int) -> Sequence[int]:
+def _own_commits(stream: Stream, table: Table, back: int) -> tuple[Sequence[int], set[str] | None]:
     """The versions of the target's table, newest first, that changed rows and did not come from the origin: down to ``back``, which the
-    origin has, or to the last restore from there, and as far as the log still goes."""
-    found = []
+    origin has, or to the last restore from there, and as far as the log still goes. And the tables whose rows came after that; None: all
+    that were retired for it."""
+    found: list[int] = []
+    came_from: set[str] = set()
     for version in range(table.head.version, back, -1):
         try:
             commit = read_commit(table.store, version)
         except LogTruncated:
             break
         about = about_of(commit) or {}
-        if about.get("origin") == stream.origin and about.get("action") == RESTORE:
-            break
-        ours = "generation" in about or (about.get("origin"), about.get("action")) == (stream.origin, REPLICA)
+        action = str(about.get("action", ""))
+        if about.get("origin") == stream.origin and action == RESTORE:
+            return found, came_from
+        if action.startswith(f"{UNDO}/"):
+            came_from.add(action.removeprefix(f"{UNDO}/"))
+        ours = "generation" in about or (about.get("origin"), action) == (stream.origin, REPLICA)
         if not ours and any(file.get("dataChange", True) for file in (*commit.adds, *commit.removes)):
             found.append(version)
-    return found
+    return found, None
 
 
-def restored_at(state: StreamState, ends: Ends, done: Restored) -> StreamState:
+def restored_at(state: StreamState, done: Restored) -> StreamState:
     """What stopped the stream or let it wait is over."""
-    shard, version = ends.origin.state.objects[state.stream.collection].shard, done.version
-    state = replace(state, shard=shard, checkpoint=version, seen=version, origin_version=version, behind_since=None)
+    version = done.version
+    state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, behind_since=None)
     return replace(state, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

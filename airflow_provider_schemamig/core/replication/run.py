@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.files import active_files
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.deltalog.head import TableMissing, read_head
 from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached
 from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.replication.apply import Table, bring, table_at
-from airflow_provider_schemamig.core.replication.checkpoint import CheckpointMoved, Claim, Span, Wish, agree, forget, position
+from airflow_provider_schemamig.core.replication.checkpoint import CheckpointMoved, Span, agree, forget, position
 from airflow_provider_schemamig.core.replication.errors import NeverRestored, RestoreChangesSchema
 from airflow_provider_schemamig.core.replication.events import Batch, next_events
 from airflow_provider_schemamig.core.replication.gaps import check_gap
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, decide, target_of
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Settings, Stream, StreamState
-from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, restored_at, try_restore
-from airflow_provider_schemamig.core.replication.standing import Ends, Standing, carry, check_live, follow_rows, standing
+from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, Wish, restored_at, try_restore
+from airflow_provider_schemamig.core.replication.standing import Ends, Standing, carry, check_standing, follow_rows, standing
 from airflow_provider_schemamig.core.replication.states import read_state, write_state
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
@@ -146,15 +146,12 @@ class Run:
 
     def _bring(self, table: Table, where: Standing, batch: Batch) -> None:
         self._decide(table, batch)
-        claim = agree(self.ends.target.env, self.stream, where.shard, where.own, Claim(batch.hi))
+        hi = agree(self.ends.target.env, self.stream, where.shard, where.own, batch.hi)
         if position(table.store, self.stream, where.shard) != where.own:
             raise CheckpointMoved(collection=self.stream.collection, uri=table.uri)
-        check_live(table)
-        if claim.wish is not None:
-            self._restore(replace(claim.wish, version=None))
-        else:
-            agreed = self._until(batch, claim.hi)
-            self._apply(table, where, agreed, self._decide(table, agreed))
+        check_standing(self.ends, self.stream, table, where)
+        agreed = self._until(batch, hi)
+        self._apply(table, where, agreed, self._decide(table, agreed))
 
     def _decide(self, table: Table, batch: Batch) -> Mapping:
         found = decide(batch.entry, target_of(self.ends.target.state, self.stream.collection, table.head), self.settings.depth)
@@ -202,7 +199,7 @@ class Run:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, error.detail, error.event_hash, error.local_hash) from error
         except RestoreNotAhead as error:  # a twin did it
             raise CheckpointMoved(collection=self.stream.collection, uri=self.ends.target.env.location.uri) from error
-        self._state = restored_at(self._state, self.ends, done)
+        self._state = restored_at(self._state, done)
         self.restores += 1
         self._count(done.rows)
         self.listen(Event("restore", self.stream.collection, note=f"{done.rows:,} row(s) of version {done.version}"))
@@ -240,18 +237,29 @@ class Run:
 
     def _renew(self) -> None:
         self.now = pendulum.now("UTC")
-        self.ends = self.ends.renewed()
+        self.ends = self.ends.again()
         self._is_renewed = True
 
     def _may_pass(self, error: SchemamigError) -> bool:
-        """Is it to be tried again at once: a conflict, or what comes of a twin that was first?"""
+        """Is it to be tried again at once: a conflict, a table that was removed meanwhile, or what comes of a twin that was first?"""
+        if isinstance(error, TableMissing):
+            return self._look_elsewhere()
         if error.retryable:
             self._renew()
             return True
         if self._at is None:
             return False
         table, where = self._at
-        return position(table.store, self.stream, where.shard) != where.own
+        try:
+            return position(table.store, self.stream, where.shard) != where.own
+        except TableMissing:
+            return self._look_elsewhere()
+
+    def _look_elsewhere(self) -> bool:
+        """A ledger says by now where the rows are; unless it does not."""
+        known = self._is_renewed
+        self._renew()
+        return not known
 
     def _end_with(self, error: SchemamigError) -> None:
         if error.retryable:

@@ -8,12 +8,11 @@ target has made the same rewrite, for then its rows are the same.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.deltalog.head import TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.head import TableMissing
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached
 from airflow_provider_schemamig.core.environment import Environment
@@ -27,9 +26,9 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId, Versi
 from airflow_provider_schemamig.core.release.merged import RewriteStep
 from airflow_provider_schemamig.core.replication.apply import Table
 from airflow_provider_schemamig.core.replication.checkpoint import CheckpointMoved, Span, move, position
-from airflow_provider_schemamig.core.replication.errors import LoopingStream, OriginReplaced
+from airflow_provider_schemamig.core.replication.errors import LogCleaned, LoopingStream, OriginReplaced
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
-from airflow_provider_schemamig.core.replication.successor import Successor, opened_after, successor
+from airflow_provider_schemamig.core.replication.successor import Successor, successor, was_left_after
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.shards.chain import about_of
 from airflow_provider_schemamig.core.upgrade.flows import UNDO
@@ -89,9 +88,9 @@ class Ends:
             raise LoopingStream(env_id=found.origin.env_id)
         return found
 
-    def renewed(self) -> Ends:
-        """With the target's ledger as it is now."""
-        return replace(self, target=End.of(self.target.env))
+    def again(self) -> Ends:
+        """With both ledgers as they are now."""
+        return Ends.of(self.origin.env, self.target.env)
 
     def require(self, collection: CollectionName) -> None:
         """Raises NotInRelease unless both ends have the collection."""
@@ -122,19 +121,20 @@ def standing_in(target: End, stream: Stream, table: Table, shard: ShardId) -> St
     """Where the rows of ``table`` stand in the versions of ``shard``, one of the origin's tables; ``NOTHING`` is possible."""
     own = position(table.store, stream, shard)
     before = (_through(target, stream, row, table.shard, shard) for row in target.retired_for(table.shard.shard))
-    return Standing(shard, max((own.version, *before)), own)
+    # The later term, first: what was restored since then is in no table before, be it at a lower version.
+    return Standing(shard, max((own, *before)).version, own)
 
 
-def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> int:
+def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> Reached:
     """The checkpoint that the rows of ``row``, which went into ``successor``, have."""
     undone = row.generation > successor.generation
     if not (target.goes_back(row.shard) if undone else target.rewrite_to(successor.shard)):
-        return NOTHING
+        return Reached(0)
     try:
         # What got there while a rollback that failed had it open is in no other table.
-        found = position(target.env.table_store(row.uri), stream, shard, row.sealed_version).version
+        found = position(target.env.table_store(row.uri), stream, shard, row.sealed_version)
     except TableMissing:
-        found = NOTHING
+        found = Reached(0)
     return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
 
 
@@ -145,15 +145,28 @@ def standing(ends: Ends, stream: Stream, table: Table) -> Standing | None:
     known = [found for found in followed if found.at != NOTHING]
     if not known or known[0].shard != live:
         return known[0] if known else None
-    undone = [row.shard for row in ends.origin.retired_for(live) if row.generation > ends.origin.state.shards[live].generation]
-    left = [found for found in known if found.shard in undone]
-    if left and known[0].at <= opened_after(ends.origin.env, ends.origin.state.shards[live]):
-        for found in left:
-            if known[0].at < _back_from(ends.origin, found.shard):
-                return found
-    if undone and not left:
-        check_nothing_undone(ends.origin, live, known[0].at)
+    by_shard = {found.shard: found for found in known}
+    for undone in _undone(ends.origin, live):
+        if undone not in by_shard:
+            check_nothing_undone(ends.origin, live, known[0].at, of=undone)
+        elif _is_still_to_follow(ends.origin, live, by_shard[undone], known[0].at):
+            return by_shard[undone]
     return known[0]
+
+
+def _is_still_to_follow(origin: End, live: ShardId, undone: Standing, at: int) -> bool:
+    """Do rows of the table that a rollback retired come before what ``live`` has after ``at``? Raises OriginReplaced, LogCleaned."""
+    try:
+        return was_left_after(origin.env, origin.state.shards[live], undone.shard, at) and at < _back_from(origin, undone.shard)
+    except LogCleaned:
+        if undone.at < (origin.state.shards[undone.shard].sealed_version or 0):
+            raise
+        return False  # it has all of them, and what lies between there and here is no event
+
+
+def _undone(origin: End, shard: ShardId) -> list[ShardId]:
+    """The tables that rollbacks to ``shard`` have retired."""
+    return [row.shard for row in origin.retired_for(shard) if row.generation > origin.state.shards[shard].generation]
 
 
 def _before(origin: End, shard: ShardId) -> list[ShardId]:
@@ -170,44 +183,28 @@ def _back_from(origin: End, undone: ShardId) -> int:
     return NOTHING if found is None else found.after
 
 
-def check_nothing_undone(origin: End, shard: ShardId, at: int) -> None:
-    """Rows that a rollback brought back after version ``at`` from a table that the stream has not followed are in no event.
+def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | None = None) -> None:
+    """Rows that a rollback brought back after version ``at`` (``of``: from this table), which the stream has not followed, are in no event.
 
     Raises OriginReplaced.
     """
-    row = origin.state.shards[shard]
-    if any(str((about_of(commit) or {}).get("action")).startswith(f"{UNDO}/") for commit in commits(origin.env.table_store(row.uri), at)):
-        reason = "the origin was rolled back to it, and rows came with that from a table that was never followed"
+    row, wanted = origin.state.shards[shard], f"{UNDO}/{of or ''}"
+    if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(origin.env.table_store(row.uri), at)):
+        reason = "the origin was rolled back to it, and rows came with that from a table that was not followed to its end"
         raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
 
 
-def check_live(table: Table) -> None:
-    """Of all tables of the target only the live one is brought to, and who stood still may have an old ledger in hand.
+def check_standing(ends: Ends, stream: Stream, table: Table, where: Standing) -> None:
+    """Of all tables of the target only the live one is brought to, from where it stands by both ledgers; who stood still may have old ones
+    in hand.
 
-    Asked after the checkpoint was read: should ``table`` be sealed from now on, it is opened again with another term. Raises
-    CheckpointMoved.
+    Asked after the checkpoint was read: should ``table`` be left from now on, or its rows come by another way, its term will be over.
+    Raises CheckpointMoved, OriginReplaced.
     """
-    row = LedgerReader(table.env).state().objects.get(table.shard.collection)
-    if row is None or row.shard != table.shard.shard:
-        raise CheckpointMoved(collection=table.shard.collection, uri=table.uri)
-
-
-def older(ends: Ends, stream: Stream, table: Table, shard: ShardId) -> dict[ShardId, int]:
-    """The origin's tables whose rows went to ``shard``, each with its last version, of which ``table`` lacks something."""
-    ended = ((before, ends.origin.state.shards[before].sealed_version) for before in _before(ends.origin, shard))
-    return {before: last for before, last in ended if last is not None and position(table.store, stream, before).version < last}
-
-
-def end(stream: Stream, table: Table, shard: ShardId, last: int) -> Reached:
-    """``table`` has all rows of ``shard``, by another way; the checkpoint. As well as can be, for nothing depends on it: where others go
-    on committing it stays as it is."""
-    for _ in range(_TRIES):
-        own = position(table.store, stream, shard)
-        if own.version >= last:
-            break
-        with contextlib.suppress(CheckpointMoved):
-            move(table.store, read_head(table.store), Span(stream, shard, own, last, None))
-    return position(table.store, stream, shard)
+    now = ends.again()
+    row = now.target.state.objects.get(stream.collection)
+    if row is None or row.shard != table.shard.shard or standing(now, stream, table) != where:
+        raise CheckpointMoved(collection=stream.collection, uri=table.uri)
 
 
 def carry(stream: Stream, table: Table, where: Standing) -> None:

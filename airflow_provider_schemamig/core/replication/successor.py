@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from airflow_provider_schemamig.core.deltalog.actions import Commit
 from airflow_provider_schemamig.core.deltalog.listing import list_log
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
@@ -55,7 +57,7 @@ def successor(env: Environment, state: State, shard: ShardId, seen: int) -> Succ
     step = _rewrite(env, state, row, went_back)
     if step is None or (went_back and step.down is None):
         raise OriginReplaced(collection=row.collection, shard=shard, reason=f"{new.shard} took its place with other rows")
-    after = opened_after(env, new) if went_back else _filled(env.table_store(new.uri), new, state.config.env_id)
+    after = _opened_after(env, new, shard) if went_back else _filled(env.table_store(new.uri), new, state.config.env_id)
     entry = entry_at(state, new.shard, after)
     assert entry is not None  # a shard in place has one
     return Successor(new.shard, after, entry, fingerprint(entry.declared))
@@ -84,17 +86,27 @@ def _filled(store: ReadStore, shard: Shard, env_id: str) -> int:
     return after
 
 
-def opened_after(env: Environment, shard: Shard) -> int:
-    """The newest version at which a shard that was opened again was sealed. What a rollback then brought into it was seen before.
+def was_left_after(env: Environment, shard: Shard, undone: ShardId, at: int) -> bool:
+    """Was the shard, which is live again, sealed for ``undone`` at version ``at`` or later? Raises LogCleaned."""
+    return any(_is_seal(commit, undone) for commit in _commits(env.table_store(shard.uri), shard, max(at - 1, 0)))
 
-    Raises OriginReplaced, LogCleaned.
-    """
+
+def _opened_after(env: Environment, shard: Shard, undone: ShardId) -> int:
+    """The newest version at which a shard that was opened again was sealed for ``undone``. What a rollback then brought into it was seen
+    before. Raises OriginReplaced, LogCleaned."""
     store = env.table_store(shard.uri)
     for version in range(list_log(store).version, 0, -1):
-        try:
-            (commit,) = commits(store, version - 1, version)
-        except LogTruncated as error:
-            raise LogCleaned(collection=shard.collection, uri=store.location.uri, after=version, first=version + 1) from error
-        if commit.metadata is not None and any(key.startswith(_SEAL) for key in commit.metadata.get("configuration") or {}):
+        if any(_is_seal(commit, undone) for commit in _commits(store, shard, version - 1, version)):
             return version
     raise OriginReplaced(collection=shard.collection, shard=shard.shard, reason="it was never sealed")
+
+
+def _commits(store: ReadStore, shard: Shard, after: int, upto: int | None = None) -> Iterator[Commit]:
+    try:
+        yield from commits(store, after, upto)
+    except LogTruncated as error:
+        raise LogCleaned(collection=shard.collection, uri=store.location.uri, after=after, first=error.version + 1) from error
+
+
+def _is_seal(commit: Commit, moved_to: ShardId) -> bool:
+    return commit.metadata is not None and f"{_SEAL}{moved_to}" in (commit.metadata.get("configuration") or {})

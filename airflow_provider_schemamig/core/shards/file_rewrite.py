@@ -19,24 +19,20 @@ from __future__ import annotations
 
 import functools
 import json
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.actions import Commit, FileId, RawAction, encode_actions, file_id
+from airflow_provider_schemamig.core.deltalog.actions import Commit, FileId, RawAction, file_id
 from airflow_provider_schemamig.core.deltalog.append import Appended, Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.deltalog.clustering import clustering_domain
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
 from airflow_provider_schemamig.core.deltalog.features import new_protocol
 from airflow_provider_schemamig.core.deltalog.fence import Fence, Fenced
-from airflow_provider_schemamig.core.deltalog.files import active_files
-from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.deltalog.listing import LOG, commit_key
+from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.names import MAPPING_ID, PHYSICAL_NAME, fields_in
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
-from airflow_provider_schemamig.core.deltalog.properties import MAPPING_MAX_ID, MAPPING_MODE, STATS_COLUMNS, STATS_COUNT
 from airflow_provider_schemamig.core.deltalog.scratch import listed
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
@@ -44,20 +40,20 @@ from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Generation, quote
 from airflow_provider_schemamig.core.schema.delta_json import VARCHAR_KEY
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesDiffer, FilesMoved
+from airflow_provider_schemamig.core.shards.own_folder import (
+    FILE_PROPERTIES,
+    end_table,
+    files_in,
+    label_of,
+    make_table,
+    new_folder,
+    now_millis,
+    removal,
+)
 from airflow_provider_schemamig.core.shards.some_files import partition_of, rows_in_files, scratch
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
 
-#: Properties that say how files are written.
-_KEPT = frozenset(
-    {
-        MAPPING_MODE,
-        MAPPING_MAX_ID,
-        STATS_COLUMNS,
-        STATS_COUNT,
-        "delta.parquet.compression.codec",
-    }
-)
 #: Features that ask for more in a file than Spark writes into a table that lacks them.
 _NOT_REWRITTEN = {
     "rowTracking": "its rows have ids that a rewritten file would have to carry on",
@@ -82,14 +78,6 @@ class Rewriting:
     data_change: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
     clusters: bool = False
-
-    @property
-    def label(self) -> str:
-        return f"{RESERVED_PREFIX.upper()} {self.operation.upper()}"
-
-    def new_folder(self) -> str:
-        """Below the table's root. Not a hidden name: VACUUM must find what a killed process left there."""
-        return f"{RESERVED_PREFIX}-{self.operation}-{uuid.uuid4()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +123,13 @@ def rewrite_files(
     BadValue, ConstraintViolated are about ``values``.
     """
     require_safe_log_store(store)
-    folder = rewriting.new_folder()
+    folder = new_folder(rewriting.operation)
     try:
         if rewriting.clusters:
             rows = _cluster(env, store, folder, collection, head, files, rewriting, jobs)
         else:
             rows = _write(env, tag.generation, store, folder, collection, head, files, rewriting, jobs)
-        added = _moved_here(env, store, folder, collection, rewriting)
+        added = files_in(env, store, folder, collection, data_change=rewriting.data_change)
         _check_same(collection, files, added, rows)
     except Exception:
         store.delete_tree(folder)
@@ -152,7 +140,7 @@ def rewrite_files(
         store.delete_tree(folder)
         raise
     # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
-    store.delete_tree(f"{folder}/{LOG}")
+    end_table(store, folder)
     before, after = (sum(int(file.get("size") or 0) for file in found) for found in (files, added))
     return Rewritten(len(files), before, len(added), after, rows, appended.version), appended
 
@@ -169,8 +157,8 @@ def _write(
     jobs: JobRunner,
 ) -> int:
     """Spark's part: the rows of ``files`` in today's schema, in new files below ``folder``. Returns how many rows were written."""
-    target, label = _plain(head, rewriting.values), rewriting.label
-    store.put(f"{folder}/{commit_key(0)}", encode_actions([_info(label), {"protocol": target.protocol}, {"metaData": target.metadata}]))
+    target = _plain(head, rewriting.values)
+    make_table(store, folder, rewriting.operation, [{"protocol": target.protocol}, {"metaData": target.metadata}])
     columns = [column["name"] for column in target.schema["fields"]]
     with scratch(env, generation, f"{collection}-{rewriting.operation}", _readable(head), files) as uri:
         request = {
@@ -200,11 +188,11 @@ def _cluster(
     jobs: JobRunner,
 ) -> int:
     """Spark's part, too: the folder's table begins with ``files`` and ends with what OPTIMIZE makes of them. Returns its rows."""
-    configuration = {key: value for key, value in head.properties.items() if key in _KEPT}
+    configuration = {key: value for key, value in head.properties.items() if key in FILE_PROPERTIES}
     metadata = {**_readable(head).metadata, "id": str(uuid.uuid4()), "configuration": configuration}
-    actions = [_info(rewriting.label), {"protocol": head.protocol}, {"metaData": metadata}]
+    actions: list[RawAction] = [{"protocol": head.protocol}, {"metaData": metadata}]
     actions += [{"domainMetadata": clustering_domain(head.clustering)}, *({"add": listed(store.location, file)} for file in files)]
-    store.put(f"{folder}/{commit_key(0)}", encode_actions(actions))
+    make_table(store, folder, rewriting.operation, actions)
     uri = store.location.child(folder).uri
     return int(jobs.run("cluster", {"collection": collection, "table_uri": uri, "storage_options": dict(env.options)})["rows"])
 
@@ -224,7 +212,7 @@ def _plain(head: Head, values: Mapping[str, str]) -> Head:
         for own, plain in zip(head.schema["fields"], _plain_fields(head.schema["fields"], (MAPPING_ID, PHYSICAL_NAME)), strict=True)
     ]
     schema = {**head.schema, "fields": fields}
-    configuration = {key: value for key, value in head.properties.items() if key in _KEPT}
+    configuration = {key: value for key, value in head.properties.items() if key in FILE_PROPERTIES}
     metadata = {**head.metadata, "id": str(uuid.uuid4()), "schemaString": json.dumps(schema), "configuration": configuration}
     return replace(head, protocol=new_protocol(needed_features(schema, configuration)), metadata=metadata, domains={})
 
@@ -260,17 +248,6 @@ def _plain_type(data_type: Any, kept: Sequence[str]) -> Any:
     return {**data_type, **plain}
 
 
-def _moved_here(env: Environment, store: Store, folder: str, collection: CollectionName, rewriting: Rewriting) -> list[RawAction]:
-    """What Spark wrote, as ``add`` actions of the table itself."""
-    own = env.table_store(store.location.child(folder).uri)
-    version = read_head(own).version
-    files = [add for _, add in sorted(active_files(own, version).items())]
-    left = sum(":" in str(add["path"]) for add in files)  # an absolute URI: a file as it was
-    if left:
-        raise FilesDiffer(collection=collection, what=f"{left} file(s) that Spark left as they are", expected="none of those")
-    return [{**add, "path": f"{folder}/{add['path']}", "dataChange": rewriting.data_change} for add in files]
-
-
 def _check_same(collection: CollectionName, files: Sequence[RawAction], added: Sequence[RawAction], rows: int) -> None:
     """As many rows as before, in partitions that were there before (a partition's value as text depends on a session's time zone)."""
     before = rows_in_files(files)
@@ -284,17 +261,12 @@ def _check_same(collection: CollectionName, files: Sequence[RawAction], added: S
 def _commit(
     store: Store, head: Head, files: Sequence[RawAction], added: Sequence[RawAction], rewriting: Rewriting, fence: Fence, tag: Tag
 ) -> Appended:
-    now = time.time_ns() // 1_000_000
-    actions = [{"remove": _removed(file, now, rewriting)} for file in files] + [{"add": add} for add in added]
+    now = now_millis()
+    actions = [removal(file, now, data_change=rewriting.data_change) for file in files] + [{"add": add} for add in added]
     parameters = {"files": str(len(files)), "schemaOf": str(head.version), **rewriting.parameters}
     judge = functools.partial(_judge, uri=store.location.uri, fence=fence, ours={file_id(file) for file in files})
-    entry = Entry(tag, actions, parameters, operation=rewriting.label)
+    entry = Entry(tag, actions, parameters, operation=label_of(rewriting.operation))
     return append(store, head.version, entry, judge, in_commit_timestamps=uses_in_commit_timestamps(head.metadata))
-
-
-def _removed(file: RawAction, now: int, rewriting: Rewriting) -> RawAction:
-    kept = {key: file[key] for key in ("path", "partitionValues", "size", "deletionVector") if file.get(key) is not None}
-    return {**kept, "deletionTimestamp": now, "dataChange": rewriting.data_change, "extendedFileMetadata": True}
 
 
 def _judge(commit: Commit, *, uri: str, fence: Fence, ours: set[FileId]) -> None:
@@ -304,7 +276,3 @@ def _judge(commit: Commit, *, uri: str, fence: Fence, ours: set[FileId]) -> None
         raise MetadataMoved(uri=uri, version=commit.version)
     if any(file_id(file) in ours for file in (*commit.removes, *commit.adds)):
         raise FilesMoved(uri=uri, version=commit.version)
-
-
-def _info(label: str) -> RawAction:
-    return {"commitInfo": {"timestamp": time.time_ns() // 1_000_000, "operation": label, "operationParameters": {}}}

@@ -37,7 +37,7 @@ def opened(work: Work, old: ShardId, now: ShardId | None, undo: Undo | None) -> 
     found: dict[str, int] = {}
     for app_id in app_ids((*known, *later)):
         own, there = reached(known, app_id), reached(later, app_id)
-        version = max(own.version, there.version) if come_back else own.version
+        version = max(own, there).version if come_back else own.version
         found |= go_to(app_id, own, Reached(max(own.term, there.term) + 1, version))
     return found
 
@@ -73,7 +73,7 @@ def _ahead(rows_from: ReadStore, to: ReadStore) -> dict[str, int]:
     found: dict[str, int] = {}
     for app_id in app_ids(there):
         own, before = reached(known, app_id), reached(there, app_id)
-        further = Reached(max(own.term, before.term), max(own.version, before.version))
+        further = max(own, before)
         found |= {} if further == own else go_to(app_id, own, further)
     return found
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason
+from airflow_provider_schemamig.core.replication.restore import restore
+from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support import rewritten
+from tests.support import row_tables as tables
 from tests.support.replicas import Replicas, make_replicas
+from tests.support.row_jobs import RowJobs
 
 COLLECTIONS = ("keyed", "plain")
 
@@ -99,3 +109,129 @@ def test_a_rollback_of_an_origin_whose_new_table_was_never_followed(two: Replica
     two.rollback("a")
     states = two.bring("a", "b", *COLLECTIONS).states
     assert [state.error for state in states] == ["origin_replaced"] * 2
+
+
+class BadStorage(Exception):
+    """The upgrade has happened, its last stage not."""
+
+
+# --- an origin that went back, long ago or again -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def back(two: Replicas) -> Replicas:
+    """Both ends went to the next release and back, the stream along with them."""
+    two.upgrade("b", to=2, end_hold=False)
+    two.upgrade("a", to=2, end_hold=False)
+    write(two, 5, old=False)
+    two.bring("a", "b", *COLLECTIONS)
+    two.rollback("a")
+    two.rollback("b")
+    write(two, 7, old=True)
+    equal(two)
+    return two
+
+
+@pytest.mark.soak
+def test_an_idle_stream_whose_origin_went_back_long_ago(back: Replicas) -> None:
+    """The seal that tells where it was opened again is cleaned out of the log; nothing before is needed any more."""
+    write(back, 9, old=True)
+    equal(back)
+    path = back.path("a", "plain")
+    newest = tables.newest(path)
+    DeltaTable(str(path), version=newest - 1).create_checkpoint()
+    for version in range(newest - 1):
+        (path / "_delta_log" / f"{version:020}.json").unlink()
+    assert back.state("a", "b", "plain").error is None
+    assert not back.bring("a", "b", "plain").moved
+
+
+@pytest.mark.soak
+def test_a_second_way_back_from_a_table_that_was_never_followed(back: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the stream followed another one to its end says nothing of this one."""
+
+    def fails(*found: Any, **options: Any) -> None:
+        raise BadStorage
+
+    monkeypatch.setattr(verbs, "cleanup", fails)  # what was retired first is still there
+    with contextlib.suppress(BadStorage):
+        back.upgrade("a", to=2, end_hold=False)
+    write(back, 9, old=False)
+    back.rollback("a")
+    assert [state.error for state in back.bring("a", "b", *COLLECTIONS).states] == ["origin_replaced"] * 2
+
+
+# --- rows of the target's own in the tables before -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("back", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["forth", "there and back"])
+def test_own_rows_that_moved_along_are_not_lost_either(two: Replicas, back: bool) -> None:
+    """No commit of the live table says that they are the target's."""
+    if not back:
+        two.insert("b", {"line": "own", "n": 1}, collection="plain")
+    two.upgrade("a", "b", to=2, end_hold=False)
+    if back:
+        two.insert("b", {"line": "own", "n": 1, "day": "ow"}, collection="plain")
+        two.rollback("a")
+        two.rollback("b")
+    two.insert("a", {"line": "bb", "n": 9}, collection="plain")
+    before = two.rows("b", "plain")
+    with pytest.raises(RestoreWouldLose):
+        restore(two.env("a"), two.env("b"), CollectionName("plain"), jobs=two.runner)
+    assert two.rows("b", "plain") == before
+
+
+def outrun(two: Replicas, number: int, *, old: bool) -> int:
+    """A restore that the stream goes beyond while it copies; the version that both are at then."""
+    newest = tables.newest(two.path("a", "plain"))
+
+    def goes_on(job: str, request: Any) -> None:
+        if job == "fill":
+            write(two, number, old=old)
+            two.bring("a", "b", *COLLECTIONS)
+
+    jobs = RowJobs(rewritten.QUERIES, after=goes_on)
+    assert restore(two.env("a"), two.env("b"), CollectionName("plain"), jobs=jobs).version == newest
+    return newest
+
+
+def test_a_stream_that_went_back_stays_there_when_the_rows_move(two: Replicas) -> None:
+    """Its checkpoint was higher once in the table before, which had other rows then."""
+    write(two, 3, old=True)
+    at = outrun(two, 5, old=True)
+    two.upgrade("b", to=2, end_hold=False)
+    assert two.checkpoint("a", "b", "plain") == at
+    state = two.state("a", "b", "plain")
+    assert state.pause is not None, "what comes next is from before the rewrite"
+    assert state.checkpoint == at
+
+
+@pytest.mark.soak
+def test_a_stream_that_went_back_stays_there_when_the_rows_move_back(two: Replicas) -> None:
+    two.upgrade("a", "b", to=2, end_hold=False)
+    write(two, 5, old=False)
+    two.bring("a", "b", *COLLECTIONS)
+    write(two, 7, old=False)
+    outrun(two, 9, old=False)
+    two.rollback("a")
+    two.rollback("b")
+    assert waits(two) == [None, PauseReason.SCHEMA_MISMATCH], "what it has not brought is of the release that both have left"
+    restore(two.env("a"), two.env("b"), CollectionName("plain"), jobs=two.runner)
+    equal(two)
+
+
+@pytest.mark.soak
+def test_the_table_that_was_looked_at_is_removed_meanwhile(two: Replicas) -> None:
+    """Of that stream alone, and it looks again."""
+    write(two, 5, old=True)
+    gone: list[str] = []
+
+    def hook(job: str, request: Any) -> None:
+        if not gone:
+            gone.append(job)
+            two.upgrade("b", to=2, hold=timedelta(0))
+
+    jobs = RowJobs(rewritten.QUERIES, before=hook)
+    states = two.bring("a", "b", *COLLECTIONS, jobs=jobs).states
+    assert gone
+    assert [state.error for state in states] == [None, None]

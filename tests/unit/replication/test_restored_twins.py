@@ -1,26 +1,25 @@
-"""A process of a stream stands still while the origin rewrites and the target is restored from its new table: nothing comes on top.
+"""A process of a stream stands still while the target is restored, and goes on at any moment: nothing comes on top, nothing is lost.
 
-What it holds is of a table whose rows have come by another way; or it is a restore that its twins gave up.
+What it holds is a batch that was agreed on, of the table that is restored from or of one whose rows went there by another way.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
-from airflow_provider_schemamig.core.deltalog.fence import Fence
-from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.seal import seal
-from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
-from airflow_provider_schemamig.core.replication.errors import OriginReplaced
-from airflow_provider_schemamig.core.replication.restore import restore
-from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentTransaction, FillSuperseded
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreWouldLose
+from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, restore
+from airflow_provider_schemamig.core.replication.standing import Ends
+from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentTransaction, FillSuperseded, SourceVacuumed
 from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support import row_tables as tables
 from tests.support.lake import Crash, Lake
@@ -32,6 +31,10 @@ LINES = CollectionName("lines")
 UP, DOWN = "SELECT line, 1 AS n FROM {lines}", "SELECT line FROM {lines}"
 QUERIES: dict[str, Query] = {UP: lambda row: [{"line": row["line"], "n": 1}], DOWN: lambda row: [{"line": row["line"]}]}
 BEFORE, AFTER = "CREATE TABLE lines (line STRING);\n", "CREATE TABLE lines (line STRING, n INT);\n"
+#: What it meets, or what it was to read is gone.
+TURNED_AWAY = (ConcurrentTransaction, FillSuperseded, SourceVacuumed)
+#: Goes on with what was held.
+Held = Callable[[], object]
 
 
 @pytest.fixture
@@ -64,11 +67,11 @@ def bring(two: Replicas, **options: Any) -> None:
     assert not found.stopped, found.stopped
 
 
-def restored(two: Replicas, jobs: RowJobs) -> None:
-    restore(two.env("a"), two.env("b"), LINES, allow_schema_change=True, jobs=jobs)
+def restored(two: Replicas, jobs: RowJobs, env: Environment | None = None, **options: Any) -> None:
+    restore(two.env("a"), env or two.env("b"), LINES, allow_schema_change=True, jobs=jobs, **options)
 
 
-def held_by_a_driver(two: Replicas) -> Callable[[], object]:
+def held_by_a_driver(two: Replicas) -> Held:
     """It has made its rows, and is about to commit them."""
     jobs = RowJobs(QUERIES, leave_at=1)
     with pytest.raises(Crash):
@@ -77,7 +80,7 @@ def held_by_a_driver(two: Replicas) -> Callable[[], object]:
     return zombie
 
 
-def held_before_it_reads(two: Replicas) -> Callable[[], object]:
+def held_before_it_reads(two: Replicas) -> Held:
     asked: list[Any] = []
 
     def dies(job: str, request: Any) -> None:
@@ -87,10 +90,13 @@ def held_before_it_reads(two: Replicas) -> Callable[[], object]:
     with pytest.raises(Crash):
         bring(two, jobs=RowJobs(QUERIES, before=dies))
     ((job, request),) = asked
+    assert job == "apply"
     return lambda: two.runner.run(job, request)
 
 
-HELD = {"before it reads": held_before_it_reads, "by a driver": held_by_a_driver}
+HELD = pytest.mark.parametrize(
+    "held", [held_before_it_reads, pytest.param(held_by_a_driver, marks=pytest.mark.soak)], ids=["before it reads", "by a driver"]
+)
 
 
 def equal(two: Replicas) -> None:
@@ -105,101 +111,119 @@ def lines(two: Replicas, name: str) -> list[str]:
     return sorted(row["line"] for row in two.rows(name, "lines"))
 
 
-def turned_away(goes_on: Callable[[], object]) -> None:
-    with pytest.raises((ConcurrentTransaction, FillSuperseded)):
+def turned_away(goes_on: Held) -> None:
+    with pytest.raises(TURNED_AWAY):
         goes_on()
 
 
-@pytest.mark.parametrize("held", HELD)
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["goes on", "killed"])
-def test_between_the_rows_of_a_restore_and_its_end(two: Replicas, held: str, killed: bool) -> None:
-    goes_on = HELD[held](two)
-    two.upgrade("a", to=2)
+def goes(goes_on: Held) -> None:
+    """Whether it lands or is turned away."""
+    with contextlib.suppress(*TURNED_AWAY):
+        goes_on()
 
-    def then(moment: str, what: str, key: str) -> None:
-        if moment == "after":
-            turned_away(goes_on)
-            if killed:
-                raise Crash
 
-    jobs = RowJobs(QUERIES, on_commit=then)
-    if killed:
-        with pytest.raises(Crash):
-            restored(two, jobs)
-    else:
-        restored(two, jobs)
+#: Where the rows are restored from: another table than that of what is held, the same, or one that took the place of a table that is gone.
+ORIGINS: dict[str, Callable[[Replicas], None]] = {
+    "from a later table": lambda two: two.upgrade("a", to=2),
+    "from the same": lambda two: None,
+    "from a later table, the one before is gone": lambda two: two.upgrade("a", to=2, hold=timedelta(0)),
+}
+
+
+@HELD
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_just_after_the_restore(two: Replicas, held: Callable[[Replicas], Held], origin: str) -> None:
+    """Of the same table it is a batch beyond what is restored, which somebody agreed on while the rows were copied."""
+    goes_on = held(two)
+    at = tables.newest(two.path("a", "lines"))
+    ORIGINS[origin](two)
+    restored(two, two.runner, version=at - 1 if origin == "from the same" else None)
+    turned_away(goes_on)
     equal(two)
 
 
-@pytest.mark.parametrize("held", HELD)
-def test_before_the_rows_of_a_restore(two: Replicas, held: str) -> None:
-    """What somebody held may be the origin's very last batch before its rewrite; whoever looks now restores."""
-    goes_on = HELD[held](two)
-    two.upgrade("a", to=2)
+def test_while_the_rows_are_copied(two: Replicas) -> None:
+    """It lands, a batch beyond what is copied is agreed on, and that one goes on just behind the restore."""
+    first = held_before_it_reads(two)
+    two.insert("a", {"line": "ee"}, collection="lines")
+    wanted = lines(two, "a")
+    left: list[Held] = []
 
-    def dies(job: str, request: Any) -> None:
-        turned_away(goes_on)
-        raise Crash
+    def hook(job: str, request: Any) -> None:
+        if job == "fill" and not left:
+            first()
+            two.insert("a", {"line": "ff"}, collection="lines")
+            left.append(held_before_it_reads(two))
 
-    with pytest.raises(Crash):
-        restored(two, RowJobs(QUERIES, before=dies))
-    two.runner.asked.clear()
-    bring(two)
-    assert [job for job, _ in two.runner.asked] == ["fill"], "no batch begins before it is finished"
+    restored(two, RowJobs(QUERIES, after=hook))
+    assert lines(two, "b") == wanted
+    turned_away(left[0])
     equal(two)
 
 
-@pytest.mark.parametrize("crosses", [True, False], ids=["from a later table", "from the same"])
-def test_a_restore_that_a_twin_gave_up(two: Replicas, crosses: bool) -> None:
-    """Batches begin again, so who still is at it must not get through."""
-    if crosses:
-        two.upgrade("a", to=2)
-    first = RowJobs(QUERIES, leave_at=1)
-    with pytest.raises(Crash):
-        restored(two, first)
-    (zombie,) = first.zombies
+def test_a_stream_that_goes_on_while_the_rows_are_copied(two: Replicas) -> None:
+    """Beyond them, so it goes back along with them and brings the rest again."""
+    two.insert("a", {"line": "ee"}, collection="lines")
+    wanted = lines(two, "a")
 
-    def fails(job: str, request: Any) -> None:
-        raise BadValue(condition="CAST_INVALID_INPUT", detail="x")
+    def hook(job: str, request: Any) -> None:
+        if job == "fill":
+            two.insert("a", {"line": "ff"}, collection="lines")
+            bring(two)
 
-    before = two.rows("b", "lines"), two.checkpoint("a", "b", "lines")
-    with pytest.raises(BadValue):
-        restored(two, RowJobs(QUERIES, before=fails))
-    assert (two.rows("b", "lines"), two.checkpoint("a", "b", "lines")) == before
-    assert not list((two.env("b").location.local_path or Path()).glob("_schemamig/replicas/streams/*/lines/*"))
-    turned_away(zombie)
-    if crosses:
-        found = two.bring("a", "b", "lines")
-        assert found.paused, "the target did not make the rewrite"
-        restored(two, two.runner)
+    restored(two, RowJobs(QUERIES, after=hook))
+    assert lines(two, "b") == wanted
     equal(two)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("at", range(1, 12))
-def test_a_restore_from_a_later_table_killed_at_every_write(two: Replicas, at: int) -> None:
-    """And whoever held a batch goes on just then."""
+def test_a_restore_that_stood_still_until_the_origin_forgot_what_follows(two: Replicas) -> None:
+    """The stream could not come to where it is now again."""
+    two.insert("a", {"line": "ee"}, collection="lines")
+    at = tables.newest(two.path("a", "lines"))
+
+    def hook(job: str, request: Any) -> None:
+        if job == "fill":
+            two.insert("a", {"line": "ff"}, collection="lines")
+            two.insert("a", {"line": "gg"}, collection="lines")
+            bring(two)
+            DeltaTable(str(two.path("a", "lines"))).create_checkpoint()
+            for version in range(at + 2):
+                (two.path("a", "lines") / "_delta_log" / f"{version:020}.json").unlink()
+
+    with pytest.raises(RestoreNotAhead):
+        restored(two, RowJobs(QUERIES, after=hook))
+    assert "gg" in lines(two, "b")
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+@pytest.mark.parametrize("killed", [False, True], ids=["goes on", "killed"])
+@pytest.mark.parametrize("origin", [pytest.param(name, marks=() if name == "from a later table" else pytest.mark.soak) for name in ORIGINS])
+def test_at_every_write_of_the_restore(two: Replicas, origin: str, killed: bool, at: int) -> None:
     goes_on = held_by_a_driver(two)
-    two.upgrade("a", to=2)
+    ORIGINS[origin](two)
     left = [at]
 
-    def dies(moment: str, what: str, key: str) -> None:
-        left[0] -= moment == "after"
-        if left[0] == 0 and moment == "after":
-            raise Crash
+    def hook(moment: str, what: str, key: str) -> None:
+        left[0] -= moment == "before"
+        if left[0] == 0 and moment == "before":
+            left[0] = -1
+            goes(goes_on)
+            if killed:
+                raise Crash
 
-    with contextlib.suppress(Crash):
-        restore(two.env("a"), two.hooked("b", dies), LINES, jobs=two.runner)
-    with contextlib.suppress(ConcurrentTransaction, FillSuperseded):
-        goes_on()
-    if two.bring("a", "b", "lines").paused:  # it had not begun
+    with contextlib.suppress(Crash, RestoreNotAhead):  # what it held may be all there is
+        restored(two, RowJobs(QUERIES), env=two.hooked("b", hook))
+    goes(goes_on)
+    found = two.bring("a", "b", "lines")
+    if found.paused or found.stopped:  # the restore has not happened, and the stream cannot go on without it
         restored(two, two.runner)
     equal(two)
 
 
-@pytest.mark.parametrize("held", HELD)
+@HELD
 @pytest.mark.parametrize("down", ["", f', down="{DOWN}"'], ids=["rows stay behind", "rows come back"])
-def test_a_restore_after_the_origin_went_back(tmp_path: Path, held: str, down: str) -> None:
+def test_after_the_origin_went_back(tmp_path: Path, held: Callable[[Replicas], Held], down: str) -> None:
     """What was held is of the table that the origin's rollback has retired."""
     two = born(tmp_path, down)
     two.upgrade("a", to=2, end_hold=False)
@@ -207,7 +231,7 @@ def test_a_restore_after_the_origin_went_back(tmp_path: Path, held: str, down: s
     restored(two, two.runner)
     two.insert("a", {"line": "cc", "n": 3}, collection="lines")
     two.change("a", lambda row: None if row["line"] == "aa" else row, "lines")
-    goes_on = HELD[held](two)
+    goes_on = held(two)
     verbs.rollback(two.env("a"), jobs=two.runner, allow_lossy=True)
     if not down:
         assert two.state("a", "b", "lines").error == "origin_replaced"
@@ -216,7 +240,7 @@ def test_a_restore_after_the_origin_went_back(tmp_path: Path, held: str, down: s
     equal(two)
 
 
-def test_a_restore_in_the_middle_of_what_a_rollback_brought_back(two: Replicas) -> None:
+def test_in_the_middle_of_what_a_rollback_brought_back(two: Replicas) -> None:
     """Those commits are no events, so what comes after that version would never come."""
     two.upgrade("a", to=2, end_hold=False)
     restored(two, two.runner)
@@ -224,42 +248,74 @@ def test_a_restore_in_the_middle_of_what_a_rollback_brought_back(two: Replicas) 
     two.rollback("a")
     last = tables.newest(two.path("a", "lines"))
     with pytest.raises(OriginReplaced):
-        restore(two.env("a"), two.env("b"), LINES, version=last - 1, allow_schema_change=True, jobs=two.runner)
-    restore(two.env("a"), two.env("b"), LINES, version=last, allow_schema_change=True, jobs=two.runner)
+        restored(two, two.runner, version=last - 1)
+    restored(two, two.runner, version=last)
     equal(two)
 
 
 def test_two_begin_a_stream_at_once(two: Replicas) -> None:
     """The second finds all rows there, which is no error of the stream."""
-    folders = two.folders
-    lake = Lake(Environment.open(str(folders[0].parent.parent / "c")), two.lakes["b"].first, two.lakes["b"].first)
-    lake.upgrade(lake.first)
-    two.lakes["c"] = lake
+    only = two.lakes["b"].first
+    two.lakes["c"] = Lake(Environment.open(str(only.parents[2] / "c")), only, only)
+    two.lakes["c"].upgrade(only)
     begun: list[str] = []
 
-    def first(moment: str, what: str, key: str) -> None:
-        if moment == "before" and "/lines/" in key and not begun:
-            begun.append(key)
+    def first(job: str, request: Any) -> None:
+        if not begun:
+            begun.append(job)
             two.bring("a", "c", "lines")
 
-    found = two.bring("a", "c", "lines", env=two.hooked("c", first))
-    assert begun
+    found = two.bring("a", "c", "lines", jobs=RowJobs(QUERIES, before=first))
+    assert begun == ["fill"]
     assert [state.error for state in found.states] == [None]
     assert lines(two, "c") == lines(two, "a")
 
 
-def test_nothing_follows_a_seal(two: Replicas) -> None:
-    """Sealed just behind the rows of the restore: that table is compared to the version of its seal."""
+def test_an_old_ledger_of_the_origin_in_hand(two: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table of then is not the one to restore from any more."""
+    old = Ends.of(two.env("a"), two.env("b"))
     two.upgrade("a", to=2)
-    store = two.env("b").table_store(two.lakes["b"].state.shard_of(LINES).uri)
+    two.insert("a", {"line": "ee", "n": 5}, collection="lines")
+    real, found = Ends.of, [old]
+    monkeypatch.setattr(Ends, "of", lambda origin, target: found.pop() if found else real(origin, target))
+    restored(two, two.runner)
+    assert lines(two, "b") == lines(two, "a")
 
-    def seals(moment: str, what: str, key: str) -> None:
-        if moment == "after":
-            head = read_head(store)
-            fence = Fence("env", two.lakes["b"].state.shard_of(LINES).shard, Epoch(9))
-            seal(store, head, "elsewhere", fence, Tag(Generation(9), Epoch(9), "seal"), since=head.version)
 
-    restored(two, RowJobs(QUERIES, on_commit=seals))
-    head = read_head(store)
-    assert head.sealed_for == "elsewhere"
-    assert read_head(store, head.version - 1).sealed_for is None
+# --- rows of the target's own --------------------------------------------------------------------------------------------------------
+
+
+def test_own_rows_that_come_while_the_rows_are_copied(two: Replicas) -> None:
+    def writes(job: str, request: Any) -> None:
+        two.insert("b", {"line": "own", "n": 7}, collection="lines")
+
+    before, folders = lines(two, "b"), list(two.path("b", "lines").iterdir())
+    with pytest.raises(RestoreWouldLose):
+        restored(two, RowJobs(QUERIES, after=writes))
+    assert lines(two, "b") == sorted([*before, "own"])
+    assert [path for path in two.path("b", "lines").iterdir() if path.is_dir()] == [path for path in folders if path.is_dir()]
+
+
+def test_own_rows_that_come_at_the_last_moment_stand_beside_where_others_may_go(two: Replicas) -> None:
+    """As with any overwrite of Delta's."""
+    written: list[int] = []
+
+    def hook(moment: str, what: str, key: str) -> None:
+        if (moment, what) == ("before", "put_if_absent") and key.startswith("_delta_log/") and not written:
+            written.append(two.insert("b", {"line": "own", "n": 7}, collection="lines"))
+
+    restored(two, RowJobs(QUERIES), env=two.hooked("b", hook), allow_lossy=True)
+    assert written
+    assert lines(two, "b") == sorted([*lines(two, "a"), "own"])
+
+
+def test_a_restore_that_is_refused_leaves_all_as_it_was(two: Replicas) -> None:
+    def fails(job: str, request: Any) -> None:
+        raise BadValue(condition="CAST_INVALID_INPUT", detail="x")
+
+    newest, there = tables.newest(two.path("b", "lines")), sorted(two.path("b", "lines").rglob("*"))
+    with pytest.raises(BadValue):
+        restored(two, RowJobs(QUERIES, before=fails))
+    assert tables.newest(two.path("b", "lines")) == newest
+    assert sorted(two.path("b", "lines").rglob("*")) == there
+    equal(two)

@@ -16,7 +16,6 @@ from airflow_provider_schemamig.core.replication.model import PauseReason, Setti
 from airflow_provider_schemamig.core.replication.replicate import follow
 from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, restore
 from airflow_provider_schemamig.core.replication.states import wake
-from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction
 from tests.support import row_tables as tables
 from tests.support.lake import Crash
 from tests.support.replicas import EVOLVE, FIRST, Replicas, make_replicas
@@ -297,17 +296,32 @@ def test_a_restore_never_loses_silently(three: Replicas) -> None:
     assert [row["id"] for row in three.rows("c")] == [1, 2, 3]
 
 
-def test_a_restore_that_was_killed_is_finished_by_the_stream(three: Replicas) -> None:
+def test_a_restore_that_was_killed_has_not_happened(three: Replicas) -> None:
+    """What its driver goes on writing nobody sees."""
     three.insert("a", {"id": 3})
     jobs = RowJobs({}, leave_at=1)
     with pytest.raises(Crash):
         restore(three.env("a"), three.env("b"), TRIPS, jobs=jobs)
     three.insert("a", {"id": 4})
     found = three.bring("a", "b")
-    assert (found.restores, found.applied_batches) == (1, 0), "no batch on top of what a restore may replace in that moment"
+    assert (found.restores, found.applied_batches) == (0, 1)
     (zombie,) = jobs.zombies
-    with pytest.raises(ConcurrentTransaction):
-        zombie()
+    zombie()
+    assert three.rows("b") == three.rows("a")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_restore_that_dies_at_its_commit_has_happened_or_not(three: Replicas, moment: str) -> None:
+    three.insert("a", {"id": 3})
+
+    def dies(when: str, what: str, key: str) -> None:
+        if (when, what) == (moment, "put_if_absent"):
+            raise Crash
+
+    with pytest.raises(Crash):
+        restore(three.env("a"), three.hooked("b", dies), TRIPS, jobs=three.runner)
+    found = three.bring("a", "b")
+    assert found.applied_batches == (1 if moment == "before" else 0)
     assert three.rows("b") == three.rows("a")
 
 

@@ -13,8 +13,7 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import ShardMoving
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.checkpoint import Wish
-from airflow_provider_schemamig.core.replication.restore import restore, try_restore
+from airflow_provider_schemamig.core.replication.restore import Wish, restore, try_restore
 from airflow_provider_schemamig.core.replication.standing import Ends
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.upgrade import verbs
