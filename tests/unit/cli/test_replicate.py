@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import spark
+from airflow_provider_schemamig.core.storage.store import CONFIRM_SECONDS
 from tests.support.replicas import Replicas, make_replicas
 from tests.unit.cli.samples import Ran, Run, conforms, refused
 
@@ -63,7 +64,8 @@ def test_followed_until_ctrl_c(run: Run, two: Replicas, monkeypatch: pytest.Monk
     wait = time.sleep
 
     def sleep(seconds: float) -> None:
-        if threading.current_thread() is threading.main_thread():  # a Spark session of other tests has threads of its own
+        # A Spark session of other tests has threads of its own, and a commit of ours rests for some milliseconds.
+        if seconds > CONFIRM_SECONDS and threading.current_thread() is threading.main_thread():
             raise KeyboardInterrupt
         wait(seconds)
 
