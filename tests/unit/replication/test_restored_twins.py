@@ -296,17 +296,34 @@ def test_own_rows_that_come_while_the_rows_are_copied(two: Replicas) -> None:
     assert [path for path in two.path("b", "lines").iterdir() if path.is_dir()] == [path for path in folders if path.is_dir()]
 
 
-def test_own_rows_that_come_at_the_last_moment_stand_beside_where_others_may_go(two: Replicas) -> None:
+def at_the_last_moment(two: Replicas, what: Callable[[], object], **options: Any) -> None:
+    """A restore, and ``what`` between its last look and its commit."""
+    left = [what]
+
+    def hook(moment: str, kind: str, key: str) -> None:
+        if (moment, kind) == ("before", "put_if_absent") and key.startswith("_delta_log/") and left:
+            left.pop()()
+
+    restored(two, RowJobs(QUERIES), env=two.hooked("b", hook), **options)
+    assert not left
+
+
+def test_own_rows_that_come_at_the_last_moment(two: Replicas) -> None:
+    before = lines(two, "b")
+    with pytest.raises(RestoreWouldLose):
+        at_the_last_moment(two, lambda: two.insert("b", {"line": "own", "n": 7}, collection="lines"))
+    assert lines(two, "b") == sorted([*before, "own"])
+
+
+def test_own_rows_that_come_at_the_last_moment_stand_beside_where_they_may_be_lost(two: Replicas) -> None:
     """As with any overwrite of Delta's."""
-    written: list[int] = []
-
-    def hook(moment: str, what: str, key: str) -> None:
-        if (moment, what) == ("before", "put_if_absent") and key.startswith("_delta_log/") and not written:
-            written.append(two.insert("b", {"line": "own", "n": 7}, collection="lines"))
-
-    restored(two, RowJobs(QUERIES), env=two.hooked("b", hook), allow_lossy=True)
-    assert written
+    at_the_last_moment(two, lambda: two.insert("b", {"line": "own", "n": 7}, collection="lines"), allow_lossy=True)
     assert lines(two, "b") == sorted([*lines(two, "a"), "own"])
+
+
+def test_files_that_others_rewrite_at_the_last_moment_go_with_the_rest(two: Replicas) -> None:
+    at_the_last_moment(two, lambda: two.change("b", lambda row: {**row, "n": 5}, "lines"), allow_lossy=True)
+    assert lines(two, "b") == lines(two, "a")
 
 
 def test_a_restore_that_is_refused_leaves_all_as_it_was(two: Replicas) -> None:
