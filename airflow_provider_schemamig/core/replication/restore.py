@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.deltalog.files import active_files
 from airflow_provider_schemamig.core.deltalog.head import TableMissing
 from airflow_provider_schemamig.core.deltalog.listing import commit_key, read_commit
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
+from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY
 from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached, app_ids, go_to, reached
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import ShardMoving
@@ -26,7 +27,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.replication.apply import Table, query_of, table_at
 from airflow_provider_schemamig.core.replication.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget, position
-from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose
+from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.events import entry_at
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, Target, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
@@ -165,10 +166,13 @@ def _place(ends: Ends, stream: Stream, source: Table, entry: SchemaEntry, wish: 
 
 
 def _check(ends: Ends, stream: Stream, source: Table, table: Table, wish: Wish) -> None:
-    """May the rows take the place of those of ``table``? Raises ShardMoving, OriginReplaced, RestoreWouldLose, CheckpointMoved."""
+    """May the rows take the place of those of ``table``? Raises ShardMoving, TargetAppendOnly, OriginReplaced, RestoreWouldLose,
+    CheckpointMoved."""
     collection, shard, hi = stream.collection, source.shard.shard, source.head.version
     if table.head.sealed_for is not None:
         raise ShardMoving(collection=collection, seconds=0)
+    if str(table.head.properties.get(APPEND_ONLY, "")).lower() == "true" and active_files(table.store, table.head.version):
+        raise TargetAppendOnly(collection=collection, uri=table.uri)
     if wish.version is not None:
         check_nothing_undone(ends.origin, shard, hi)
     if wish.is_first and active_files(table.store, table.head.version):

@@ -18,14 +18,13 @@ from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.fence import txn_of
 from airflow_provider_schemamig.core.deltalog.files import active_files
 from airflow_provider_schemamig.core.deltalog.head import Head
-from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CONSTRAINT
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT
 from airflow_provider_schemamig.core.deltalog.row_ids import numbered
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.replication.apply import VIEW, Table, query_of
 from airflow_provider_schemamig.core.replication.checkpoint import RESTORE, CheckpointMoved, Span, note_of
-from airflow_provider_schemamig.core.replication.errors import TargetAppendOnly
 from airflow_provider_schemamig.core.replication.gate import Mapping as Mapped
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesDiffer
 from airflow_provider_schemamig.core.shards.own_folder import (
@@ -70,8 +69,8 @@ class Place:
 def copy_rows(source: Table, event: SchemaEntry, target: Table, mapping: Mapped, jobs: JobRunner) -> Copied:
     """All rows of ``source`` at the version it was looked at, as ``target`` has them; its own rules are asked of each.
 
-    Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, FilesDiffer, TargetAppendOnly,
-    UnsupportedFeature, UnsafeLogStore.
+    Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, FilesDiffer, UnsupportedFeature,
+    UnsafeLogStore.
     """
     head, store, collection, folder = target.head, target.store, target.shard.collection, new_folder(RESTORE)
     require_safe_log_store(store)
@@ -127,8 +126,6 @@ def put_in_place(copied: Copied, look: Callable[[], Place]) -> tuple[Place, int]
 def _commit(copied: Copied, place: Place) -> Appended:
     table, span = place.table, place.span
     gone = active_files(table.store, table.head.version).values()
-    if gone and str(table.head.properties.get(APPEND_ONLY, "")).lower() == "true":
-        raise TargetAppendOnly(collection=table.shard.collection, uri=table.uri)
     now, numbers = now_millis(), ROW_TRACKING in table.head.features
 
     def judge(commit: Commit) -> None:

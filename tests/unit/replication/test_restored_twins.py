@@ -16,12 +16,13 @@ from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreWouldLose
+from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, restore
 from airflow_provider_schemamig.core.replication.standing import Ends
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentTransaction, FillSuperseded, SourceVacuumed
 from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support import row_tables as tables
+from tests.support.foreign import set_property
 from tests.support.lake import Crash, Lake
 from tests.support.replicas import Replicas
 from tests.support.row_jobs import Query, RowJobs
@@ -324,6 +325,14 @@ def test_own_rows_that_come_at_the_last_moment_stand_beside_where_they_may_be_lo
 def test_files_that_others_rewrite_at_the_last_moment_go_with_the_rest(two: Replicas) -> None:
     at_the_last_moment(two, lambda: two.change("b", lambda row: {**row, "n": 5}, "lines"), allow_lossy=True)
     assert lines(two, "b") == lines(two, "a")
+
+
+def test_an_append_only_table_is_refused_before_anything_is_copied(two: Replicas) -> None:
+    set_property(two.path("b", "lines"), "delta.appendOnly", "true")
+    there = sorted(two.path("b", "lines").rglob("*"))
+    with pytest.raises(TargetAppendOnly):
+        restored(two, two.runner)
+    assert sorted(two.path("b", "lines").rglob("*")) == there
 
 
 def test_a_restore_that_is_refused_leaves_all_as_it_was(two: Replicas) -> None:
