@@ -33,8 +33,6 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.shards.chain import about_of
 from airflow_provider_schemamig.core.upgrade.flows import UNDO
 
-_TRIES = 3
-
 
 @dataclass(frozen=True)
 class End:
@@ -198,13 +196,13 @@ def check_standing(ends: Ends, stream: Stream, table: Table, where: Standing) ->
     """Of all tables of the target only the live one is brought to, from where it stands by both ledgers; who stood still may have old ones
     in hand.
 
-    Asked after the checkpoint was read: should ``table`` be left from now on, or its rows come by another way, its term will be over.
-    Raises CheckpointMoved, OriginReplaced.
+    Asked after the checkpoint was read, which it does again: should ``table`` be left from now on, or its rows come by another way, its
+    term will be over. Raises CheckpointMoved, OriginReplaced.
     """
-    now = ends.again()
-    row = now.target.state.objects.get(stream.collection)
-    if row is None or row.shard != table.shard.shard or standing(now, stream, table) != where:
-        raise CheckpointMoved(collection=stream.collection, uri=table.uri)
+    now, name = ends.again(), stream.collection
+    is_there = name in now.origin.state.objects and name in now.target.state.objects
+    if not is_there or now.target.state.objects[name].shard != table.shard.shard or standing(now, stream, table) != where:
+        raise CheckpointMoved(collection=name, uri=table.uri)
 
 
 def carry(stream: Stream, table: Table, where: Standing) -> None:

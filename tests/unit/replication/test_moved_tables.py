@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.replication.restore import restore
 from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support import rewritten
 from tests.support import row_tables as tables
-from tests.support.replicas import Replicas, make_replicas
+from tests.support.replicas import FIRST, Replicas, make_replicas
 from tests.support.row_jobs import RowJobs
 
 COLLECTIONS = ("keyed", "plain")
@@ -235,3 +235,21 @@ def test_the_table_that_was_looked_at_is_removed_meanwhile(two: Replicas) -> Non
     states = two.bring("a", "b", *COLLECTIONS, jobs=jobs).states
     assert gone
     assert [state.error for state in states] == [None, None]
+
+
+def test_a_collection_that_the_origin_removes_while_a_batch_is_agreed_on(tmp_path: Path) -> None:
+    """It waits as one that was removed before."""
+    two = make_replicas(tmp_path, (FIRST, ""), (FIRST.replace("trips", "tours"), 'removal("trips")'))
+    two.insert("a", {"id": 1})
+    two.bring("a", "b")
+    two.insert("a", {"id": 2})
+    gone: list[str] = []
+
+    def hook(moment: str, what: str, key: str) -> None:
+        if (moment, what) == ("before", "put_if_absent") and "/trips/" in key and not gone:
+            gone.append(key)
+            two.upgrade("a", to=2)
+
+    state = two.state("a", "b", env=two.hooked("b", hook))
+    assert gone
+    assert (state.error, state.pause is None) == (None, False)
