@@ -1,10 +1,17 @@
-"""Times in sentences for people."""
+"""Times in sentences for people, and as Delta's log has them."""
 
 from __future__ import annotations
+
+import time
 
 import pendulum
 
 
-def minute(time: pendulum.DateTime) -> str:
+def minute(when: pendulum.DateTime) -> str:
     """To the minute: ``2026-11-21 12:35 UTC``."""
-    return time.in_timezone("UTC").format("YYYY-MM-DD HH:mm [UTC]")
+    return when.in_timezone("UTC").format("YYYY-MM-DD HH:mm [UTC]")
+
+
+def now_millis() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

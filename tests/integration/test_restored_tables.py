@@ -90,11 +90,10 @@ def test_with_every_feature(spark: SparkSession, tmp_path: Path, layout: str) ->
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("row", ["(1, DATE'2031-01-01', 'x', NULL)"], ids=["a CHECK"])
-def test_the_tables_own_rules_are_asked(spark: SparkSession, tmp_path: Path, row: str) -> None:
+def test_the_tables_own_checks_are_asked(spark: SparkSession, tmp_path: Path) -> None:
     a, b = make(spark, tmp_path, "partitioned")
     b.sql("INSERT INTO {t} (id) VALUES (9)")
-    a.sql(f"INSERT INTO {{t}} VALUES {row}")
+    a.sql("INSERT INTO {t} VALUES (1, DATE'2031-01-01', 'x', NULL)")
     before = sorted(tree(b.folder(T)))
     with pytest.raises(ConstraintViolated):
         restored(a, b)

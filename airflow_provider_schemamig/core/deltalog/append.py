@@ -16,9 +16,10 @@ from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.core.deltalog.actions import Commit, RawAction, encode_actions
 from airflow_provider_schemamig.core.deltalog.listing import commit_key, read_commit
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.deltalog.properties import IN_COMMIT_TIMESTAMPS
+from airflow_provider_schemamig.core.deltalog.properties import IN_COMMIT_TIMESTAMPS, is_on
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.storage import ObjectExists, StorageUnreachable, Store, WriteReceipt
+from airflow_provider_schemamig.core.times import now_millis
 
 #: Raises if a commit that came in between forbids ours.
 Judge = Callable[[Commit], None]
@@ -57,7 +58,7 @@ def append(store: Store, base: int, entry: Entry, judge: Judge, *, in_commit_tim
 
 
 def uses_in_commit_timestamps(metadata: RawAction) -> bool:
-    return str((metadata.get("configuration") or {}).get(IN_COMMIT_TIMESTAMPS, "")).lower() == "true"
+    return is_on(metadata, IN_COMMIT_TIMESTAMPS)
 
 
 def _put(store: Store, version: int, data: bytes, txn_id: str) -> WriteReceipt | None:
@@ -95,7 +96,7 @@ def _judge_winners(store: Store, version: int, judge: Judge) -> int:
 
 
 def _encode(store: Store, version: int, base: int, entry: Entry, txn_id: str, in_commit_timestamps: bool) -> bytes:
-    now = time.time_ns() // 1_000_000
+    now = now_millis()
     info: dict[str, Any] = {
         "timestamp": now,
         "operation": entry.operation or entry.tag.operation,

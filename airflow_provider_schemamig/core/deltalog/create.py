@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
+from airflow_provider_schemamig.core.times import now_millis
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -91,7 +91,7 @@ def _actions(declaration: Declaration, table_id: str) -> Sequence[Mapping[str, A
         "schemaString": json.dumps(schema, separators=(",", ":"), ensure_ascii=False),
         "partitionColumns": list(declaration.partitioned_by),
         "configuration": configuration,
-        "createdTime": time.time_ns() // 1_000_000,
+        "createdTime": now_millis(),
     }
     if declaration.comment is not None:
         metadata["description"] = declaration.comment

@@ -7,7 +7,6 @@ committer stops with ``Fenced``.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from airflow_provider_schemamig.core.deltalog.snapshot import read_checkpoint, r
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, ShardId
 from airflow_provider_schemamig.core.storage import ReadStore, Store, require_safe_log_store
+from airflow_provider_schemamig.core.times import now_millis
 from airflow_provider_schemamig.exceptions import Refusal
 
 #: Transaction versions of one epoch: its fence is ``epoch * EPOCH_STRIDE``, its n-th Spark statement ``epoch * EPOCH_STRIDE + n``.
@@ -116,7 +116,7 @@ def _txns(store: ReadStore, at: int | None = None) -> Iterator[RawAction]:
 
 def txn_of(app_id: str, version: int) -> RawAction:
     """The action."""
-    return {"txn": {"appId": app_id, "version": version, "lastUpdated": time.time_ns() // 1_000_000}}
+    return {"txn": {"appId": app_id, "version": version, "lastUpdated": now_millis()}}
 
 
 def put_fence(store: Store, fence: Fence, tag: Tag) -> int:

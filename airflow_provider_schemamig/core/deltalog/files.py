@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.listing import list_log
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged
-from airflow_provider_schemamig.core.deltalog.properties import CHANGE_DATA_FEED
+from airflow_provider_schemamig.core.deltalog.properties import CHANGE_DATA_FEED, is_on
 from airflow_provider_schemamig.core.deltalog.snapshot import read_json, read_parquet
 from airflow_provider_schemamig.core.storage import ReadStore
 
@@ -102,7 +102,7 @@ def has_cdf(store: ReadStore, lo: int, hi: int) -> bool:
 
 def records_changes(metadata: RawAction) -> bool:
     """Is the change data feed on under this metaData?"""
-    return str((metadata.get("configuration") or {}).get(CHANGE_DATA_FEED, "")).lower() == "true"
+    return is_on(metadata, CHANGE_DATA_FEED)
 
 
 # --- replaying commits ---------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -120,3 +121,8 @@ def stats_columns(configuration: Mapping[str, str]) -> list[str]:
         else:
             parts[-1] += character
     return [part.strip() for part in parts if part.strip()]
+
+
+def is_on(metadata: Mapping[str, Any], key: str) -> bool:
+    """Does a metaData action switch this property on?"""
+    return str((metadata.get("configuration") or {}).get(key, "")).lower() == "true"

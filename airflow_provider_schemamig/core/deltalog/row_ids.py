@@ -8,24 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from airflow_provider_schemamig.core.deltalog.actions import ROW_IDS, ROW_TRACKING, RawAction
+from airflow_provider_schemamig.core.deltalog.actions import ROW_IDS, RawAction
 from airflow_provider_schemamig.core.deltalog.head import Head
-
-_KEYS = ("baseRowId", "defaultRowCommitVersion")
 
 
 def numbered(head: Head, added: Sequence[tuple[RawAction, int]], version: int) -> list[RawAction]:
-    """The actions that add these files, each with its number of rows, in commit ``version``: nobody else may add files in between.
-
-    Of a table without row tracking just the files, as they are.
-    """
-    plain = [({key: value for key, value in add.items() if key not in _KEYS}, rows) for add, rows in added]
-    if ROW_TRACKING not in head.features:
-        return [{"add": add} for add, _ in plain]
+    """The actions that add these files, each with its number of rows, in commit ``version``: nobody else may add files in between."""
     domain = head.domains.get(ROW_IDS)
     last = int(json.loads(domain["configuration"])["rowIdHighWaterMark"]) if domain else -1
     actions: list[RawAction] = []
-    for add, rows in plain:
+    for add, rows in added:
         actions.append({"add": {**add, "baseRowId": last + 1, "defaultRowCommitVersion": version}})
         last += rows
     mark = json.dumps({"rowIdHighWaterMark": last}, separators=(",", ":"))

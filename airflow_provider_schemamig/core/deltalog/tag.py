@@ -8,6 +8,11 @@ from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Generation
 
 
+def label_of(action: str) -> str:
+    """What DESCRIBE HISTORY shows as the operation."""
+    return f"{RESERVED_PREFIX.upper()} {action.upper()}"
+
+
 @dataclass(frozen=True, slots=True)
 class Tag:
     """Whose commit it is and what for: ``action`` is a stage's name (expand, cutover, seal, fence...)."""
@@ -23,5 +28,4 @@ class Tag:
 
     @property
     def operation(self) -> str:
-        """What DESCRIBE HISTORY shows as the operation."""
-        return f"{RESERVED_PREFIX.upper()} {self.action.upper()}"
+        return label_of(self.action)

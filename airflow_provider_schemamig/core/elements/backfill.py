@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import commits, null_count
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.names import physical_name
-from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY
+from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, is_on
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.elements.backfill_errors import BackfillLogGone, BackfillStarved, CannotBackfill
 from airflow_provider_schemamig.core.elements.operation import Files
@@ -189,7 +189,7 @@ def _why_not_filled(head: Head, column: str) -> str | None:
         return f"the table has no column {column}"
     if column in (head.metadata.get("partitionColumns") or ()):
         return "the table is partitioned by it, so rows would have to move"
-    if str(head.properties.get(APPEND_ONLY, "")).lower() == "true":
+    if is_on(head.metadata, APPEND_ONLY):
         return f"the table is append-only ({APPEND_ONLY})"
     return None
 

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.deltalog.files import active_files
 from airflow_provider_schemamig.core.deltalog.head import TableMissing
 from airflow_provider_schemamig.core.deltalog.listing import commit_key, read_commit
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY
+from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, is_on
 from airflow_provider_schemamig.core.deltalog.terms import NOTHING, Reached, app_ids, go_to, reached
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import ShardMoving
@@ -171,7 +171,7 @@ def _check(ends: Ends, stream: Stream, source: Table, table: Table, wish: Wish) 
     collection, shard, hi = stream.collection, source.shard.shard, source.head.version
     if table.head.sealed_for is not None:
         raise ShardMoving(collection=collection, seconds=0)
-    if str(table.head.properties.get(APPEND_ONLY, "")).lower() == "true" and active_files(table.store, table.head.version):
+    if is_on(table.head.metadata, APPEND_ONLY) and active_files(table.store, table.head.version):
         raise TargetAppendOnly(collection=collection, uri=table.uri)
     if wish.version is not None:
         check_nothing_undone(ends.origin, shard, hi)

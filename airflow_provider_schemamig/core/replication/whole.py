@@ -31,15 +31,14 @@ from airflow_provider_schemamig.core.shards.own_folder import (
     FILE_PROPERTIES,
     end_table,
     files_in,
-    label_of,
     make_table,
     new_folder,
-    now_millis,
     removal,
 )
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import confirm, require_safe_log_store
+from airflow_provider_schemamig.core.times import now_millis
 
 #: Somebody else may commit in between so often; nothing is copied again for it.
 _TRIES = 20
@@ -133,11 +132,13 @@ def _commit(copied: Copied, place: Place) -> Appended:
         if numbers or touched or any(txn.get("appId") in place.txns for txn in commit.txns):
             raise CheckpointMoved(collection=table.shard.collection, uri=table.uri)
 
-    added = [(file, rows_in_files([file]) or 0) for file in copied.files]
+    added: list[RawAction] = [{"add": file} for file in copied.files]
+    if numbers:
+        added = numbered(table.head, [(file, rows_in_files([file]) or 0) for file in copied.files], table.head.version + 1)
     actions = [
         *(txn_of(app_id, version) for app_id, version in place.txns.items()),
         *(removal(file, now, data_change=True) for file in gone),
-        *numbered(table.head, added, table.head.version + 1),
+        *added,
     ]
-    entry = Entry(note_of(span), actions, {"rows": str(copied.rows)}, operation=label_of(RESTORE))
+    entry = Entry(note_of(span), actions, {"rows": str(copied.rows)})
     return append(table.store, table.head.version, entry, judge, in_commit_timestamps=uses_in_commit_timestamps(table.head.metadata))

@@ -9,15 +9,13 @@ lives on is just another of them. Where the chain stands is read from the same c
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
-from airflow_provider_schemamig.core.deltalog.append import Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.deltalog.features import check_writable
-from airflow_provider_schemamig.core.deltalog.fence import read_fence
+from airflow_provider_schemamig.core.deltalog.fence import put_txns, read_fence
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.tag import Tag
@@ -104,10 +102,8 @@ def put_empty_link(store: Store, chain: Chain, lo: int, hi: int) -> int:
 
     if read_fence(store, app_id) is not None:
         raise TwinWasFirst(step=step)
-    txn = {"appId": app_id, "version": TXN_VERSION, "lastUpdated": time.time_ns() // 1_000_000}
     tag = _EmptyLink(chain.generation, Epoch(0), chain.name, chain, lo, hi)
-    ict = uses_in_commit_timestamps(head.metadata)
-    appended = append(store, head.version, Entry(tag, [{"txn": txn}]), judge, in_commit_timestamps=ict)
+    appended = put_txns(store, head, {app_id: TXN_VERSION}, tag, judge)
     if confirm([appended.receipt]):  # on a local disk a driver that was about to commit may have put its own there
         raise TwinWasFirst(step=step)
     return appended.version

@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.names import MAPPING_ID, PHYSICAL_NAME, fields_in
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
 from airflow_provider_schemamig.core.deltalog.scratch import listed
-from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.deltalog.tag import Tag, label_of
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Generation, quote
@@ -44,15 +44,14 @@ from airflow_provider_schemamig.core.shards.own_folder import (
     FILE_PROPERTIES,
     end_table,
     files_in,
-    label_of,
     make_table,
     new_folder,
-    now_millis,
     removal,
 )
 from airflow_provider_schemamig.core.shards.some_files import partition_of, rows_in_files, scratch
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
+from airflow_provider_schemamig.core.times import now_millis
 
 #: Features that ask for more in a file than Spark writes into a table that lacks them.
 _NOT_REWRITTEN = {

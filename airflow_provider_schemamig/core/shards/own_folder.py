@@ -6,7 +6,6 @@ names them, whatever becomes of the driver that writes them. A process that dies
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Sequence
 
@@ -15,18 +14,15 @@ from airflow_provider_schemamig.core.deltalog.files import active_files
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.listing import LOG, commit_key
 from airflow_provider_schemamig.core.deltalog.properties import MAPPING_MAX_ID, MAPPING_MODE, STATS_COLUMNS, STATS_COUNT
+from airflow_provider_schemamig.core.deltalog.tag import label_of
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesDiffer
 from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.times import now_millis
 
 #: Properties that say how files are written.
 FILE_PROPERTIES = frozenset({MAPPING_MODE, MAPPING_MAX_ID, STATS_COLUMNS, STATS_COUNT, "delta.parquet.compression.codec"})
-
-
-def label_of(operation: str) -> str:
-    """What DESCRIBE HISTORY calls it."""
-    return f"{RESERVED_PREFIX.upper()} {operation.upper()}"
 
 
 def new_folder(operation: str) -> str:
@@ -59,7 +55,3 @@ def removal(file: RawAction, now: int, *, data_change: bool) -> RawAction:
 def end_table(store: Store, folder: str) -> None:
     """The files are the table's own by now."""
     store.delete_tree(f"{folder}/{LOG}")
-
-
-def now_millis() -> int:
-    return time.time_ns() // 1_000_000
