@@ -36,6 +36,11 @@ class Unique:
         """As the ledger's ``elements`` call it."""
         return f"{'primary_key' if self.primary else 'unique'}:{','.join(self.columns)}"
 
+    @property
+    def breach(self) -> str:
+        """What is wrong with the rows that break it."""
+        return f"rows have a key of others: {self.rule}"
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -54,6 +59,11 @@ class Reference:
     def element(self) -> str:
         """As the ledger's ``elements`` call it."""
         return f"foreign_key:{','.join(self.columns)}"
+
+    @property
+    def breach(self) -> str:
+        """What is wrong with the rows that break it."""
+        return f"rows refer to nothing: {self.rule}"
 
 
 @dataclass(frozen=True, slots=True)

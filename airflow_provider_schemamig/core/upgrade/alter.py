@@ -19,12 +19,13 @@ from airflow_provider_schemamig.core.progress import Listener, silent
 from airflow_provider_schemamig.core.release.merged import Create, Evolve, MergedStep, Remove
 from airflow_provider_schemamig.core.release.sql_alter import Alter, Alteration, CreateTable, DropTable, RenameTable, read_alteration
 from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.upgrade.claim import Claim
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.online_errors import NameOfRelease, NeverDeployed
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, open_holds
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, check_data
-from airflow_provider_schemamig.core.upgrade.prepare import Wish, plan_target, preflight_plan
+from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.target import Target
 from airflow_provider_schemamig.core.upgrade.verbs import contract, go_through
 from airflow_provider_schemamig.core.upgrade.work import Outcome
@@ -60,7 +61,7 @@ def alter(
         return done
     view, planned = _plan(env, statement)
     _check_leader(view.state, planned)
-    checked = preflight_plan(env, view, planned, Wish(claim_id, hold), jobs=jobs, listen=listen)
+    checked = preflight_plan(env, view, planned, Claim(claim_id, hold), jobs=jobs, listen=listen)
     if checked.generation is None:
         version = planned.plan.target.version
         return Outcome(version, version, None, None)

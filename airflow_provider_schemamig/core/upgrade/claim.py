@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,35 +15,46 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Upda
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 
+#: How long the way back stays open.
+DEFAULT_HOLD = timedelta(hours=24)
 _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """How to claim. ``claim_id``: Airflow's dag and run id, so that a retry finds its generation; None: the newest open
-    deployment of the same plan is resumed. ``fresh_id`` names a new one then."""
+    """How a deployment is to be claimed. ``claim_id``: Airflow's dag and run id, so that a retry finds its generation; None: the newest
+    open one with the same plan is resumed."""
 
-    claim_id: str | None
-    fresh_id: str
-    hold: timedelta
-    end_hold: bool
-    now: pendulum.DateTime
+    claim_id: str | None = None
+    hold: timedelta = DEFAULT_HOLD
+    end_hold: bool = False
 
 
-def claim(ledger: LedgerWriter, plan: Plan, request: Claim) -> Deployment:
+def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTime) -> Deployment:
     """The deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race.
 
     A generation has one plan for ever, because what it built was built for that. A claim whose plan is another now (the release was
     edited, the lake went on) is cancelled, and a new one made.
     """
     claimed: list[Deployment] = []
+    claim_id = request.claim_id or str(uuid.uuid4())
 
     def decide(state: State) -> Sequence[Update]:
         known = _own_claim(state, plan, request)
         if known is not None and known.plan_digest == plan.digest:
             claimed[:] = [known]
             return []
-        deployment = _deployment(state, plan, request)
+        deployment = Deployment(
+            generation=Generation(max(state.deployments, default=0) + 1),
+            claim_id=claim_id,
+            source=plan.target.source,
+            target=plan.target.version,
+            plan_digest=plan.digest,
+            state=DeploymentState.CLAIMED,
+            created_at=now,
+            hold_seconds=int(request.hold.total_seconds()),
+            end_hold=request.end_hold,
+        )
         claimed[:] = [deployment]
         if known is not None and known.state is DeploymentState.CLAIMED:
             return [Put(replace(known, state=DeploymentState.CANCELLED)), Put(deployment)]
@@ -65,17 +77,3 @@ def _own_claim(state: State, plan: Plan, request: Claim) -> Deployment | None:
         if request.claim_id is None and deployment.plan_digest == plan.digest:
             return deployment
     return None
-
-
-def _deployment(state: State, plan: Plan, request: Claim) -> Deployment:
-    return Deployment(
-        generation=Generation(max(state.deployments, default=0) + 1),
-        claim_id=request.claim_id or request.fresh_id,
-        source=plan.target.source,
-        target=plan.target.version,
-        plan_digest=plan.digest,
-        state=DeploymentState.CLAIMED,
-        created_at=request.now,
-        hold_seconds=int(request.hold.total_seconds()),
-        end_hold=request.end_hold,
-    )

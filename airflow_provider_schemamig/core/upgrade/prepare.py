@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 
 import pendulum
 
@@ -25,9 +24,6 @@ from airflow_provider_schemamig.core.upgrade.tables import read_heads
 from airflow_provider_schemamig.core.upgrade.target import Target
 from airflow_provider_schemamig.exceptions import raise_refusals
 
-#: How long the way back stays open.
-DEFAULT_HOLD = timedelta(hours=24)
-
 
 def plan_target(env: Environment, state: State | None, target: Target, *, end_hold: bool = False) -> tuple[View, Planned]:
     """What it takes to reach ``target``, and what was looked at for it. Writes nothing."""
@@ -46,17 +42,8 @@ def _with_storage(env: Environment, planned: Planned) -> Planned:
     return planned
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """How a deployment is to be claimed. ``claim_id`` None: the newest open one with the same plan is resumed."""
-
-    claim_id: str | None = None
-    hold: timedelta = DEFAULT_HOLD
-    end_hold: bool = False
-
-
 def preflight_plan(
-    env: Environment, view: View, planned: Planned, wish: Wish, *, jobs: Jobs, fill: bool = True, listen: Listener = silent
+    env: Environment, view: View, planned: Planned, request: Claim, *, jobs: Jobs, fill: bool = True, listen: Listener = silent
 ) -> Preflight:
     """``preflight`` for what is planned already."""
     started = time.monotonic()
@@ -68,8 +55,7 @@ def preflight_plan(
     ledger = LedgerWriter(env)
     ledger.create(str(uuid.uuid4()))
     write_plan(env, planned.plan.document)
-    fresh = str(uuid.uuid4())
-    deployment = claim(ledger, planned.plan, Claim(wish.claim_id, fresh, wish.hold, wish.end_hold, view.now))
+    deployment = claim(ledger, planned.plan, request, view.now)
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
     state = build_shards(env, ledger, deployment, planned.plan, listen)
     todo = unfilled(state, deployment, planned.plan)

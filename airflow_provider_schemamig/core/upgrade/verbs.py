@@ -30,6 +30,7 @@ from airflow_provider_schemamig.core.shards.debt import Debt
 from airflow_provider_schemamig.core.upgrade import promote as promotion
 from airflow_provider_schemamig.core.upgrade.build import stale_fills, unfilled
 from airflow_provider_schemamig.core.upgrade.cancel import cancel_claim
+from airflow_provider_schemamig.core.upgrade.claim import DEFAULT_HOLD, Claim
 from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, debts, is_due
 from airflow_provider_schemamig.core.upgrade.contract import check_unused, contract_hold
@@ -42,7 +43,7 @@ from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, n
 from airflow_provider_schemamig.core.upgrade.online import change_online
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, open_holds
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data
-from airflow_provider_schemamig.core.upgrade.prepare import DEFAULT_HOLD, Wish, plan_target, preflight_plan
+from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.stages import Copy, Online
 from airflow_provider_schemamig.core.upgrade.status import Status
@@ -80,7 +81,7 @@ def preflight(
 ) -> Preflight:
     """Check everything, claim a generation, build (and with ``fill`` fill) its replacement shards. No live table gets a commit."""
     view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
-    return preflight_plan(env, view, planned, Wish(claim_id, hold, end_hold), jobs=jobs, fill=fill, listen=listen)
+    return preflight_plan(env, view, planned, Claim(claim_id, hold, end_hold), jobs=jobs, fill=fill, listen=listen)
 
 
 def fill(env: Environment, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:

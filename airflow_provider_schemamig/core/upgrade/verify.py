@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_provider_schemamig.core.elements.keys import Reference
 from airflow_provider_schemamig.core.elements.watch import Due
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
@@ -84,8 +83,7 @@ def _by_the_log(table: Table) -> Iterator[_Found | Question]:
 def _of_key(table: Table, item: Due) -> Question | Kept:
     if item.check is None or not table.has_rows:
         return Kept(table.collection, item.key.element, item.validated.version)
-    what = "refer to nothing" if isinstance(item.key, Reference) else "have a key of others"
-    return Question(table, item.key.element, f"rows {what}: {item.key.rule}", Condition.RULE_VIOLATED, item.check)
+    return Question(table, item.key.element, item.key.breach, Condition.RULE_VIOLATED, item.check)
 
 
 def _answer(question: Question, violations: Sequence[Mapping[str, Any]]) -> Finding | Kept:

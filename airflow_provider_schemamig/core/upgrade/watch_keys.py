@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider_schemamig.core.elements.keys import Reference, trusted_keys
+from airflow_provider_schemamig.core.elements.keys import Reference, Unique, trusted_keys
 from airflow_provider_schemamig.core.elements.watch import KeyFinding, Validated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import Unreadable, canonical, parsed, to_json
@@ -59,9 +59,9 @@ def watch_keys(env: Environment, jobs: Jobs, collections: Collection[CollectionN
         marks = _Marks({rule: _Mark(validated, *_tables(state, name, rule)) for rule, validated in kept_to.items()})
         if marks != known[name]:
             env.store().put(_key(name), canonical(to_json(marks)).encode())
-    kept = [Kept(name, _element(state, name, rule), validated.version) for (name, rule), validated in found.validated.items()]
+    kept = [Kept(name, _key_of(state, name, rule).element, validated.version) for (name, rule), validated in found.validated.items()]
     unasked = [
-        Unasked(name, _element(state, name, rule), f"{rule}: its columns or the table it refers to are not there")
+        Unasked(name, _key_of(state, name, rule).element, f"{rule}: its columns or the table it refers to are not there")
         for name, rule in found.unasked
     ]
     return sorted_out([*(_finding(state, item) for item in found.findings), *kept, *unasked])
@@ -82,16 +82,14 @@ def _tables(state: State, collection: CollectionName, rule: str) -> tuple[ShardI
     return state.objects[collection].shard, referenced
 
 
-def _element(state: State, collection: CollectionName, rule: str) -> str:
-    return next(key.element for key in trusted_keys(state, collection) if key.rule == rule)
+def _key_of(state: State, collection: CollectionName, rule: str) -> Unique | Reference:
+    return next(key for key in trusted_keys(state, collection) if key.rule == rule)
 
 
 def _finding(state: State, found: KeyFinding) -> Finding:
-    element = _element(state, found.collection, found.key)
-    what = "refer to nothing" if element.startswith("foreign_key") else "have a key of others"
+    key = _key_of(state, found.collection, found.key)
     commits = () if found.source is None else (found.source,)
-    text = f"rows {what}: {found.key}"
-    return Finding(Condition.RULE_VIOLATED, found.collection, element, text, found.rows, found.sample, (), commits)
+    return Finding(Condition.RULE_VIOLATED, found.collection, key.element, key.breach, found.rows, found.sample, (), commits)
 
 
 def _key(collection: CollectionName) -> str:
