@@ -44,7 +44,11 @@ class ReaderFenced(_Fenced):
 
     @property
     def next_action(self) -> str:
-        moved = f"Wait until the environment is at {self.release}" if self.is_ahead else f"Move this reader to release {self.current}"
+        if self.release == self.current:
+            seen = "`schemamig status` says what was changed outside of the release"
+            moved = seen if self.column is None else f"{seen}. After `alter` open this reader without a release"
+        else:
+            moved = f"Wait until the environment is at {self.release}" if self.is_ahead else f"Move this reader to release {self.current}"
         return f"{moved}." if self.column is None else f"{moved}, or leave {self.column.partition('.')[0]} out of its columns."
 
 

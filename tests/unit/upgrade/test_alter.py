@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.errors import ReaderFenced
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
@@ -63,6 +64,14 @@ def test_a_statement(lake: Lake, statement: str, kinds: list[str], row: dict[str
     assert ahead.declared == lake.state.entry(A).declared
     assert lake.state.release == released
     whole(lake)
+
+
+def test_readers_of_the_release_and_of_what_it_is_now(lake: Lake) -> None:
+    alter(lake.env, "ALTER TABLE a DROP COLUMN v", jobs=no_spark)
+    with pytest.raises(ReaderFenced) as fenced:
+        lake.env.reader("a", "1.0.0").arrow()
+    assert str(fenced.value).endswith("After `alter` open this reader without a release, or leave v out of its columns.")
+    assert lake.env.reader("a").arrow().to_pylist() == lake.env.reader("a", "1.0.0").arrow(["id"]).to_pylist() == [{"id": 1}]
 
 
 def test_the_next_release_has_to_contain_it(lake: Lake, tmp_path: Path) -> None:
