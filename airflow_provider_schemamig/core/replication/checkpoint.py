@@ -32,7 +32,7 @@ from airflow_provider_schemamig.exceptions import Conflict
 
 #: What commits of a stream call themselves: rows (or nothing but a checkpoint), and all rows anew.
 REPLICA, RESTORE = "replica", "restore"
-_CLAIMED = re.compile(r"(\d+)-(-?\d+)")
+_SINCE = re.compile(r"(\d+)-(-?\d+)")
 
 
 @dataclass(eq=False)
@@ -141,7 +141,7 @@ def agree(target: Environment, stream: Stream, shard: ShardId, since: Reached, h
 
 
 def scratch_key(stream: Stream, shard: ShardId, since: Reached) -> str:
-    """Where a process that brings what follows ``since`` leaves things beside the claim, which has the same name."""
+    """Where a process that brings what follows ``since`` leaves things, and by which name the end is agreed on."""
     return f"{_folder(stream)}/{shard}-{since.term}-{since.version}"
 
 
@@ -163,5 +163,5 @@ def _folder(stream: Stream) -> str:
 
 def _is_passed(name: str, shard: ShardId, at: Reached) -> bool:
     """``name``: ``<shard>-<term>-<version>``; the version may be -1."""
-    found = _CLAIMED.fullmatch(name.removeprefix(f"{shard}-"))
+    found = _SINCE.fullmatch(name.removeprefix(f"{shard}-"))
     return found is not None and Reached(int(found[1]), int(found[2])) < at

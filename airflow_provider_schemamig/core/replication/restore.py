@@ -69,7 +69,7 @@ class Restored:
 
 @dataclass(eq=False)
 class RestoreNotAhead(Refusal):
-    """The target has the origin's rows of ``at``, and a checkpoint never goes back."""
+    """The target has the origin's rows of ``at``, and they are not made anew by those of an earlier version, or of the same."""
 
     code = "restore_not_ahead"
     version: int

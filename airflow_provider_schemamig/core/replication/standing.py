@@ -52,17 +52,24 @@ class End:
 
     def rewrite_to(self, shard: ShardId) -> bool:
         """Was the table made by a rewrite, which kept the rows? False also if that is no longer known."""
-        made = step_that_made(self.env, self.state, shard)
-        return made is not None and isinstance(made.step, RewriteStep)
+        return self._rewrite(shard) is not None
 
     def goes_back(self, shard: ShardId) -> bool:
         """Was the table made by a rewrite with a way back for the rows? False also if that is no longer known."""
+        step = self._rewrite(shard)
+        return step is not None and step.down is not None
+
+    def _rewrite(self, shard: ShardId) -> RewriteStep | None:
         made = step_that_made(self.env, self.state, shard)
-        return made is not None and isinstance(made.step, RewriteStep) and made.step.down is not None
+        return made.step if made is not None and isinstance(made.step, RewriteStep) else None
 
     def retired_for(self, shard: ShardId) -> Sequence[Shard]:
         """The tables that were sealed because their rows are in ``shard``: the one before it, and what a rollback to it retired."""
         return self._retired.get(shard, ())
+
+    def undone_to(self, shard: ShardId) -> Sequence[ShardId]:
+        """Of those, what rollbacks to ``shard`` have retired."""
+        return [row.shard for row in self.retired_for(shard) if row.generation > self.state.shards[shard].generation]
 
     @functools.cached_property
     def _retired(self) -> dict[ShardId, list[Shard]]:
@@ -144,7 +151,7 @@ def standing(ends: Ends, stream: Stream, table: Table) -> Standing | None:
     if not known or known[0].shard != live:
         return known[0] if known else None
     by_shard = {found.shard: found for found in known}
-    for undone in _undone(ends.origin, live):
+    for undone in ends.origin.undone_to(live):
         if undone not in by_shard:
             check_nothing_undone(ends.origin, live, known[0].at, of=undone)
         elif _is_still_to_follow(ends.origin, live, by_shard[undone], known[0].at):
@@ -160,11 +167,6 @@ def _is_still_to_follow(origin: End, live: ShardId, undone: Standing, at: int) -
         if undone.at < (origin.state.shards[undone.shard].sealed_version or 0):
             raise
         return False  # it has all of them, and what lies between there and here is no event
-
-
-def _undone(origin: End, shard: ShardId) -> list[ShardId]:
-    """The tables that rollbacks to ``shard`` have retired."""
-    return [row.shard for row in origin.retired_for(shard) if row.generation > origin.state.shards[shard].generation]
 
 
 def _before(origin: End, shard: ShardId) -> list[ShardId]:
@@ -227,8 +229,8 @@ def _made_the_same(ends: Ends, own: ShardId, drained: ShardId, new: Successor) -
     origin, target = ends.origin, ends.target
     if origin.state.shards[new.shard].generation > origin.state.shards[drained].generation:
         return target.rewrite_to(own) and _first_schema(target, own) == _first_schema(origin, new.shard)
-    undone = (row.shard for row in target.retired_for(own) if row.generation > target.state.shards[own].generation)
-    return any(target.rewrite_to(shard) and _first_schema(target, shard) == _first_schema(origin, drained) for shard in undone)
+    first = _first_schema(origin, drained)
+    return any(target.rewrite_to(shard) and _first_schema(target, shard) == first for shard in target.undone_to(own))
 
 
 def _first_schema(end: End, shard: ShardId) -> str | None:

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.actions import Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.deltalog.actions import ROW_TRACKING, Commit, FileId, RawAction, file_id
 from airflow_provider_schemamig.core.deltalog.append import Appended, Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.deltalog.clustering import clustering_domain
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
@@ -55,7 +55,7 @@ from airflow_provider_schemamig.core.times import now_millis
 
 #: Features that ask for more in a file than Spark writes into a table that lacks them.
 _NOT_REWRITTEN = {
-    "rowTracking": "its rows have ids that a rewritten file would have to carry on",
+    ROW_TRACKING: "its rows have ids that a rewritten file would have to carry on",
     "materializePartitionColumns": "its files must hold the partition columns too",
 }
 _TYPE_CHANGES = "delta.typeChanges"
