@@ -237,8 +237,10 @@ def alter(path: Path, **metadata: Any) -> int:
     return put(path, now.version, [{"commitInfo": {"operation": "ALTER"}}, {"metaData": {**now.metadata, **metadata}}])
 
 
-def set_property(path: Path, key: str, value: str) -> int:
-    return alter(path, configuration={**snapshot(path).metadata["configuration"], key: value})
+def set_property(path: Path, key: str, value: str | None) -> int:
+    """None: it is unset."""
+    after = {**snapshot(path).metadata["configuration"], key: value}
+    return alter(path, configuration={key: value for key, value in after.items() if value is not None})
 
 
 def enable_change_data(path: Path) -> int:

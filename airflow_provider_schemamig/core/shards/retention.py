@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,36 +9,14 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG, hours_of
 from airflow_provider_schemamig.core.storage import ReadStore
-
-FILES = "delta.deletedFileRetentionDuration"
-LOG = "delta.logRetentionDuration"
-#: Delta's own defaults, hours.
-_DEFAULT_HOURS: Mapping[str, float] = {FILES: 7 * 24, LOG: 30 * 24}
-_UNIT_HOURS: Mapping[str, float] = {
-    "microsecond": 1 / 3.6e9,
-    "millisecond": 1 / 3.6e6,
-    "second": 1 / 3600,
-    "minute": 1 / 60,
-    "hour": 1,
-    "day": 24,
-    "week": 7 * 24,
-}
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s+([a-z]+?)s?\b")
 
 
 def kept_hours(head: Head) -> float:
     """For how many hours a version can still be read and followed after it was overwritten: the shorter of files' and log's."""
     configuration: Mapping[str, str] = head.metadata.get("configuration") or {}
-    return min(_hours(configuration.get(key), default) for key, default in _DEFAULT_HOURS.items())
-
-
-def _hours(interval: str | None, default: float) -> float:
-    """``interval 1 week``, ``interval 36 hours``; one that nobody can read counts as the default, as it does to Delta's readers."""
-    parts = _PART.findall((interval or "").lower())
-    if not parts or any(unit not in _UNIT_HOURS for _, unit in parts):
-        return default
-    return sum(float(number) * _UNIT_HOURS[unit] for number, unit in parts)
+    return min(hours_of(key, configuration.get(key)) for key in (FILES, LOG))
 
 
 @dataclass(frozen=True, slots=True)

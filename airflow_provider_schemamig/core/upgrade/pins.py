@@ -1,7 +1,9 @@
 """Keeping a table's history longer than its own settings do, while a long copy needs it (DESIGN section 5, "pin"; the 7-day wall).
 
-The one thing that touches a live table before promotion, and only when a person asks for it by name. Pins are counted: the first of a
-table writes down its settings, the last one that goes puts them back, whoever it is; a generation that dies leaves its pin to clean-up.
+The one thing that touches a live table before promotion, and only when a person asks for it by name. A pin only lengthens: removed files
+and log entries are kept as long as the table keeps each of them by itself, or longer. Pins are counted: the first of a table writes down
+its settings, the last one that goes puts them back, whoever it is; a generation that dies leaves its pin to clean-up. What somebody else
+sets meanwhile stays, and is raised where a pin asks for more.
 """
 
 from __future__ import annotations
@@ -20,11 +22,9 @@ from airflow_provider_schemamig.core.ledger.rows import Pin
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
-from airflow_provider_schemamig.core.shards.retention import FILES, LOG
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG, is_of_pin, lengthened
 from airflow_provider_schemamig.core.upgrade.moves import stand
 from airflow_provider_schemamig.core.upgrade.tables import fence_of, known, table_store
-
-_PINNED = (FILES, LOG)
 
 
 def pin(env: Environment, collection: str, holder: str, hours: int) -> Pin:
@@ -82,13 +82,11 @@ def _apply(env: Environment, state: State, shard: ShardId, without: str | None) 
     pins = pins_of(state, shard)
     if not pins or shard not in state.shards:
         return
-    wanted: dict[str, str | None] = dict(pins[0].properties)
-    left = [found.hours for found in pins if found.holder != without]
-    if left:
-        wanted = {key: f"interval {max(left)} hours" for key in _PINNED}
+    hours = max((found.hours for found in pins if found.holder != without), default=0)
     store = table_store(env, state, shard)
     head = read_head(store)
     configuration = dict(head.metadata.get("configuration") or {})
+    wanted = {key: _wanted(key, configuration.get(key), own, hours) for key, own in pins[0].properties}
     after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
     if after == configuration:
         return
@@ -100,9 +98,14 @@ def _apply(env: Environment, state: State, shard: ShardId, without: str | None) 
     stand(CollectionName(_name_of(state, shard) or ""), [committed])
 
 
+def _wanted(key: str, now: str | None, own: str | None, hours: int) -> str | None:
+    """``own``: the setting of before the first pin. A setting that is neither that nor a pin's was made by somebody else since."""
+    return lengthened(key, own if now == own or is_of_pin(now) else now, hours)
+
+
 def _settings(head: Head) -> dict[str, str | None]:
     configuration: Mapping[str, str] = head.metadata.get("configuration") or {}
-    return {key: configuration.get(key) for key in _PINNED}
+    return {key: configuration.get(key) for key in (FILES, LOG)}
 
 
 def _live_shard(state: State, collection: str) -> ShardId:

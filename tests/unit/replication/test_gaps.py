@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.replication import gaps
 from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuumed, ChangeFeedOff, GapError, LogCleaned, OriginReplaced
 from airflow_provider_schemamig.core.replication.events import next_events
 from airflow_provider_schemamig.core.replication.gaps import check_gap, feed_serves
-from airflow_provider_schemamig.core.shards.retention import FILES
+from airflow_provider_schemamig.core.schema.retention import FILES
 from airflow_provider_schemamig.core.times import minute
 from tests.support import row_tables as tables
 from tests.support.bytes import unwritten

@@ -10,7 +10,8 @@ import pytest
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.shards.retention import FILES, LOG, age_of, kept_hours
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG
+from airflow_provider_schemamig.core.shards.retention import age_of, kept_hours
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, open_store
 from tests.support.row_tables import put
 

@@ -11,12 +11,13 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import turns
-from airflow_provider_schemamig.core.shards.retention import FILES, LOG
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.pins import pin, unpin
 from airflow_provider_schemamig.exceptions import Conflict
 from tests.support import row_tables as tables
-from tests.support.lake import Crash
+from tests.support.lake import Crash, Lake
+from tests.support.product import Product
 from tests.support.rewritten import Rewritten, claimed, expanded, jobs, make_rewritten, upgrade
 from tests.support.upgrades import refused
 
@@ -46,8 +47,9 @@ def kept(found: Rewritten, path: Path | None = None) -> tuple[str | None, str | 
     return configuration.get(FILES), configuration.get(LOG)
 
 
-def hours(count: int) -> tuple[str, str]:
-    return f"interval {count} hours", f"interval {count} hours"
+def hours(count: int) -> tuple[str, str | None]:
+    """What a pin makes of ``deployed``: nothing of a log that is kept 30 days anyway."""
+    return f"interval {count} hours", f"interval {count} hours" if count > 720 else None
 
 
 def test_there_and_back(found: Rewritten) -> None:
@@ -76,6 +78,54 @@ def test_the_longest_counts_and_the_last_puts_it_back(found: Rewritten) -> None:
     unpin(found.env, "keyed", "one")
     unpin(found.env, "keyed", "three")
     assert kept(found) == (OWN, None)
+
+
+#: What the table says of its files and of its log, the hours of a pin, and what the table says then.
+LENGTHS: dict[str, tuple[tuple[str | None, str | None], int, tuple[str | None, str | None]]] = {
+    "the defaults are in force": ((None, None), 100, (None, None)),
+    "longer than the default of files": ((None, None), 240, ("interval 240 hours", None)),
+    "longer than both defaults": ((None, None), 800, ("interval 800 hours", "interval 800 hours")),
+    "both are longer": (("interval 90 days", "interval 52 weeks"), 240, ("interval 90 days", "interval 52 weeks")),
+    "files are longer": (("interval 90 days", "interval 3 days"), 240, ("interval 90 days", "interval 240 hours")),
+    "the log is longer": (("interval 1 day", "INTERVAL 12 weeks"), 240, ("interval 240 hours", "INTERVAL 12 weeks")),
+    "as long": (("interval 10 days", "interval 240 hours"), 240, ("interval 10 days", "interval 240 hours")),
+    "several units": (("interval 1 week 3 days 1 second", None), 240, ("interval 1 week 3 days 1 second", None)),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_only_lengthens(found: Rewritten, name: str) -> None:
+    own, count, pinned = LENGTHS[name]
+    for key, value in zip((FILES, LOG), own, strict=True):
+        tables.set_property(found.path("keyed"), key, value)
+    pin(found.env, "keyed", "me", count)
+    assert kept(found) == pinned
+    unpin(found.env, "keyed", "me")
+    assert kept(found) == own
+
+
+def test_somebody_elses_setting_meanwhile(found: Rewritten) -> None:
+    """It stays, is raised where a pin asks for more, and is not taken for what is to be put back."""
+    pin(found.env, "keyed", "one", 400)
+    tables.set_property(found.path("keyed"), FILES, "interval 90 days")
+    tables.set_property(found.path("keyed"), LOG, "interval 1 day")
+    pin(found.env, "keyed", "two", 500)
+    assert kept(found) == ("interval 90 days", "interval 500 hours")
+    unpin(found.env, "keyed", "one")
+    unpin(found.env, "keyed", "two")
+    assert kept(found) == ("interval 90 days", None)
+
+
+def test_longer_than_declared_is_no_drift(tmp_path: Path) -> None:
+    """A pin is no drift, also where a release declares the retention; a shorter history is."""
+    declared = f"CREATE TABLE plain (n INT) TBLPROPERTIES ('{LOG}' = 'interval 20 days');"
+    release = Product(tmp_path / "product").release("1.0.0", declared)
+    lake = Lake(Environment.open(str(tmp_path / "lake")), release, release)
+    lake.upgrade(release)
+    pin(lake.env, "plain", "me", 600)
+    assert not verbs.status(lake.env).drifted
+    tables.set_property(lake.path("plain"), LOG, "interval 19 days")
+    assert verbs.status(lake.env).drifted
 
 
 def test_two_generations_pin_and_one_dies(found: Rewritten) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.shards.retention import FILES
+from airflow_provider_schemamig.core.schema.retention import FILES
 from airflow_provider_schemamig.core.upgrade import seals, verbs
 from tests.support import row_tables as tables
 from tests.support.lake import Crash

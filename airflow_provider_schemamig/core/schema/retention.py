@@ -1,0 +1,41 @@
+"""How long a table says that it keeps its history: the two properties, each by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+FILES = "delta.deletedFileRetentionDuration"
+LOG = "delta.logRetentionDuration"
+#: Delta's own defaults, hours: in force where a table says nothing.
+DEFAULT_HOURS: Mapping[str, float] = {FILES: 7 * 24, LOG: 30 * 24}
+_UNIT_HOURS: Mapping[str, float] = {
+    "microsecond": 1 / 3.6e9,
+    "millisecond": 1 / 3.6e6,
+    "second": 1 / 3600,
+    "minute": 1 / 60,
+    "hour": 1,
+    "day": 24,
+    "week": 7 * 24,
+}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s+([a-z]+?)s?\b")
+_OF_PIN = re.compile(r"interval \d+ hours")
+
+
+def hours_of(key: str, interval: str | None) -> float:
+    """What ``interval 1 week``, ``interval 36 hours`` means for the property ``key``. None, and one that nobody can read, count as the
+    default, as they do to Delta's readers."""
+    parts = _PART.findall((interval or "").lower())
+    if not parts or any(unit not in _UNIT_HOURS for _, unit in parts):
+        return DEFAULT_HOURS[key]
+    return sum(float(number) * _UNIT_HOURS[unit] for number, unit in parts)
+
+
+def lengthened(key: str, interval: str | None, hours: int) -> str | None:
+    """``interval``, which the property ``key`` says (None: nothing), if that is ``hours`` or longer already; else one of ``hours``."""
+    return interval if hours_of(key, interval) >= hours else f"interval {hours} hours"
+
+
+def is_of_pin(interval: str | None) -> bool:
+    """Whether the setting is in the form that ``lengthened`` makes."""
+    return interval is not None and _OF_PIN.fullmatch(interval) is not None
