@@ -118,8 +118,18 @@ def when(text: str) -> str:
 
 
 def hold_text(hold: Mapping[str, Any]) -> Text:
+    """Say until when there is a way back, or that its time is over, and which nodes keep it beyond (``kept_by``, where it is known)."""
+    back, until = hold["from"], when(hold["until"])
     if hold["state"] == "open":
-        return Text(f"The way back to {hold['from']} is open until {when(hold['until'])}: `schemamig rollback` takes it.")
+        if not hold["over"]:
+            return Text(f"The way back to {back} is open until {until}: `schemamig rollback` takes it.")
+        text = Text(f"The hold of {back} ended {until}: `schemamig rollback` goes back until `schemamig contract` has run.", style="yellow")
+        for node in hold.get("kept_by", ()):
+            text.append(
+                f"\n  kept by node {node['id']}, which works with {node['release']} since {when(node['since'])}"
+                f" (counts as alive until {when(node['lease_until'])})"
+            )
+        return text
     return Text(
         f"The way back to {hold['from']} is over: `schemamig contract` takes away what it needed ({hold['state']}).", style="yellow"
     )

@@ -61,8 +61,8 @@ def expanded(lake: Lake, release: Path, **options: Any) -> Generation:
 
 def heartbeat(env: Environment, release: str, *, name: str = "dashboard", seconds: int = 60) -> None:
     """A node that works with ``release`` and may be counted on for ``seconds``."""
-    until = pendulum.now("UTC").add(seconds=seconds)
-    write_heartbeat(env, Node(name, NodeKind.READER, Version.parse(release), Fingerprint("sf1:0"), until))
+    now = pendulum.now("UTC")
+    write_heartbeat(env, Node(name, NodeKind.READER, Version.parse(release), Fingerprint("sf1:0"), now.add(seconds=seconds), now))
 
 
 def make_holds_due(lake: Lake) -> None:

@@ -24,17 +24,21 @@ class Lease:
     node_id: str | None
     kind: NodeKind
     _renewed_at: pendulum.DateTime | None = field(default=None, init=False)
+    #: The release that was signed on with, and when.
+    _began: tuple[Version, pendulum.DateTime] | None = field(default=None, init=False)
 
     def renew(self, release: Version, schema_hash: Fingerprint) -> None:
         """To be called with every use. Raises InvalidName for a node id that is no file name."""
         now = pendulum.now("UTC")
         if self.node_id is None or (self._renewed_at is not None and now - self._renewed_at < _RENEWAL):
             return
-        write_heartbeat(self.env, Node(self.node_id, self.kind, release, schema_hash, now + LEASE))
+        if self._began is None or self._began[0] != release:
+            self._began = (release, now)
+        write_heartbeat(self.env, Node(self.node_id, self.kind, release, schema_hash, now + LEASE, self._began[1]))
         self._renewed_at = now
 
     def end(self) -> None:
         """Sign off; signing on again is the next use."""
         if self.node_id is not None:
             remove_heartbeat(self.env, self.node_id)
-        self._renewed_at = None
+        self._renewed_at = self._began = None

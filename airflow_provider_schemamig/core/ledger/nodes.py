@@ -33,13 +33,14 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A heartbeat: which release the node works with, and until when it may be counted on to be alive (UTC)."""
+    """A heartbeat: which release the node works with, until when it counts as alive, and since when it works with that release (UTC)."""
 
     node_id: str
     kind: NodeKind
     release: Version
     schema_hash: Fingerprint
     lease_until: pendulum.DateTime
+    since: pendulum.DateTime
 
 
 def write_heartbeat(env: Environment, node: Node) -> None:

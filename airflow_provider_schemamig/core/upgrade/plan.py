@@ -139,6 +139,7 @@ def hold_json(hold: Hold) -> dict[str, Any]:
         "to": str(hold.target),
         "until": hold.until.isoformat(),
         "state": hold.state.value,
+        "over": hold.until <= pendulum.now("UTC"),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,7 @@ def status(env: Environment) -> Status:
     for name in sorted(state.objects):
         collections[name] = _collection(env, state, name, heads.get(name))
     retired = list(_retired(env, state))
+    nodes = live_nodes(env, pendulum.now("UTC"))
     document = {
         "version": str(state.release.version) if state.release is not None else None,
         "leader": _leader(state),
@@ -54,9 +55,9 @@ def status(env: Environment) -> Status:
         "progress": [progress_json(row) for _, row in sorted(state.progress.items()) if _is_open(state, row)],
         "controls": [control_json(control) for _, control in sorted(state.controls.items())],
         "pins": [_pin(state, pinned) for _, pinned in sorted(state.pins.items())],
-        "holds": list(pending_holds(state)),
+        "holds": [_hold(state, hold, nodes) for hold in pending_holds(state)],
         "elements": elements_json(env, state),
-        "nodes": [_node(node) for node in live_nodes(env, pendulum.now("UTC"))],
+        "nodes": [_node(node) for node in nodes],
     }
     drifted = [name for name, item in collections.items() if item["drift"]]
     touched = [CollectionName(item["collection"]) for item in retired if not item["sealed"] or item["foreign_commits"]]
@@ -193,4 +194,15 @@ def hidden_columns(physical: Declaration, declared: Declaration) -> list[str]:
 
 
 def _node(node: Node) -> dict[str, Any]:
-    return {"id": node.node_id, "release": str(node.release)}
+    return {
+        "id": node.node_id,
+        "release": str(node.release),
+        "since": node.since.isoformat(),
+        "lease_until": node.lease_until.isoformat(),
+    }
+
+
+def _hold(state: State, document: dict[str, Any], nodes: Sequence[Node]) -> dict[str, Any]:
+    """Add to a hold's document the live nodes that work with a release before its own: contract waits for them."""
+    hold = state.holds[document["generation"]]
+    return {**document, "kept_by": [_node(node) for node in nodes if node.release < hold.target]}

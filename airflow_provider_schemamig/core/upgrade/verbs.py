@@ -50,7 +50,7 @@ from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
 from airflow_provider_schemamig.core.upgrade.target import target_of
 from airflow_provider_schemamig.core.upgrade.work import LED, Outcome, Work, deployment_of, lead, pending_holds, plan_of
-from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 # --- read-only -----------------------------------------------------------------------------------------------------------------------
 
@@ -290,9 +290,13 @@ def upgrade(
     _check_format(env, release_dir, end_hold=end_hold)
     checked = preflight(env, release_dir, claim_id=claim_id, hold=hold, end_hold=end_hold, jobs=jobs, listen=listen)
     if checked.generation is None:
-        done = contract(env, listen=listen) if LedgerReader(env).exists() else None
         target = checked.report.plan.target
-        return Outcome(target.source, target.version, None, None, done.stages if done else (), done.pending if done else ())
+        there = Outcome(target.source, target.version, None, None)
+        if not LedgerReader(env).exists():
+            return there
+        there = replace(there, pending=pending_holds(LedgerReader(env).state()))
+        done = _once_committed("contract", lambda: contract(env, listen=listen), there)
+        return replace(there, stages=done.stages, pending=done.pending, notes=done.notes)
     return go_through(env, checked, checked.generation, contract_at_once=not hold, jobs=jobs, listen=listen)
 
 
@@ -303,13 +307,26 @@ def go_through(
     outcomes = [promote(env, generation, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
     outcomes.append(change(env, generation, jobs=jobs, listen=listen))
     outcomes.append(cutover(env, generation, jobs=jobs, listen=listen))
-    outcomes.append(cleanup(env, generation, listen=listen))
+    committed = outcomes[-1]
+    outcomes.append(_once_committed("cleanup", lambda: cleanup(env, generation, listen=listen), committed))
     if contract_at_once:
-        outcomes.append(contract(env, generation, listen=listen))
+        outcomes.append(_once_committed("contract", lambda: contract(env, generation, listen=listen), outcomes[-1]))
     last = outcomes[-1]
     stages = (*checked.filled, *(stage for outcome in outcomes for stage in outcome.stages))
     notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
     return Outcome(outcomes[0].source, outcomes[0].target, generation, outcomes[0].epoch, stages, last.pending, notes)
+
+
+def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> Outcome:
+    """Return what ``task`` did, or, if it was refused, a note that says why.
+
+    The environment is at the release by then, so no refusal makes a failure of the upgrade: maintenance does the rest.
+    """
+    try:
+        return run()
+    except SchemamigError as error:
+        note = f"The release is committed; only {task} was not done: {error}"
+        return replace(before, stages=(), notes=(note,))
 
 
 def _check_format(env: Environment, release_dir: Path, *, end_hold: bool) -> None:

@@ -106,7 +106,7 @@ def test_a_thousand_collections_alike_are_one_branch() -> None:
 
 
 def outcome(stages: list[dict[str, Any]]) -> dict[str, Any]:
-    hold = {"generation": 2, "from": "1.0.0", "to": "1.1.0", "until": "2026-11-22T10:00:00+00:00", "state": "open"}
+    hold = {"generation": 2, "from": "1.0.0", "to": "1.1.0", "until": "2026-11-22T10:00:00+00:00", "state": "open", "over": False}
     return {"from": "1.0.0", "to": "1.1.0", "generation": 2, "epoch": 3, "stages": stages, "pending": [hold], "notes": ["a note"]}
 
 

@@ -78,7 +78,7 @@ def test_no_signs_of_life(sound: LedgerWriter, rows: list[object]) -> None:
 
 
 def test_nodes_live_until_their_lease_ends(sound: LedgerWriter) -> None:
-    node = Node("etl-1", NodeKind.WRITER, Version(1, 0, 0), Fingerprint("sf1:00"), LATER.add(seconds=1))
+    node = Node("etl-1", NodeKind.WRITER, Version(1, 0, 0), Fingerprint("sf1:00"), LATER.add(seconds=1), LATER)
     write_heartbeat(sound.env, node)
     with pytest.raises(LooksAlive, match=r"writer etl-1 of release 1\.0\.0 has a lease until 2026-03-03 12:30 UTC"):
         edit(sound, PAUSE)

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, heartbe
 from airflow_provider_schemamig.core.names import Fingerprint, InvalidName, Version
 from tests.unit.ledger.samples import NOW
 
-NODE = Node("etl-1", NodeKind.WRITER, Version(1, 0, 0), Fingerprint("sf1:00"), NOW.add(seconds=30))
+NODE = Node("etl-1", NodeKind.WRITER, Version(1, 0, 0), Fingerprint("sf1:00"), NOW.add(seconds=30), NOW)
 
 
 def test_a_node_lives_until_its_lease_is_over(env: Environment) -> None:
