@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import CLUSTERING, RawAction
 from airflow_provider_schemamig.core.deltalog.names import logical_path, physical_name
-from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS, STATS_COUNT, stats_columns
+from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS, STATS_COUNT, name_parts, stats_columns
 from airflow_provider_schemamig.core.schema.properties import INDEXED_COLUMNS
 
 FEATURES = frozenset({"clustering", "domainMetadata"})
@@ -39,7 +39,7 @@ def has_statistics(schema: Mapping[str, Any], configuration: Mapping[str, str], 
     32 leaves, or as many as another one says (-1: of all). It clusters by no others."""
     if STATS_COLUMNS in configuration:
         logical = logical_path(schema, path).lower()
-        named = [column.replace("`", "").lower() for column in stats_columns(configuration)]
+        named = [".".join(name_parts(column)).lower() for column in stats_columns(configuration)]
         return any(logical == column or logical.startswith(f"{column}.") for column in named)
     limit = int(configuration.get(STATS_COUNT, INDEXED_COLUMNS))
     counted = list(leaves(schema))

@@ -18,8 +18,9 @@ from airflow_provider_schemamig.core.deltalog.dependents import (
 from airflow_provider_schemamig.core.deltalog.draft import Draft, set_type_at, taken_name, type_at
 from airflow_provider_schemamig.core.deltalog.edit_errors import ColumnInUse, NotInstant
 from airflow_provider_schemamig.core.deltalog.names import JsonField, unenforced_not_nulls
-from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, STATS_COLUMNS, TYPE_WIDENING, stats_columns
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, STATS_COLUMNS, TYPE_WIDENING, name_parts, stats_columns
+from airflow_provider_schemamig.core.names import ColumnPath, quote
+from airflow_provider_schemamig.core.schema.canonical_sql import may_stand_bare
 from airflow_provider_schemamig.core.schema.changes import (
     AddColumn,
     ChangeType,
@@ -40,7 +41,8 @@ from airflow_provider_schemamig.core.schema.delta_json import (
     fields_from_delta,
     type_to_delta,
 )
-from airflow_provider_schemamig.core.schema.expressions import InvalidExpression, canonical_expression, rename_columns
+from airflow_provider_schemamig.core.schema.expression_renames import rename_columns
+from airflow_provider_schemamig.core.schema.expressions import InvalidExpression, canonical_expression
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
@@ -242,15 +244,20 @@ def _rename_in_stats(draft: Draft, old: str, new: str) -> None:
 
 
 def _moved(column: str, old: str, new: str) -> str:
-    plain = column.replace("`", "")
-    if plain.lower() == old.lower():
-        return new
-    return new + plain[len(old) :] if plain.lower().startswith(f"{old.lower()}.") else column
+    """A renamed column's names in backticks wherever they need them, or no statement on the table could read the list any more."""
+    if not _is_at(column, old):
+        return column
+    names = [*new.split("."), *name_parts(column)[len(old.split(".")) :]]
+    return ".".join(name if may_stand_bare(name) else quote(name) for name in names)
 
 
 def _drop_from_stats(draft: Draft, path: str) -> None:
-    if STATS_COLUMNS not in draft.configuration:
-        return
-    gone = path.lower()
-    plain = {column: column.replace("`", "").lower() for column in stats_columns(draft.configuration)}
-    draft.configuration[STATS_COLUMNS] = ",".join(c for c, text in plain.items() if text != gone and not text.startswith(f"{gone}."))
+    if STATS_COLUMNS in draft.configuration:
+        columns = [column for column in stats_columns(draft.configuration) if not _is_at(column, path)]
+        draft.configuration[STATS_COLUMNS] = ",".join(columns)
+
+
+def _is_at(column: str, path: str) -> bool:
+    """Whether a column of the list is the one at ``path`` or inside of it."""
+    wanted = path.lower().split(".")
+    return [name.lower() for name in name_parts(column)[: len(wanted)]] == wanted

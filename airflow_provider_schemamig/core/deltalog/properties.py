@@ -112,15 +112,26 @@ def property_features(configuration: Mapping[str, str]) -> set[str]:
 
 def stats_columns(configuration: Mapping[str, str]) -> list[str]:
     """``delta.dataSkippingStatsColumns`` split at the commas outside backticks, as it stands."""
+    return [part.strip() for part in _split(configuration.get(STATS_COLUMNS, ""), ",") if part.strip()]
+
+
+def name_parts(column: str) -> list[str]:
+    """The names of one of ``stats_columns``, outermost first, without backticks."""
+    parts = [part.strip() for part in _split(column, ".")]
+    return [part[1:-1].replace("``", "`") if part.startswith("`") else part for part in parts]
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """A text split at the separators outside backticks."""
     parts: list[str] = [""]
     quoted = False
-    for character in configuration.get(STATS_COLUMNS, ""):
+    for character in text:
         quoted ^= character == "`"
-        if character == "," and not quoted:
+        if character == separator and not quoted:
             parts.append("")
         else:
             parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
+    return parts
 
 
 def is_on(metadata: Mapping[str, Any], key: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.schema.expressions import with_values
 from airflow_provider_schemamig.core.schema.model import Check
+from airflow_provider_schemamig.core.schema.sql import string_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +38,4 @@ def guarded(value: str, kept: Sequence[KeptCheck], of: str) -> str:
 
 
 def _message(item: KeptCheck) -> str:
-    text = f"the CHECK {item.check.name} does not hold for the other type of "
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return string_sql(f"the CHECK {item.check.name} does not hold for the other type of ")

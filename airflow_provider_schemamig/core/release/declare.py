@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.release.sql_text import statements
 from airflow_provider_schemamig.core.schema.canonical_sql import may_stand_bare
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, ForeignKey, Key, Map, Primitive, Struct, walk
+from airflow_provider_schemamig.core.schema.sql import string_sql
 from airflow_provider_schemamig.core.schema.tokens import tokens
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 
@@ -119,7 +120,7 @@ def _column(field: Field) -> str:
     if field.default is not None:
         parts.append(f"DEFAULT {field.default}")
     if field.comment is not None:
-        parts.append(f"COMMENT {_string(field.comment)}")
+        parts.append(f"COMMENT {string_sql(field.comment)}")
     return " ".join(parts)
 
 
@@ -138,7 +139,7 @@ def _type(data_type: DataType) -> str:
 
 def _struct_field(field: Field) -> str:
     required = "" if field.nullable else " NOT NULL"
-    comment = "" if field.comment is None else f" COMMENT {_string(field.comment)}"
+    comment = "" if field.comment is None else f" COMMENT {string_sql(field.comment)}"
     return f"{_name(field.name)}: {_type(field.type)}{required}{comment}"
 
 
@@ -164,9 +165,9 @@ def _clauses(declaration: Declaration) -> Iterator[str]:
     if declaration.clustered_by:
         yield f"CLUSTER BY ({', '.join('.'.join(map(_name, path.split('.'))) for path in declaration.clustered_by)})"
     if declaration.comment is not None:
-        yield f"COMMENT {_string(declaration.comment)}"
+        yield f"COMMENT {string_sql(declaration.comment)}"
     if declaration.properties:
-        pairs = ", ".join(f"{_string(key)} = {_string(value)}" for key, value in declaration.properties)
+        pairs = ", ".join(f"{string_sql(key)} = {string_sql(value)}" for key, value in declaration.properties)
         yield f"TBLPROPERTIES ({pairs})"
 
 
@@ -177,7 +178,3 @@ def _names(names: Sequence[str]) -> str:
 def _name(name: str) -> str:
     """In backticks only where it has to be: people read schema.sql."""
     return name if may_stand_bare(name) else quote(name)
-
-
-def _string(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Level, Origins, inner_levels, match
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
-from airflow_provider_schemamig.core.schema.sql import quote, type_sql
+from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
 from airflow_provider_schemamig.core.schema.widening import is_widening
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -92,7 +92,7 @@ class _Projector:
         items = self.fields(level, f"{sql}.")
         if [(name, value) for name, value in items] == [(f.name, f"{sql}.{quote(f.name)}") for f in old.fields]:
             return sql
-        arguments = ", ".join(f"{_literal(name)}, {value}" for name, value in items)
+        arguments = ", ".join(f"{string_sql(name)}, {value}" for name, value in items)
         return f"IF({sql} IS NULL, NULL, NAMED_STRUCT({arguments}))"
 
     def _map(self, sql: str, old: Map, new: Map, old_path: str, new_path: str) -> str:
@@ -122,10 +122,6 @@ class _Projector:
 
     def _refusal(self, path: str, reason: str) -> NotProjectable:
         return NotProjectable(collection=self.collection, path=path, reason=reason)
-
-
-def _literal(name: str) -> str:
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _stored(data_type: DataType) -> DataType:

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.release.sql_table import DraftColumn
 from airflow_provider_schemamig.core.release.sql_types import note_not_null_inside
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import RenameColumn
-from airflow_provider_schemamig.core.schema.expressions import RenameInLambda
+from airflow_provider_schemamig.core.schema.expression_renames import RenameInLambda
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.paths import Fields, Slot, edit_slot, edit_struct, join, parent_and_name, struct_at
 from airflow_provider_schemamig.core.schema.sql import type_sql

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, ColumnPath
-from airflow_provider_schemamig.core.schema.expressions import RenameInLambda, rename_columns
+from airflow_provider_schemamig.core.schema.expression_renames import RenameInLambda, rename_columns
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, ForeignKey, Map, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields
 

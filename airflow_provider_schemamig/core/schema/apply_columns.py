@@ -19,7 +19,8 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
-from airflow_provider_schemamig.core.schema.expressions import column_references, rename_columns
+from airflow_provider_schemamig.core.schema.expression_renames import rename_columns
+from airflow_provider_schemamig.core.schema.expressions import column_references
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration, Field
 from airflow_provider_schemamig.core.schema.ordering import key_columns, sorted_foreign_keys, sorted_keys

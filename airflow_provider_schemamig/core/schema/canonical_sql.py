@@ -7,11 +7,12 @@ outer parentheses, needless backticks, and ``!=`` and ``==`` are all that is mad
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.schema.tokens import Kind, Token, tokens
+from airflow_provider_schemamig.core.schema.tokens import BrokenText, Kind, Token, tokens
 
 _RESERVED = """
     ALL AND ANTI ANY AS ASC AT AUTHORIZATION BETWEEN BOTH BY CASE CAST CHECK COLLATE COLUMN CONSTRAINT CREATE CROSS CUBE CURRENT
@@ -26,10 +27,13 @@ _NO_FUNCTIONS = "AND AS BETWEEN CASE DISTINCT DIV ELSE ESCAPE FROM ILIKE IN IS L
 _KEYWORDS = frozenset(_RESERVED.split())
 #: Keywords that are no functions: a parenthesis after them stands apart.
 _APART = frozenset(_NO_FUNCTIONS.split())
+#: Functions with a type behind AS; behind any other AS comes a name, which counts as it is spelled (``to_json``).
+_CASTS = frozenset({"CAST", "TRY_CAST"})
 _SPELLED = {"!=": "<>", "==": "="}
 _SIGNS = frozenset({"-", "+", "~"})
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SIMPLE_STRING = re.compile(r'"([^"\'\\]*)"')
+#: In double quotes, with nothing inside that means something else in single ones.
+_DOUBLE_QUOTED = re.compile(r'"([^"\'\\]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,37 @@ class _Piece:
         return self.text in (")", "]") or (self.kind is not Kind.SYMBOL and self.text not in _KEYWORDS - {"NULL", "TRUE", "FALSE", "END"})
 
 
+@functools.lru_cache(maxsize=16384)
 def canonical_text(text: str) -> str:
-    """The canonical text of an expression; applying it again changes nothing. Raises BrokenText; syntax beyond tokens is not looked at."""
-    found = _without_outer_parentheses([token for token in tokens(text) if token.end > token.start])
-    return _joined(_pieces(found, text))
+    """The canonical text of an expression; applying it again changes nothing. Raises BrokenText; syntax beyond tokens is not looked at.
+
+    It goes into fingerprints and onto tables, so it is read back: it has the very tokens of ``text``, or it is refused.
+    """
+    found = _without_outer_parentheses(_tokens(text))
+    canonical = _joined(_pieces(found, text))
+    if [_value(token) for token in _tokens(canonical)] != [_value(token) for token in found]:
+        raise BrokenText("its canonical text reads otherwise", 0)
+    return canonical
 
 
 def may_stand_bare(name: str) -> bool:
     """True if a name needs no backticks."""
     return _PLAIN.fullmatch(name) is not None and name.upper() not in _KEYWORDS
+
+
+def _tokens(text: str) -> list[Token]:
+    return [token for token in tokens(text) if token.end > token.start]
+
+
+def _value(token: Token) -> tuple[str, str]:
+    """What is equal for tokens that mean the same: backticks, case and the spelling of operators do not count, a string's text does."""
+    match token.kind:
+        case Kind.WORD | Kind.QUOTED:
+            return "name", token.text.lower()
+        case Kind.SYMBOL:
+            return "symbol", _SPELLED.get(token.text, token.text)
+        case _:
+            return token.kind, token.text
 
 
 def _without_outer_parentheses(found: list[Token]) -> list[Token]:
@@ -74,34 +100,42 @@ def _closing(found: Sequence[Token]) -> int:
 def _pieces(found: Sequence[Token], text: str) -> list[_Piece]:
     pieces: list[_Piece] = []
     last_start = -1
+    openers = [""]
     for number, token in enumerate(found):
         if token.start == last_start:
             continue  # ``10L`` comes as three tokens of one place
         last_start = token.start
+        before = pieces[-1].text if pieces else ""
+        if token.kind is Kind.SYMBOL and token.text == "(":
+            openers.append(before)
+        elif token.kind is Kind.SYMBOL and token.text == ")" and len(openers) > 1:
+            openers.pop()
         following = found[number + 1] if number + 1 < len(found) else None
-        pieces.append(_Piece(_text(token, text[token.start : token.end], pieces[-1].text if pieces else "", following), token.kind))
+        is_type = before == "AS" and openers[-1] in _CASTS
+        pieces.append(_Piece(_text(token, text[token.start : token.end], before, is_type, following), token.kind))
     return pieces
 
 
-def _text(token: Token, source: str, before: str, following: Token | None) -> str:
+def _text(token: Token, source: str, before: str, is_type: bool, following: Token | None) -> str:
     match token.kind:
         case Kind.QUOTED:
             return token.text if may_stand_bare(token.text) else source
         case Kind.STRING:
-            return _SIMPLE_STRING.sub(r"'\1'", source)
+            simple = _DOUBLE_QUOTED.fullmatch(source)
+            return source if simple is None else f"'{simple[1]}'"
         case Kind.SYMBOL:
             return _SPELLED.get(source, source)
-        case Kind.WORD if before != "." and _is_spelled_in_capitals(source, before, following):
+        case Kind.WORD if is_type or (before != "." and _is_spelled_in_capitals(source, following)):
             return source.upper()
         case _:
             return source
 
 
-def _is_spelled_in_capitals(word: str, before: str, following: Token | None) -> bool:
-    """Keywords, functions, the type of a CAST, and the type of a literal (``date'2020-01-01'``); never a column."""
+def _is_spelled_in_capitals(word: str, following: Token | None) -> bool:
+    """Keywords, functions and the type of a literal (``date'2020-01-01'``); never a column, nor a field's name behind AS."""
     if following is not None and (following.text == "(" or following.kind is Kind.STRING):
         return True
-    return before == "AS" or (word.upper() in _KEYWORDS and _PLAIN.fullmatch(word) is not None)
+    return word.upper() in _KEYWORDS and _PLAIN.fullmatch(word) is not None
 
 
 def _joined(pieces: Sequence[_Piece]) -> str:

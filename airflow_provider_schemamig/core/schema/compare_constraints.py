@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddCheck, AddForeignKey, AddKey, Change, DropCheck, DropForeignKey, DropKey
 from airflow_provider_schemamig.core.schema.errors import NameTaken
-from airflow_provider_schemamig.core.schema.expressions import column_references, rename_columns
+from airflow_provider_schemamig.core.schema.expression_renames import rename_columns
+from airflow_provider_schemamig.core.schema.expressions import column_references
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, ForeignKey, Key
 from airflow_provider_schemamig.core.schema.paths import translate
 

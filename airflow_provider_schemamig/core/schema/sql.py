@@ -5,7 +5,13 @@ from __future__ import annotations
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
 
-__all__ = ["quote", "type_sql"]
+__all__ = ["quote", "string_sql", "type_sql"]
+
+
+def string_sql(text: str) -> str:
+    """A text as a string literal of Spark SQL, on one line."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
 
 
 def type_sql(data_type: DataType) -> str:

@@ -33,7 +33,8 @@ from airflow_provider_schemamig.core.schema.changes import (
 )
 from airflow_provider_schemamig.core.schema.compare_columns import Drop
 from airflow_provider_schemamig.core.schema.diff import compare
-from airflow_provider_schemamig.core.schema.expressions import NotFollowed, rename_columns
+from airflow_provider_schemamig.core.schema.expression_renames import rename_columns
+from airflow_provider_schemamig.core.schema.expressions import NotFollowed
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive, walk
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 from airflow_provider_schemamig.core.schema.phases import relaxed

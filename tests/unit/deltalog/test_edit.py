@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     RenameColumn,
 )
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
+from airflow_provider_schemamig.core.schema.expression_renames import RenameInLambda
 from airflow_provider_schemamig.core.schema.expressions import canonical_expression
 from airflow_provider_schemamig.core.schema.model import Array, Check, Field, Struct
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -126,6 +127,43 @@ def test_rename_follows_partitioning_statistics_and_checks() -> None:
     assert metadata["configuration"]["delta.dataSkippingStatsColumns"] == "id,date,t.z,t"
     assert metadata["configuration"]["delta.constraints.c"] == canonical_expression("date IS NULL OR t.z > 0")
     assert metadata["configuration"]["delta.constraints.d"] == "id > 0"
+
+
+@pytest.mark.parametrize(
+    ("stats", "renames", "expected"),
+    [
+        ("id,x", {"x": "dep-delay"}, "id,`dep-delay`"),
+        ("`x` , id", {"x": "select"}, "`select`,id"),
+        ("s.y,`s`.`x`", {"s.x": "a-b"}, "s.y,s.`a-b`"),
+        ("s.x", {"s": "1s", "1s.x": "2x"}, "`1s`.`2x`"),
+        ("`a-b`.x,`a-b`", {"a-b": "ab"}, "ab.x,ab"),
+        ("`s.x`,s.x", {"s.x": "z"}, "`s.x`,s.z"),
+    ],
+)
+def test_statistics_name_a_renamed_column_in_backticks_where_it_needs_them(stats: str, renames: dict[str, str], expected: str) -> None:
+    inner = Struct((Field("x", INT), Field("y", INT)))
+    declaration = flights(Field("id", BIGINT), Field("x", INT), Field("s", inner), Field("a-b", inner))
+    changes = [RenameColumn(path(old), new) for old, new in renames.items()]
+    _, metadata = edited(declaration, *changes, delta__dataSkippingStatsColumns=stats)
+    assert metadata["configuration"]["delta.dataSkippingStatsColumns"] == expected
+
+
+@pytest.mark.parametrize(
+    ("check", "rename", "expected"),
+    [
+        ("s['x'] > 0", {"s.x": "z"}, "s['z'] > 0"),
+        ("struct(id).id > 0", {"id": "number"}, None),
+        ("to_json(s) LIKE '%\"x\"%'", {"s.x": "z"}, None),
+    ],
+)
+def test_a_check_is_followed_or_the_rename_refused(check: str, rename: dict[str, str], expected: str | None) -> None:
+    declaration = flights(Field("id", BIGINT), Field("s", Struct((Field("x", INT), Field("y", INT)))), checks=(Check("c", check),))
+    changes = [RenameColumn(path(old), new) for old, new in rename.items()]
+    if expected is None:
+        with pytest.raises(RenameInLambda):
+            edited(declaration, *changes)
+    else:
+        assert edited(declaration, *changes)[1]["configuration"]["delta.constraints.c"] == expected
 
 
 def test_drop_takes_the_column_out_of_the_statistics() -> None:

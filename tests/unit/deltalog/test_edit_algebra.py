@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.deltalog.validate import TableState, valida
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, NameTaken, NotApplicable
-from airflow_provider_schemamig.core.schema.expressions import RenameInLambda
+from airflow_provider_schemamig.core.schema.expression_renames import RenameInLambda
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import phases
 from airflow_provider_schemamig.exceptions import Refusal

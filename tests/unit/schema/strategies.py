@@ -24,7 +24,7 @@ PROPERTIES = ("owner", "delta.logRetentionDuration", "delta.checkpointInterval")
 
 primitives = st.sampled_from(ATOMS).map(Primitive)
 comments = st.none() | st.sampled_from(["", "what it is", "it's \\ ü"])
-defaults = st.none() | st.sampled_from(["1", "'x'", "CURRENT_DATE"])
+defaults = st.none() | st.sampled_from(["1", "'x'", "CURRENT_DATE", "'{\"a\": [1]}'", '"it\'s"'])
 
 
 def types(depth: int, *, nested_not_null: bool = True) -> st.SearchStrategy[DataType]:

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.schema.changes import (
 )
 from airflow_provider_schemamig.core.schema.diff import diff
 from airflow_provider_schemamig.core.schema.errors import NameTaken, UnknownRename
-from airflow_provider_schemamig.core.schema.expressions import RenameInLambda
+from airflow_provider_schemamig.core.schema.expression_renames import RenameInLambda
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Primitive
 from tests.unit.schema.tables import field, table
 

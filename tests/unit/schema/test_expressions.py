@@ -6,13 +6,13 @@ import pytest
 import sqlglot
 
 from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.schema.expression_renames import RenameInLambda, rename_columns
 from airflow_provider_schemamig.core.schema.expressions import (
     InvalidExpression,
     NotFollowed,
     canonical_expression,
     column_references,
     has_subquery,
-    rename_columns,
     unknown_references,
     with_values,
 )
@@ -61,6 +61,15 @@ CANONICAL = [
     ("a.order > b.`order`", "a.order > b.`order`"),
     ("a > interval '1' day", "a > INTERVAL '1' day"),
     ("null", "NULL"),
+    ("'{\"a\": 1}'", "'{\"a\": 1}'"),
+    ("a IN ('a\",\"b')", "a IN ('a\",\"b')"),
+    ("a like '%\"type\"%'", "a LIKE '%\"type\"%'"),
+    ("a = 'say \"hi\"'", "a = 'say \"hi\"'"),
+    ('a = "it\'s"', 'a = "it\'s"'),
+    ('a = "x""y"', 'a = "x""y"'),
+    ('a = r"x"', 'a = r"x"'),
+    ("to_json(struct(a as key))", "TO_JSON(STRUCT(a AS key))"),
+    ("cast(struct(a as b) as struct<b: int>)", "CAST(STRUCT(a AS b) AS STRUCT < b : int >)"),
 ]
 
 
@@ -105,7 +114,13 @@ def test_what_an_expression_uses() -> None:
 def test_references_that_name_nothing() -> None:
     fields = table("a INT, s STRUCT<x: INT>, l ARRAY<STRUCT<y: INT>>, m MAP<STRING, INT>").fields
     assert unknown_references("A > 0 AND s.X > 0 AND l.y[0] > 0 AND m.anything > 0", fields) == ()
-    assert unknown_references("q > 0 AND s.y > 0 AND a.x > 0", fields) == ("a.x", "q", "s.y")
+    assert unknown_references("q > 0 AND s.y > 0 AND a.x > 0 AND s['n'] > 0", fields) == ("a.x", "q", "s.n", "s.y")
+
+
+COLUMNS = (
+    "a INT, b INT, x INT, y INT, date INT, s STRUCT<x: INT, t: STRUCT<u: STRUCT<v: STRUCT<w: STRUCT<x: INT>>>>>, "
+    "l ARRAY<STRUCT<y: INT>>, m MAP<STRING, STRUCT<v: INT>>"
+)
 
 
 @pytest.mark.parametrize(
@@ -127,15 +142,45 @@ def test_references_that_name_nothing() -> None:
         ("EXISTS(l, a -> a.y > 0) AND a > 0", {"a": "z"}, "EXISTS(l, a -> a.y > 0) AND z > 0"),
         ("a = 'a'", {"a": "z"}, "z = 'a'"),
         ("a > 0", {}, "a > 0"),
+        ("s['x'] > 0", {"s.x": "z"}, "s['z'] > 0"),
+        ("s[\"X\"] > 0 AND `s`['t']['u'].v.w.x = 1", {"s.x": "z", "s.t.u": "o"}, "s['z'] > 0 AND s['t']['o'].v.w.x = 1"),
+        ("(s).x > 0", {"s.x": "z"}, "(s).z > 0"),
+        ("m.any.v = 1 AND m['k']['v'] = 1", {"m.value.v": "z"}, "m.any.z = 1 AND m['k']['z'] = 1"),
+        ("l.y[0] = 1 AND m['y'].v = 1", {"m.value.v": "y"}, "l.y[0] = 1 AND m['y'].y = 1"),
+        ("s IS NOT NULL AND SIZE(l) > 0 AND CARDINALITY(m) > 0", {"s.x": "z", "l.element.y": "z", "m.value.v": "z"}, None),
+        ("NAMED_STRUCT('a', a).a > 0", {"a": "z"}, "NAMED_STRUCT('a', z).a > 0"),
+        ("STRUCT(a AS b).b > b", {"b": "z"}, "STRUCT(a AS b).b > z"),
+        ("TO_JSON(s) <> ''", {"s": "t"}, "TO_JSON(t) <> ''"),
     ],
 )
-def test_renames(text: str, renames: dict[str, str], expected: str) -> None:
-    columns = (
-        "a INT, b INT, x INT, y INT, date INT, s STRUCT<x: INT, t: STRUCT<u: STRUCT<v: STRUCT<w: STRUCT<x: INT>>>>>, "
-        "l ARRAY<STRUCT<y: INT>>, m MAP<STRING, STRUCT<v: INT>>"
-    )
-    fields = table(columns).fields
-    assert rename_columns(text, {ColumnPath(path): name for path, name in renames.items()}, fields) == expected
+def test_renames(text: str, renames: dict[str, str], expected: str | None) -> None:
+    """``expected`` None: the text stays."""
+    renamed = rename_columns(text, {ColumnPath(path): name for path, name in renames.items()}, table(COLUMNS).fields)
+    assert renamed == (text if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("STRUCT(a).a > 0", "a", "z"),
+        ("STRUCT(s.x).x > 0", "s.x", "z"),
+        ("TO_JSON(STRUCT(a)) LIKE '%\"a\"%'", "a", "z"),
+        ("ARRAYS_ZIP(l, m)[0].l.y > 0", "l", "z"),
+        ("STRUCT(*).a > 0", "a", "z"),
+        ("TO_JSON(s) LIKE '%\"x\"%'", "s.x", "z"),
+        ("s = NAMED_STRUCT('x', 1)", "s.x", "z"),
+        ("IF(a > 0, s, NULL).x > 0", "s.x", "z"),
+        ("FILTER(l, e -> e.y > 0)[0].y > 0", "l.element.y", "z"),
+        ("EXISTS(l, e -> e['y'] > 0)", "l.element.y", "z"),
+        ("EXISTS(l, e -> TO_JSON(e) = '')", "l.element.y", "z"),
+        ("MAP_VALUES(m)[0].v > 0", "m.value.v", "z"),
+        ("t.a > 0", "a", "z"),
+        ("EXISTS(l, e -> e.y > a)", "a", "e"),
+    ],
+)
+def test_a_rename_that_cannot_be_followed_is_refused(text: str, old: str, new: str) -> None:
+    with pytest.raises(RenameInLambda):
+        rename_columns(text, {ColumnPath(old): new}, table(COLUMNS).fields)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +198,9 @@ def test_other_values_in_the_place_of_a_column(text: str, expected: str) -> None
     assert with_values(text, {"s": "v", "date": "d"}) == expected
 
 
-@pytest.mark.parametrize("text", ["EXISTS(a, s -> s > 0)", "TO_JSON(STRUCT(s)) <> ''", "s ! s", "INTERVAL 1 s > t"])
+@pytest.mark.parametrize(
+    "text", ["EXISTS(a, s -> s > 0)", "TO_JSON(STRUCT(s)) <> ''", "ARRAYS_ZIP(s)[0].s > 0", "s ! s", "INTERVAL 1 s > t"]
+)
 def test_a_column_that_cannot_be_followed(text: str) -> None:
     with pytest.raises(NotFollowed):
         with_values(text, {"s": "v"})
