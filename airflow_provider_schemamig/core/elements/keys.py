@@ -118,10 +118,7 @@ def live_names(state: State, collection: CollectionName, schema: Mapping[str, An
     """
     by_stored = {physical_name(field): str(field["name"]) for field in schema["fields"]}
     names = {name: name for name in by_stored.values()}  # what the ledger has no record of goes by its name
-    recorded = state.entry(collection).stored_names
-    if recorded is None:
-        return names
-    stored = dict(recorded)
+    stored = dict(state.entry(collection).stored_names)
     plain = {name: by_stored[name] for name in by_stored if name not in stored.values()}
     known = {str(path): by_stored[name] for path, name in stored.items() if "." not in path and name in by_stored}
     # What stood aside for a column of another type is no longer the column.

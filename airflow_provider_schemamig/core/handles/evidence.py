@@ -53,7 +53,7 @@ class LogEvidence:
         wanted = stored_path(self.live, path)
         found = entries_of(self.state, self.shard)
         for number in range(len(found) - 1, -1, -1):
-            shape = Shape(found[number].physical, dict(found[number].stored_names or ()))
+            shape = Shape(found[number].physical, dict(found[number].stored_names))
             if not any(promised(slot) for slot in _slots(shape, wanted)):
                 continue
             if number + 1 < len(found):

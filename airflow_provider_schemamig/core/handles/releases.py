@@ -78,9 +78,7 @@ def declared_by(env: Environment, state: State, collection: CollectionName, rele
 
 
 def shape_of(entry: SchemaEntry) -> Shape:
-    """A schema without a record of its names goes by those of the table: it is there only as long as it is the table's own."""
-    if entry.stored_names is None:
-        return Shape(entry.declared, {}, frozenset(path for path, _ in walk(entry.declared.fields)))
+    """The fields as they are called in the data files."""
     return Shape(entry.declared, dict(entry.stored_names))
 
 
@@ -108,17 +106,10 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
 
 
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:
-    """The newest schema of the release, or of the last one before it that changed the collection.
-
-    One without a record of its names counts only while it is the collection's own: later nobody can tell which field was which.
-    """
+    """The newest schema of the release, or of the last one before it that changed the collection."""
     entries = [state.schemas[key] for key in state.schemas if key[0] == collection]
     found = [(entry.release, entry.schema_id, entry) for entry in entries if entry.release is not None and entry.release <= release]
-    entry = max(found, key=lambda item: item[:2])[2] if found else None
-    if entry is None or entry.stored_names is not None:
-        return entry
-    current = state.objects.get(collection)
-    return entry if current is not None and current.schema_id == entry.schema_id else None
+    return max(found, key=lambda item: item[:2])[2] if found else None
 
 
 def _was_here(state: State, release: Version, current: Version) -> bool:

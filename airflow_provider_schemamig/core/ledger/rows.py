@@ -1,7 +1,8 @@
 """The ledger's typed rows: one frozen dataclass a collection of the ledger (DESIGN section 4).
 
 A row knows its ledger collection (``COLLECTION``) and its ``key``; ``ledger.codec`` turns it into canonical JSON and back. This is the
-newest format: a change here is a new one, with a step that leads to it (docs/ledger-format.md).
+newest format. Once a version of the package is published with it, a change here is a new one, with a step that leads to it; until then
+``format/objects_v1.py`` is written anew (docs/ledger-format.md).
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import Any, ClassVar
 
 import pendulum
 
+from airflow_provider_schemamig.core.ledger.work_rows import Control as Control  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.work_rows import Pin as Pin  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.work_rows import Progress as Progress  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +176,11 @@ class SchemaEntry:
     declared: Declaration
     physical: Declaration
     since_table_version: int
-    #: The release that declared it; None for a schema from outside of a release, and where nobody wrote it down (format 1).
+    #: The release that declared it; None for a schema from outside of a release.
     release: Version | None
     #: Declared fields that have another name in the data files (column mapping): path -> that name. It is what a field is known by for
-    #: ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it. None: not
-    #: written down, so the fields go by their names as long as this is the table's schema.
-    stored_names: tuple[tuple[ColumnPath, str], ...] | None
+    #: ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it.
+    stored_names: tuple[tuple[ColumnPath, str], ...]
 
     @property
     def key(self) -> str:
@@ -256,71 +259,6 @@ class Hold:
     @property
     def key(self) -> str:
         return str(self.generation)
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """What a person told the work on rows of a collection (``*``: of all): wait, go slowly, or go on only in some hours.
-
-    ``scope`` ``last step of <collection>``: its online changes wait, while ``paused``, before the commit that comes after work on rows.
-
-    ``window``: (from, to) in full hours UTC, the only ones in which batches begin; from may be later than to (over midnight).
-    """
-
-    COLLECTION: ClassVar[str] = "pauses"
-    scope: str
-    paused: bool = False
-    rows_per_second: int | None = None
-    max_files: int | None = None
-    commits_per_minute: int | None = None
-    window: tuple[int, int] | None = None
-
-    @property
-    def key(self) -> str:
-        return self.scope
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far work on rows has come, written at most every 30 s; ``done`` of ``total`` in ``unit`` ("files", "versions")."""
-
-    COLLECTION: ClassVar[str] = "checkpoints"
-    collection: CollectionName
-    generation: Generation
-    stage: str
-    unit: str
-    done: int
-    total: int
-    rows: int
-    started_at: pendulum.DateTime
-    updated_at: pendulum.DateTime
-    #: What the processes before this one had done and written when it started: no part of its rate.
-    done_before: int = 0
-    rows_before: int = 0
-
-    @property
-    def key(self) -> str:
-        return f"{self.collection}/{self.stage}/{self.generation}"
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """A longer history of a live table, asked for by ``holder`` (a generation, or a person's name for it).
-
-    ``properties``: (key, value before or None), written down by the first pin of a shard and put back by its last unpin.
-    """
-
-    COLLECTION: ClassVar[str] = "pins"
-    shard: ShardId
-    holder: str
-    hours: int
-    properties: tuple[tuple[str, str | None], ...]
-    pinned_by: str
-    pinned_at: pendulum.DateTime
-
-    @property
-    def key(self) -> str:
-        return f"{self.shard}/{self.holder}"
 
 
 @dataclass(frozen=True, slots=True)

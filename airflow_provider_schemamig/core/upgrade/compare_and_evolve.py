@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.edit import edit
+from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import Ahead, DeploymentState, Intent, IntentKind, Object, SchemaEntry
@@ -34,7 +35,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import phases
 from airflow_provider_schemamig.core.upgrade.ahead import went_ahead
 from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, WrongState
-from airflow_provider_schemamig.core.upgrade.field_names import record_names
+from airflow_provider_schemamig.core.upgrade.field_names import names_of
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, known, table_store
@@ -190,14 +191,14 @@ def _claim(work: Work, collection: CollectionName, expected: SchemaId, new: Decl
 
 def _finish(work: Work, claim: Ahead) -> None:
     with work.until(lambda state: state.objects[claim.collection].schema_id >= claim.schema_id):
-        record_names(work)
         entry = work.state.entry(claim.collection)
         changes = _changes(entry, claim.declared)
         moves = [Move(claim.collection, entry.shard, entry.physical, changes)] if changes else []
         versions = move_all(work, IntentKind.EVOLVE, moves)
         since = versions.get(claim.collection, entry.since_table_version)
         physical = apply(entry.physical, changes)
-        evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, None)
+        names = names_of(read_head(table_store(work.env, work.state, entry.shard)), claim.declared)
+        evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, names)
         work.append(lambda state: _evolved(state, claim, evolved))
 
 

@@ -15,7 +15,6 @@ from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.build import new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.contract import end_holds
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
-from airflow_provider_schemamig.core.upgrade.field_names import record_names
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.settle import settle
@@ -31,7 +30,6 @@ def expand(work: Work, jobs: Jobs = without_spark) -> None:
         settle(work, lambda collection: expanded(work, collection), jobs)
         if work.plan.target.is_deployed:
             end_holds(work)
-        record_names(work)
         _create(work)
         move_all(work, IntentKind.EXPAND, [move for step in evolutions(work) if (move := expand_move(work, step)) is not None])
 

@@ -94,7 +94,7 @@ def _outermost(paths: Iterable[ColumnPath]) -> list[ColumnPath]:
 def _renames(entry: SchemaEntry, head: Head) -> dict[ColumnPath, str]:
     """Recorded fields that are gone by their name and are there, in the same struct, by the name they have in the data files."""
     live = {path: physical_name(field) for path, field in fields_in(head.schema)}
-    stored = dict(entry.stored_names or ())
+    stored = dict(entry.stored_names)
     known = [path for path, _ in walk(entry.physical.fields)]
     found: dict[ColumnPath, str] = {}
     for path in known:  # outer before inner: what is inside of a renamed struct is looked for there

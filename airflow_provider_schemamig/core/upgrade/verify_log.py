@@ -148,7 +148,7 @@ def _defaults(entry: SchemaEntry) -> Mapping[str, str]:
 
 
 def _stored(entry: SchemaEntry, name: str) -> str:
-    return dict(entry.stored_names or ()).get(ColumnPath(name), name)
+    return dict(entry.stored_names).get(ColumnPath(name), name)
 
 
 def _entries(table: Table) -> Sequence[SchemaEntry]:

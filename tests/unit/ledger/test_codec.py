@@ -100,7 +100,16 @@ OTHERS: list[Any] = [
     SchemaEntry(
         FLIGHTS, SchemaId(2), SHARD, declaration("flights", "id", "day"), declaration("flights", "id", "day"), 4, Version(1, 1, 0), ()
     ),
-    SchemaEntry(FLIGHTS, SchemaId(2), SHARD, declaration("flights", "id"), declaration("flights", "id", "hidden"), 4, None, None),
+    SchemaEntry(
+        FLIGHTS,
+        SchemaId(2),
+        SHARD,
+        declaration("flights", "id"),
+        declaration("flights", "id", "hidden"),
+        4,
+        None,
+        ((ColumnPath("id"), "c-1"),),
+    ),
     Intent(
         FLIGHTS,
         SHARD,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +37,7 @@ from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.support.bytes import tree
 from tests.unit.ledger.edits import LATER, PAUSE, PAUSED, edit, stored
+from tests.unit.ledger.format.synthetic.lakes import OLDER, older_known, unpack
 from tests.unit.ledger.samples import append_raw, deployment, leader
 
 # --- what is written -----------------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_the_audit_log_has_who_what_before_and_after(sound: LedgerWriter) -> Non
 
 # --- what is refused, forced or not --------------------------------------------------------------------------------------------------
 
-CONFIG = '{"created_at":"2026-03-01T12:30:15+00:00","env_id":"other","format_version":3}'
+CONFIG = '{"created_at":"2026-03-01T12:30:15+00:00","env_id":"other","format_version":1}'
 REFUSED: dict[str, tuple[RowEdit, type[Refusal]]] = {
     "unknown collection": (RowEdit("object", "flights", "{}"), UnknownRow),
     "unknown key of config": (RowEdit("config", "colour", "{}"), UnknownRow),
@@ -134,7 +134,7 @@ def test_the_environment_is_named_again_where_its_row_is_lost(sound: LedgerWrite
     assert lost is not None
     append_raw(sound.env, RawRow("config", key, lost, 2, -1))
     with pytest.raises(RowProtected):
-        edit(sound, RowEdit("config", "environment", CONFIG.replace('"format_version":3', '"format_version":9')))
+        edit(sound, RowEdit("config", "environment", CONFIG.replace('"format_version":1', '"format_version":9')))
     assert edit(sound, RowEdit("config", "environment", lost)).before == ()
     assert verify(LedgerReader(sound.env)) == ()
 
@@ -154,8 +154,12 @@ def test_no_ledger_and_one_of_a_newer_format(sound: LedgerWriter, tmp_path: Path
 
 def test_a_ledger_of_an_older_format_is_edited_in_that_format(tmp_path: Path) -> None:
     """Or what is damaged in it would keep it from ever being upgraded."""
-    with tarfile.open(Path(__file__).parent / "format" / "fixtures" / "v1_first.tar.gz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(OLDER, tmp_path / "old", tmp_path / "made")
+    with older_known():
+        _edit_all(tmp_path / "old")
+
+
+def _edit_all(tmp_path: Path) -> None:
     env = Environment.open(str(tmp_path / "lake"))
     raw = LedgerReader(env).state().raw
     before = tree(tmp_path)
@@ -165,10 +169,10 @@ def test_a_ledger_of_an_older_format_is_edited_in_that_format(tmp_path: Path) ->
     with pytest.raises(InvalidRow):  # a time is held to be one, whatever the format's frozen copy says
         edit_row(env, RowEdit("leader", "leader", '{"epoch":9,"generation":2,"since":"x"}', force=True), "ann")
     assert tree(tmp_path) == before
-    key, text = next(iter(raw["schemas"].items()))
+    key, text = next(iter(raw["objects"].items()))
     ts = LedgerReader(env).state().version + 1
-    append_raw(env, RawRow("schemas", key, text, ts, -1), RawRow("schemas", key, "{", ts, 1))
-    assert edit_row(env, RowEdit("schemas", key, text, force=True), "ann").after == text
+    append_raw(env, RawRow("objects", key, text, ts, -1), RawRow("objects", key, "{", ts, 1))
+    assert edit_row(env, RowEdit("objects", key, text, force=True), "ann").after == text
     assert verify(LedgerReader(env)) == ()
 
 

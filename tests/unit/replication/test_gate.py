@@ -32,7 +32,7 @@ def entry(columns: str, number: int = 1, *, stored: Mapping[str, str] | None = N
 
 def target(current: SchemaEntry, *previous: SchemaEntry, live: str | None = None, stored: Mapping[str, str] | None = None) -> Target:
     """``live``: the table's columns, the declared ones by default."""
-    names = dict(current.stored_names or ()) if stored is None else {ColumnPath(path): name for path, name in stored.items()}
+    names = dict(current.stored_names) if stored is None else {ColumnPath(path): name for path, name in stored.items()}
     return Target(current, previous, Shape(current.declared if live is None else declared(live), names))
 
 

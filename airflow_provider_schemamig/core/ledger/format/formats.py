@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from airflow_provider_schemamig.core.ledger.format import objects_v1, objects_v2, objects_v3, v1_to_v2, v2_to_v3
+from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.actions import Action, Snapshot
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 
@@ -32,6 +32,11 @@ class Step:
     title: str
     upgrade: Callable[[Snapshot], Sequence[Action]]
     verify: Callable[[Snapshot, Snapshot], str | None]
+
+    @classmethod
+    def of(cls, source: int, module: Any) -> Step:
+        """The step that a module ``vN_to_v(N+1)`` holds; its title is the docstring's first line."""
+        return cls(source, module.__doc__.strip().splitlines()[0], module.upgrade, module.verify)
 
     @property
     def target(self) -> int:
@@ -70,14 +75,7 @@ class Formats:
         return self.steps[number - self.minimum :]
 
 
-def _step(source: int, module: Any) -> Step:
-    return Step(source, module.__doc__.strip().splitlines()[0], module.upgrade, module.verify)
-
-
-FORMATS = Formats(
-    formats=(Format(1, objects_v1.TYPES), Format(2, objects_v2.TYPES), Format(3, objects_v3.TYPES)),
-    steps=(_step(1, v1_to_v2), _step(2, v2_to_v3)),
-)
+FORMATS = Formats(formats=(Format(1, objects_v1.TYPES),))
 
 if FORMATS.current != FORMAT_VERSION:
     raise ValueError(f"rows.FORMAT_VERSION is {FORMAT_VERSION}, the newest format of the table is {FORMATS.current}")

@@ -1,8 +1,7 @@
-"""The ledger's rows in format 1. Frozen: see ``docs/ledger-format.md``; ``objects.lock`` guards this file.
+"""The ledger's rows in format 1.
 
-Everything that calls itself format 1 reads as these types. The first software that wrote it knew neither ``SchemaEntry.release`` and
-``stored_names``, nor ``Shard.sealed_version``, nor the collections ``pauses``, ``checkpoints``, ``pins`` and ``ahead``; they came without a
-version of their own, which is why they are optional here.
+Until a version of the package is published with it, what is below the line "rows" follows ``ledger/rows.py``: it is written anew by
+``python -m tests.unit.ledger.format.draft``. From then on it is frozen, and ``objects.lock`` guards this file (docs/ledger-format.md).
 """
 
 from __future__ import annotations
@@ -86,7 +85,68 @@ class Declaration:
     comment: str | None = None
 
 
+class ElementState(StrEnum):
+    ABSENT = "absent"
+    CREATED = "created"
+    CHECK = "check"
+    DELETE = "delete"
+    WRITE = "write"
+    VALIDATE = "validate"
+    REORG = "reorg"
+    PUBLIC = "public"
+
+
 # --- rows; times and versions are the text they are stored as ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    COLLECTION: ClassVar[str] = "pauses"
+    scope: str
+    paused: bool = False
+    rows_per_second: int | None = None
+    max_files: int | None = None
+    commits_per_minute: int | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def key(self) -> str:
+        return self.scope
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    COLLECTION: ClassVar[str] = "checkpoints"
+    collection: str
+    generation: int
+    stage: str
+    unit: str
+    done: int
+    total: int
+    rows: int
+    started_at: str
+    updated_at: str
+    done_before: int = 0
+    rows_before: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.stage}/{self.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    COLLECTION: ClassVar[str] = "pins"
+    shard: str
+    holder: str
+    hours: int
+    properties: tuple[tuple[str, str | None], ...]
+    pinned_by: str
+    pinned_at: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.shard}/{self.holder}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +284,8 @@ class SchemaEntry:
     declared: Declaration
     physical: Declaration
     since_table_version: int
-    release: str | None = None
-    stored_names: tuple[tuple[str, str], ...] = ()
+    release: str | None
+    stored_names: tuple[tuple[str, str], ...]
 
     @property
     def key(self) -> str:
@@ -236,6 +296,7 @@ class IntentKind(StrEnum):
     CREATE = "create"
     EVOLVE = "evolve"
     EXPAND = "expand"
+    CHANGE = "change"
     SEAL = "seal"
     CUTOVER = "cutover"
     CONTRACT = "contract"
@@ -254,6 +315,7 @@ class Intent:
     base_version: int
     before: Declaration | None
     after: Declaration | None
+    reached: Declaration | None
     renames: tuple[tuple[str, str], ...] = ()
     done_version: int | None = None
     deadline: str | None = None
@@ -286,56 +348,6 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    COLLECTION: ClassVar[str] = "pauses"
-    scope: str
-    paused: bool = False
-    rows_per_second: int | None = None
-    max_files: int | None = None
-    commits_per_minute: int | None = None
-    window: tuple[int, int] | None = None
-
-    @property
-    def key(self) -> str:
-        return self.scope
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    COLLECTION: ClassVar[str] = "checkpoints"
-    collection: str
-    generation: int
-    stage: str
-    unit: str
-    done: int
-    total: int
-    rows: int
-    started_at: str
-    updated_at: str
-    done_before: int = 0
-    rows_before: int = 0
-
-    @property
-    def key(self) -> str:
-        return f"{self.collection}/{self.stage}/{self.generation}"
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    COLLECTION: ClassVar[str] = "pins"
-    shard: str
-    holder: str
-    hours: int
-    properties: tuple[tuple[str, str | None], ...]
-    pinned_by: str
-    pinned_at: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.shard}/{self.holder}"
-
-
-@dataclass(frozen=True, slots=True)
 class Ahead:
     COLLECTION: ClassVar[str] = "ahead"
     collection: str
@@ -348,6 +360,31 @@ class Ahead:
     @property
     def key(self) -> str:
         return f"{self.collection}/{self.schema_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    COLLECTION: ClassVar[str] = "elements"
+    collection: str
+    name: str
+    spec: str
+    op: str
+    state: ElementState
+    adding: bool
+    shard: str
+    generation: int
+    epoch: int
+    since: str
+    table_version: int | None
+    checked_version: int | None
+    columns: tuple[str, ...]
+    refers: str | None
+    refers_columns: tuple[str, ...]
+    error: str | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.collection}/{self.name}/{self.spec}"
 
 
 TYPES: tuple[type, ...] = (
@@ -367,4 +404,5 @@ TYPES: tuple[type, ...] = (
     Progress,
     Pin,
     Ahead,
+    Element,
 )

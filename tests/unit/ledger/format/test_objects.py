@@ -17,15 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.jsonable import to_json
+from airflow_provider_schemamig.core.ledger import rows
 from airflow_provider_schemamig.core.ledger.codec import decode, encode
-from airflow_provider_schemamig.core.ledger.format import objects_v1, objects_v2, objects_v3
+from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, ROW_TYPES
 from airflow_provider_schemamig.core.names import Version
-from tests.unit.ledger.format.locking import FOLDER, LOCK, LOCKED, complaints
+from tests.unit.ledger.format.draft import TYPES, written
+from tests.unit.ledger.format.locking import FOLDER, LOCK, LOCKED, complaints, draft, freeze
+from tests.unit.ledger.format.synthetic import objects_v0
 from tests.unit.ledger.test_codec import FROZEN, OTHERS
 
-SNAPSHOTS = {1: objects_v1, 2: objects_v2, 3: objects_v3}
+SNAPSHOTS = {1: objects_v1}
 
 
 # --- the lock ------------------------------------------------------------------------------------------------------------------------
@@ -37,16 +40,27 @@ def test_nothing_that_ledgers_were_written_by_has_changed() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
+    """As it is once a version is published: nothing is a draft."""
     shutil.copytree(FOLDER, tmp_path / "format", ignore=shutil.ignore_patterns("__pycache__"))
+    freeze(tmp_path / "format")
     return tmp_path / "format"
 
 
-@pytest.mark.parametrize("name", ["objects_v1.py", "v1_to_v2.py", "objects_v3.py", "v2_to_v3.py"])
+def test_freezing_locks_everything_once(copy: Path) -> None:
+    assert complaints(copy) == []
+    assert draft(copy) is None
+    before = (copy / LOCK).read_bytes()
+    (copy / "objects_v1.py").write_text("# changed afterwards\n")
+    freeze(copy)
+    assert (copy / LOCK).read_bytes() == before, "what is locked keeps its line"
+
+
+@pytest.mark.parametrize("name", sorted({f"objects_v{FORMATS.minimum}.py", f"objects_v{FORMATS.current}.py"}))
 def test_a_changed_file_is_told_with_both_remedies_and_the_line(copy: Path, name: str) -> None:
     (copy / name).write_text((copy / name).read_text() + "\n# one more word\n")
     (text,) = complaints(copy)
     line = text.split("replace its line in objects.lock with\n  ")[1].splitlines()[0]
-    assert "objects_v4.py and v3_to_v4.py" in text
+    assert f"objects_v{FORMATS.current + 1}.py and v{FORMATS.current}_to_v{FORMATS.current + 1}.py" in text
     lock = (copy / LOCK).read_text().splitlines()
     (copy / LOCK).write_text("\n".join(line if item.startswith(f'"{name}"') else item for item in lock))
     assert complaints(copy) == [], "the line may be pasted as it is"
@@ -57,6 +71,23 @@ def test_a_new_file_and_a_lost_one_are_told(copy: Path) -> None:
     lost, new = complaints(copy)
     assert "objects_v1.py" in lost
     assert '"objects_v4.py" = "sha256:' in new
+
+
+def test_a_draft_may_change_and_is_the_newest_only(copy: Path) -> None:
+    locked = (copy / LOCK).read_text()
+    (copy / LOCK).write_text(f"draft = {FORMATS.current}\n")
+    (copy / f"objects_v{FORMATS.current}.py").write_text("# all new\n")
+    assert [text for text in complaints(copy) if f"objects_v{FORMATS.current}.py" in text] == []
+    (copy / LOCK).write_text(f"draft = {FORMATS.current}\n{locked}")
+    assert any("one of the two lines has to go" in text for text in complaints(copy))
+    (copy / LOCK).write_text(f"draft = {FORMATS.current + 1}\n{locked}")
+    assert any("calls format" in text for text in complaints(copy))
+
+
+def test_the_types_of_a_draft_follow_from_the_rows_of_the_software() -> None:
+    """Else: ``python -m tests.unit.ledger.format.draft``, after every change of a row."""
+    if draft() is not None:
+        assert TYPES.read_text() == written(TYPES.read_text())
 
 
 def test_there_is_a_file_of_types_for_each_format_and_a_step_between_each_two() -> None:
@@ -90,18 +121,31 @@ def test_types_stand_alone(number: int) -> None:
     assert imports(FOLDER / f"objects_v{number}.py") <= _OF_TYPES
 
 
-@pytest.mark.parametrize("step", FORMATS.steps, ids=lambda step: f"v{step.source}_to_v{step.target}")
-def test_a_step_imports_its_two_formats_and_no_more(step: Any) -> None:
-    path = FOLDER / f"v{step.source}_to_v{step.target}.py"
+def step_complaints(path: Path, source: int) -> list[str]:
+    """What a step's module has to do with other than its two formats, and what it does not say."""
     own = f"{_CORE}.ledger.format"
-    allowed = _STANDARD | {f"{own}.objects_v{step.source}", f"{own}.objects_v{step.target}", f"{own}.actions"}
-    assert imports(path) <= allowed
+    allowed = _STANDARD | {f"{own}.objects_v{source}", f"{own}.objects_v{source + 1}", f"{own}.actions"}
     tree = ast.parse(path.read_text())
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    assert not names & {"open", "exec", "eval", "__import__", "globals", "getattr"}, "a step is pure"
+    impure = names & {"open", "exec", "eval", "__import__", "globals", "getattr"}
     doc = ast.get_docstring(tree) or ""
-    assert "\nWhy: " in doc, "a step says what it does, and why"
-    assert "\nWhat: " in doc
+    missing = [word for word in ("Why: ", "What: ") if f"\n{word}" not in doc]
+    return [*sorted(imports(path) - allowed), *sorted(impure), *missing]
+
+
+def test_a_step_imports_its_two_formats_and_no_more() -> None:
+    for source in range(FORMATS.minimum, FORMATS.current):
+        assert step_complaints(FOLDER / f"v{source}_to_v{source + 1}.py", source) == []
+
+
+def test_a_step_that_does_more_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "v1_to_v2.py"
+    own = f"{_CORE}.ledger.format"
+    imported = f"from dataclasses import replace\nfrom {own} import objects_v1, objects_v2\nfrom {own}.actions import Update\n"
+    path.write_text(f'"""Do it.\n\nWhy: it has to be.\n\nWhat: this.\n"""\n{imported}')
+    assert step_complaints(path, 1) == []
+    path.write_text(f"from {own}.formats import FORMATS\nfrom {own} import objects_v3\nx = eval('1')\n")
+    assert step_complaints(path, 1) == [f"{own}.formats", f"{own}.objects_v3", "eval", "Why: ", "What: "]
 
 
 def test_imports_are_found_however_they_are_written(tmp_path: Path) -> None:
@@ -153,9 +197,8 @@ def test_frozen_collections_have_the_same_shape_in_every_format(number: int) -> 
 
 
 def test_shapes_tell_what_is_stored_apart() -> None:
-    assert wire(objects_v1.SchemaEntry) != wire(objects_v2.SchemaEntry)
-    assert wire(objects_v2.Intent) != wire(objects_v3.Intent)
-    assert wire(objects_v1.Declaration) == wire(objects_v2.Declaration)
+    assert wire(objects_v0.Object) != wire(objects_v1.Object)
+    assert wire(objects_v1.Object) == wire(rows.Object)
 
 
 @pytest.mark.parametrize("row", [*(row for row, _, _ in FROZEN), *OTHERS], ids=lambda row: type(row).__name__)
@@ -166,24 +209,24 @@ def test_a_row_of_the_software_is_a_row_of_the_newest_format_byte_for_byte(row: 
 
 
 _TYPES: st.SearchStrategy[Any] = st.recursive(
-    st.builds(objects_v3.Primitive, st.sampled_from(["int", "string"])),
+    st.builds(objects_v1.Primitive, st.sampled_from(["int", "string"])),
     lambda inner: st.one_of(
-        st.builds(objects_v3.Array, inner, st.booleans()),
-        st.builds(objects_v3.Map, inner, inner, st.booleans()),
-        st.builds(lambda kind, name: objects_v3.Struct((objects_v3.Field(name, kind),)), inner, st.text(max_size=3)),
+        st.builds(objects_v1.Array, inner, st.booleans()),
+        st.builds(objects_v1.Map, inner, inner, st.booleans()),
+        st.builds(lambda kind, name: objects_v1.Struct((objects_v1.Field(name, kind),)), inner, st.text(max_size=3)),
     ),
     max_leaves=5,
 )
 _TEXT = st.text(max_size=5)
 _DECLARATIONS = st.builds(
-    objects_v3.Declaration,
+    objects_v1.Declaration,
     name=_TEXT,
-    fields=st.lists(st.builds(objects_v3.Field, _TEXT, _TYPES, st.booleans(), st.none() | _TEXT, st.none() | _TEXT), max_size=3).map(tuple),
-    checks=st.lists(st.builds(objects_v3.Check, _TEXT, _TEXT), max_size=1).map(tuple),
-    primary_key=st.none() | st.builds(objects_v3.Key, st.just(("a",)), st.none() | _TEXT),
+    fields=st.lists(st.builds(objects_v1.Field, _TEXT, _TYPES, st.booleans(), st.none() | _TEXT, st.none() | _TEXT), max_size=3).map(tuple),
+    checks=st.lists(st.builds(objects_v1.Check, _TEXT, _TEXT), max_size=1).map(tuple),
+    primary_key=st.none() | st.builds(objects_v1.Key, st.just(("a",)), st.none() | _TEXT),
 )
 _ENTRIES = st.builds(
-    objects_v3.SchemaEntry,
+    objects_v1.SchemaEntry,
     collection=_TEXT,
     schema_id=st.integers(0, 9),
     shard=_TEXT,
@@ -191,12 +234,12 @@ _ENTRIES = st.builds(
     physical=_DECLARATIONS,
     since_table_version=st.integers(0, 99),
     release=st.none() | st.just("1.2.3"),
-    stored_names=st.none() | st.lists(st.tuples(_TEXT, _TEXT), max_size=2).map(tuple),
+    stored_names=st.lists(st.tuples(_TEXT, _TEXT), max_size=2).map(tuple),
 )
 
 
 @given(_ENTRIES)
-def test_any_schema_of_the_newest_format_is_one_of_the_software_byte_for_byte(entry: objects_v3.SchemaEntry) -> None:
+def test_any_schema_of_the_newest_format_is_one_of_the_software_byte_for_byte(entry: objects_v1.SchemaEntry) -> None:
     from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 
     collection, key, value = encode(entry)
