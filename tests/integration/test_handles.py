@@ -320,6 +320,12 @@ def test_a_rewrite_before_and_after_it_happens(spark: SparkSession, tmp_path: Pa
         old.append(pa.table({"tailnum": ["N5"], "year": ["1990"]}), txn=("load", 3))
     assert old.append(pa.table({"tailnum": ["N3"]}), txn=("load", 2)).skipped, "its rows came over with the rewrite"
     assert not old.append(pa.table({"tailnum": ["N5"]}), txn=("load", 3)).skipped
+    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    assert old.append(pa.table({"tailnum": ["N5"], "year": ["1990"]}), txn=("load", 3)).skipped, "it came back with the rollback"
+    assert len(lake.env.reader("planes").arrow()) == 4
+    lake.upgrade(releases[1])
+    verbs.contract(lake.env, at_once=True)
+    assert lake.env.writer("planes", "1.1.0", spark).append(pa.table({"tailnum": ["N5"]}), txn=("load", 3)).skipped
     assert len(coming.arrow()) == 4
 
 

@@ -129,7 +129,8 @@ def append_arrow(
     check_appendable(place, collection)
     require_safe_log_store(place.store)
     table = DeltaTable(place.uri, version=place.head.version, storage_options=dict(options))
-    if txn is not None and (table.transaction_version(txn.app_id) or -1) >= txn.number:
+    written = None if txn is None else table.transaction_version(txn.app_id)
+    if txn is not None and written is not None and written >= txn.number:
         return
     transactions = [] if txn is None else [Transaction(txn.app_id, txn.number)]
     rows = _filled_up(show(show(data, fit.given), fit.into), place)

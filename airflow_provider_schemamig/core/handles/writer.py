@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.deltalog.fence import read_fence
-from airflow_provider_schemamig.core.deltalog.head import TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.names import physical_path
 from airflow_provider_schemamig.core.environment import Environment
@@ -37,7 +36,6 @@ from airflow_provider_schemamig.core.handles.pinned import Look, Place
 from airflow_provider_schemamig.core.handles.releases import Declared
 from airflow_provider_schemamig.core.handles.statement import Stamp, Txn, append_arrow, run_statement
 from airflow_provider_schemamig.core.ledger.nodes import NodeKind
-from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -106,8 +104,6 @@ class Writer(Handle):
             seen = self._unsealed()
             place, fit = self._planned(seen, given)
             keys = [self._key(seen.declared, fit, column) for column in on]
-            if number is not None and self._is_done(seen, place, number):
-                return Written(place.shard.shard, None, True)
             checks = self._checks(seen, place, fit, mode, keys)
             stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node, seen.state.config.env_id)
             try:
@@ -188,22 +184,6 @@ class Writer(Handle):
             raise UnknownColumn(collection=self.collection, release=declared.release, column=column)
         return found
 
-    def _is_done(self, seen: Look, place: Place, txn: Txn) -> bool:
-        """True if the number is in the log of a table that was sealed for this one: its rows came over, its transactions did not."""
-        earlier = [
-            shard
-            for shard in seen.state.shards.values()
-            if shard.state is ShardState.RETIRED and shard.collection in (self.collection, place.shard.collection)
-        ]
-        for shard in earlier:
-            try:
-                found = read_fence(self._env.table_store(shard.uri), txn.app_id)
-            except TableMissing:  # contracted
-                continue
-            if found is not None and found >= txn.number:
-                return True
-        return False
-
     def _may_try_again(self, error: Exception, place: Place) -> bool:
         """A conflict always; a refused row or statement only if the table is not what the try was planned on any more."""
         if isinstance(error, ConcurrentWrite):
@@ -218,6 +198,8 @@ def _checked(txn: tuple[str, int]) -> Txn:
     app_id, number = txn
     if not app_id or app_id.startswith(f"{RESERVED_PREFIX}:"):
         raise InvalidName(kind="transaction application", name=app_id, rule=f"not empty, and not beginning with {RESERVED_PREFIX}:")
+    if isinstance(number, bool) or not 0 <= number < 2**63:
+        raise InvalidName(kind="transaction number", name=str(number), rule="a whole number from 0 up that fits a BIGINT")
     return Txn(app_id, number)
 
 

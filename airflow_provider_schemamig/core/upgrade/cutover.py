@@ -81,7 +81,7 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
             seal_all(work, seals, lambda collection: _successor(work, collection))
             caught_up = catch_up(work, followed, jobs)
             moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work))
-            hand_on(work, caught_up)
+            hand_on(work)
             check_untouched(work, caught_up)
             _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up)
             work.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)

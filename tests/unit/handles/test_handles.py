@@ -240,23 +240,45 @@ def test_rows_that_break_a_rule_are_refused(lake: Lake) -> None:
 
 def test_a_number_is_written_once(lake: Lake) -> None:
     writer = lake.env.writer("t")
-    done = [writer.append(batch(id=[number]), txn=("job", number)).skipped for number in (1, 1, 3, 2)]
-    assert done == [False, True, False, True]
-    assert writer.append(batch(id=[9]), txn=("other job", 1)).version == 3
-    assert [row["id"] for row in rows(lake)] == [1, 3, 9]
+    done = [writer.append(batch(id=[number]), txn=("job", number)).skipped for number in (0, 0, 1, 1, 3, 2, 0)]
+    assert done == [False, True, False, True, False, True, True]
+    assert writer.append(batch(id=[9]), txn=("other job", 1)).version == 4
+    assert [row["id"] for row in rows(lake)] == [0, 1, 3, 9]
     for name in ("", "schemamig:mine"):
         with pytest.raises(InvalidName):
             writer.append(batch(id=[1]), txn=(name, 1))
+    for number in (-1, 2**63, True):
+        with pytest.raises(InvalidName, match="from 0 up"):
+            writer.append(batch(id=[1]), txn=("job", number))
 
 
-def test_a_number_that_was_written_before_the_table_was_replaced_is_not_written_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_number_that_was_written_before_the_table_was_replaced_is_not_written_again(tmp_path: Path, number: int) -> None:
+    """Not in the hold, and not when the old table is gone."""
     lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, x STRING);", 'replacement("t")')
-    lake.env.writer("t").append(batch(id=[1]), txn=("job", 1))
+    lake.env.writer("t").append(batch(id=[1]), txn=("job", number))
+    old = lake.path("t")
     lake.upgrade(lake.second)
     writer = lake.env.writer("t")
-    assert [writer.append(batch(id=[2]), txn=("job", number)).skipped for number in (1, 2)] == [True, False]
+    assert [writer.append(batch(id=[2]), txn=("job", again)).skipped for again in (number, number + 1)] == [True, False]
     with pytest.raises(WriterFenced, match="made anew"):
         lake.env.writer("t", "1.0.0").append(batch(id=[1]))
+    verbs.contract(lake.env, at_once=True)
+    assert not old.exists()
+    assert [writer.append(batch(id=[3]), txn=("job", again)).skipped for again in (number, number + 1, number + 2)] == [True, True, False]
+    assert [row["id"] for row in rows(lake)] == [2, 3]
+
+
+def test_a_number_of_rows_that_a_rollback_left_behind_is_written_again(tmp_path: Path) -> None:
+    """Only what is in the table counts as written."""
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, x STRING);", 'replacement("t")')
+    lake.env.writer("t").append(batch(id=[1]), txn=("job", 0))
+    lake.upgrade(lake.second)
+    lake.env.writer("t").append(batch(id=[2]), txn=("job", 1))
+    verbs.rollback(lake.env, jobs=no_spark, allow_lossy=True)
+    writer = lake.env.writer("t")
+    assert [writer.append(batch(id=[2]), txn=("job", number)).skipped for number in (0, 1)] == [True, False]
+    assert [row["id"] for row in rows(lake)] == [1, 2]
 
 
 def test_a_table_that_delta_rs_would_get_wrong_is_left_to_spark(tmp_path: Path) -> None:
