@@ -80,6 +80,6 @@ def _rows(number: int) -> Iterator[object]:
     fields = tuple(Field(f"column_{item}", Primitive("bigint"), comment=f"in release {release}") for item in range(COLUMNS))
     declared = Declaration(name, fields)
     yield Leader(Generation(release), Epoch(number), pendulum.datetime(2026, 1, 1))
-    yield Shard(shard, name, f"{name}/{shard}", Generation(1), ShardState.LIVE)
+    yield Shard(shard, name, f"{name}/{shard}", f"id of {shard}", Generation(1), ShardState.LIVE)
     yield SchemaEntry(name, SchemaId(1), shard, declared, declared, release, Version(1, release, 0), ())
     yield Object(name, shard, schema, Fingerprint(f"sf1:{release:064}"))

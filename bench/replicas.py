@@ -74,7 +74,7 @@ def _moved(state: State, schemas: Sequence[Declaration]) -> list[Update]:
     updates: list[Update] = [Put(EnvironmentRelease("bench", version, set_fingerprint(prints)))]
     for declared in schemas:
         name, schema_id, shard = declared.name, state.next_schema_id(declared.name), ShardId(f"g1-{declared.name}")
-        updates.append(Put(Shard(shard, name, f"{name}/{shard}", Generation(1), ShardState.LIVE)))
+        updates.append(Put(Shard(shard, name, f"{name}/{shard}", f"id of {shard}", Generation(1), ShardState.LIVE)))
         updates.append(Put(SchemaEntry(name, schema_id, shard, declared, declared, schema_id, version, ())))
         updates.append(Put(Object(name, shard, schema_id, prints[name])))
     return updates

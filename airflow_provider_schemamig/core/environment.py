@@ -66,9 +66,12 @@ class Environment:
         """The environment's root."""
         return self._open(self.location)
 
-    def table_store(self, shard_uri: str) -> Store:
-        """The folder of one Delta table; a relative URI is below the root, an adopted table has its own."""
-        return self._open(self.table_location(shard_uri))
+    def table_store(self, shard_uri: str, table_id: str | None = None) -> Store:
+        """The folder of one Delta table; a relative URI is below the root, an adopted table has its own.
+
+        ``table_id``: what the ledger knows the table by (``Shard.table_id``); None: whichever table is there is looked at.
+        """
+        return self._open(self.table_location(shard_uri), table_id)
 
     def table_location(self, shard_uri: str) -> Location:
         """Raises InvalidLocation for a relative URI that would lead out of the root."""
@@ -102,8 +105,8 @@ class Environment:
         text = str(error) if error is not None else ""
         return self.options.redact(text.splitlines()[0] if text else type(error).__name__).rstrip(".")
 
-    def _open(self, location: Location) -> Store:
-        store = open_store(location, self.options)
+    def _open(self, location: Location, table_id: str | None = None) -> Store:
+        store = open_store(location, self.options, table_id)
         return store if self.on_write is None else _ObservedStore(store, self)
 
 
@@ -119,6 +122,7 @@ class _ObservedStore:
         self._env = env
         self.location = store.location
         self.options = store.options
+        self.table_id = store.table_id
 
     def get(self, key: str) -> bytes:
         return self._store.get(key)

@@ -7,6 +7,7 @@ lines. It writes statistics of NULLs, as Spark and delta-rs do.
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -94,6 +95,21 @@ def drop_column(path: Path, name: str) -> None:
     """A foreign REPLACE COLUMNS without ``name``."""
     kept = [field for field in live_schema(path) if field["name"] != name]
     _alter(path, schemaString=json.dumps({"type": "struct", "fields": kept}))
+
+
+def give_id(path: Path, table_id: str) -> None:
+    """What CREATE OR REPLACE TABLE does to a table's id."""
+    _alter(path, id=table_id)
+
+
+def make_anew(path: Path, *, table_id: str = "ANOTHER", commits: int = 1) -> None:
+    """DROP TABLE, and another one of the same columns at its place, with a log of so many commits."""
+    protocol, now = [action["protocol"] for action in _actions(path) if "protocol" in action][-1], metadata(path)
+    shutil.rmtree(path)
+    (path / "_delta_log").mkdir(parents=True)
+    commit(path, {"protocol": protocol}, {"metaData": now | {"id": table_id}})
+    for number in range(1, commits):
+        commit(path, {"txn": {"appId": "somebody", "version": number}})
 
 
 def set_property(path: Path, key: str, value: str) -> None:

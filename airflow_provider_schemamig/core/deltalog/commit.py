@@ -79,6 +79,7 @@ def commit_changes(
     forget: Sequence[ColumnPath] = (),
     checked_at: int | None = None,
     asked_later: bool = False,
+    table_id: str | None = None,
 ) -> Committed:
     """All ``changes`` in one commit on top of ``base``. Winners that brought data only are stepped over; nothing is ever overwritten.
 
@@ -86,6 +87,7 @@ def commit_changes(
     ``checked_at``: the version at which the caller looked at the files, where the change is only right for those (``forget``, a
     restored NOT NULL or CHECK; default then: the base). ``asked_later``: a CHECK of which rows are asked once it is enforced, or a NOT NULL
     that a CHECK has enforced before; rows may come in between. Changes of nothing make a commit without metaData, which disturbs nobody.
+    ``table_id``: the id that the table gets back, which somebody took from it.
 
     Raises MetadataMoved, FilesArrived, Fenced, UnsafeLogStore, UnsupportedFeature, CatalogManagedTable, and what ``edit`` raises.
     """
@@ -95,7 +97,9 @@ def commit_changes(
     if checked_at is None and depends_on_files:
         checked_at = base.version
     parameters = {"changes": json.dumps([describe(change) for change in changes])}
-    return commit_edited(store, base, after, fence, tag, parameters=parameters, since=since, forget=forget, checked_at=checked_at)
+    return commit_edited(
+        store, base, after, fence, tag, parameters=parameters, since=since, forget=forget, checked_at=checked_at, table_id=table_id
+    )
 
 
 def commit_edited(
@@ -110,14 +114,18 @@ def commit_edited(
     forget: Sequence[ColumnPath] = (),
     checked_at: int | None = None,
     txns: Mapping[str, int] = MappingProxyType({}),
+    table_id: str | None = None,
 ) -> Committed:
     """``commit_changes`` for metadata that is edited already. ``txns``: transaction versions by application id, for the same commit."""
+    before = _state(base)
+    if table_id is not None:
+        before, after = _with_id(before, table_id), _with_id(after, table_id)
     uri = store.location.uri
     require_safe_log_store(store)
     check_writable(after.protocol, uri)
     actions = _actions(base, after)
     replayed = replay(base, actions)
-    validate(uri, _state(base), _state(replayed), forget)
+    validate(uri, before, _state(replayed), forget)
     check_fence(store, fence, since, base.version)
     if checked_at is not None:
         for commit in commits(store, checked_at, base.version):
@@ -159,6 +167,10 @@ def _actions(base: Head, after: TableState) -> list[RawAction]:
 
 def _state(head: Head) -> TableState:
     return TableState(head.protocol, head.metadata, head.clustering)
+
+
+def _with_id(state: TableState, table_id: str) -> TableState:
+    return state._replace(metadata={**state.metadata, "id": table_id})
 
 
 def _judge(commit: Commit, *, uri: str, fence: Fence, exclusive: bool) -> None:

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.append import Entry, append
 from airflow_provider_schemamig.core.deltalog.clustering import FEATURES, clustering_domain
 from airflow_provider_schemamig.core.deltalog.features import new_protocol
-from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, look_at_head
 from airflow_provider_schemamig.core.deltalog.names import unenforced_not_nulls
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
 from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property
@@ -53,7 +53,7 @@ def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag
     """
     require_safe_log_store(store)
     try:
-        return _same_table(read_head(store), table_id)
+        return _same_table(look_at_head(store), table_id)
     except TableMissing:
         pass
     actions = _actions(declaration, table_id)
@@ -63,7 +63,7 @@ def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag
     try:
         append(store, -1, entry, _refuse, in_commit_timestamps=False)
     except _Taken:
-        return _same_table(read_head(store), table_id)
+        return _same_table(look_at_head(store), table_id)
     domains = {action["domainMetadata"]["domain"]: action["domainMetadata"] for action in actions[2:]}
     return Head(store.location, 0, protocol, metadata, domains)
 

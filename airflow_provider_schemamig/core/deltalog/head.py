@@ -7,6 +7,7 @@ The newest commits are read backwards until protocol and metaData are found; a `
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,8 @@ from typing import Any
 from airflow_provider_schemamig.core.deltalog.actions import CLUSTERING, ROW_IDS, ROW_TRACKING, RawAction
 from airflow_provider_schemamig.core.deltalog.clustering import Clustering, clustering_of
 from airflow_provider_schemamig.core.deltalog.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
-from airflow_provider_schemamig.core.deltalog.listing import LogFiles, list_log, read_commit, table_exists
-from airflow_provider_schemamig.core.deltalog.log_errors import LogDamaged, LogTruncated, TableMissing
+from airflow_provider_schemamig.core.deltalog.listing import LogFiles, list_from, list_log, read_commit, table_exists
+from airflow_provider_schemamig.core.deltalog.log_errors import AnotherTable, LogDamaged, LogTruncated, TableMissing
 from airflow_provider_schemamig.core.deltalog.names import logical_path
 from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT
 from airflow_provider_schemamig.core.deltalog.snapshot import Snapshot, read_checkpoint, read_crc
@@ -25,7 +26,17 @@ from airflow_provider_schemamig.core.schema.delta_json import declaration_from_d
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location, ReadStore
 
-__all__ = ["Head", "LogDamaged", "LogTruncated", "TableMissing", "read_head", "table_exists"]
+__all__ = [
+    "AnotherTable",
+    "Head",
+    "LogDamaged",
+    "LogTruncated",
+    "TableMissing",
+    "another_table",
+    "look_at_head",
+    "read_head",
+    "table_exists",
+]
 
 
 #: The state that a feature keeps in a domain of its own.
@@ -41,6 +52,8 @@ class Head:
     protocol: RawAction
     metadata: RawAction
     domains: Mapping[str, RawAction] = field(default_factory=dict)
+    #: True if it is another table than the one that is known to lie there (``ReadStore.table_id``); only ``look_at_head`` gives such heads.
+    is_another: bool = False
 
     @property
     def table_id(self) -> str:
@@ -90,8 +103,38 @@ class Head:
 def read_head(store: ReadStore, at: int | None = None) -> Head:
     """The newest head, or the one at version ``at``.
 
-    Raises TableMissing, LogDamaged, LogTruncated, CatalogManagedTable (its newest commits are not in the log).
+    Raises TableMissing, AnotherTable (than ``store.table_id``), LogDamaged, LogTruncated, CatalogManagedTable (its newest commits are not
+    in the log).
     """
+    head = look_at_head(store, at)
+    if head.is_another:
+        raise another_table(store, head)
+    return head
+
+
+def another_table(store: ReadStore, head: Head, collection: CollectionName | None = None) -> AnotherTable:
+    """What to raise about a head that ``is_another``."""
+    return AnotherTable(collection=collection, uri=store.location.uri, expected=str(store.table_id), found=head.table_id)
+
+
+def look_at_head(store: ReadStore, at: int | None = None) -> Head:
+    """``read_head``, where another table is nothing to stop at: its head says that it is one."""
+    head = _head(store, at)
+    if store.table_id in (None, head.table_id) or _had_id(store, str(store.table_id)):
+        return head
+    return replace(head, is_another=True)
+
+
+def _had_id(store: ReadStore, table_id: str) -> bool:
+    """Is it the log of the table of this id? CREATE OR REPLACE TABLE gives a table another id, and RESTORE its id of then: so the id may be
+    any that the log has."""
+    files = list_from(store, 0)
+    checkpoints = (read_checkpoint(store, files.checkpoints[version]).metadata for version in sorted(files.checkpoints, reverse=True))
+    commits = (read_commit(store, version).metadata for version in sorted(files.commits, reverse=True))
+    return any(metadata is not None and metadata.get("id") == table_id for metadata in itertools.chain(checkpoints, commits))
+
+
+def _head(store: ReadStore, at: int | None) -> Head:
     files = list_log(store, at)
     found = _Search()
     for version in range(files.version, -1, -1):

@@ -22,6 +22,27 @@ class TableMissing(Refusal):
 
 
 @dataclass(eq=False)
+class AnotherTable(Refusal):
+    """Somebody dropped the table and made another one in its place: no version that is known of the one is a version of the other."""
+
+    code = "another_table"
+    uri: str
+    expected: str
+    found: str
+
+    @property
+    def message(self) -> str:
+        return f"the table at {self.uri} is another one than before: its log begins anew, with the id {self.found} and not {self.expected}."
+
+    @property
+    def next_action(self) -> str:
+        return (
+            "Restore the folder of the table that was there from a backup; or give the collection back and take the new table under "
+            "management (`schemamig unmanage`, then `schemamig adopt`)."
+        )
+
+
+@dataclass(eq=False)
 class LogTruncated(Refusal):
     """Commits that are needed were cleaned up (or lost): the log's JSON files live ``delta.logRetentionDuration``, 30 days by default."""
 

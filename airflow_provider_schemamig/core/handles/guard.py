@@ -133,5 +133,6 @@ class _Asked:
             return Known(key.rule, columns, None, to, self.mode is not Mode.OVERWRITE, self.written.issuperset(to))
         if key.collection not in state.objects:
             raise Unfit(columns[0], f"refers to {key.collection}, which has no table")
-        head = read_head(self.env.table_store(state.shard_of(key.collection).uri))
+        shard = state.shard_of(key.collection)
+        head = read_head(self.env.table_store(shard.uri, shard.table_id))
         return Known(key.rule, columns, head, self._columns(key, key.to, live_names(state, key.collection, head.schema)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, another_table, look_at_head
 from airflow_provider_schemamig.core.deltalog.names import stored_names
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import ShardMoving
@@ -79,9 +79,10 @@ class Look:
 
 
 def look(env: Environment, ledger: LedgerReader, collection: CollectionName, release: Version | None) -> Look:
-    """Ledger and table as they were together. Raises what ``declared_by`` raises, TableMissing, LedgerMissing, ShardMoving.
+    """Ledger and table as they were together. Raises what ``declared_by`` raises, TableMissing, AnotherTable,
+    LedgerMissing, ShardMoving.
 
-    A table that is sealed or gone may have been replaced since the ledger was read: then that is read again.
+    A table that is sealed, gone or another one may have been replaced since the ledger was read: then that is read again.
     """
     state = ledger.state()
     for _ in range(_ROUNDS):
@@ -89,23 +90,25 @@ def look(env: Environment, ledger: LedgerReader, collection: CollectionName, rel
         shard = live_shard(state, collection, declared.shard)
         if shard is None:
             return Look(declared, None, state)
-        store = env.table_store(shard.uri)
+        store = env.table_store(shard.uri, shard.table_id)
         head = _head_or_none(store)
-        if head is None or head.sealed_for is not None:
+        if head is None or head.is_another or head.sealed_for is not None:
             again = ledger.state()
             now = live_shard(again, collection, declared.shard)
-            if now is None or now.shard != shard.shard:
+            if now is None or (now.shard, now.table_id) != (shard.shard, shard.table_id):
                 state = again
                 continue
         if head is None:
             raise TableMissing(collection=collection, uri=store.location.uri)
+        if head.is_another:
+            raise another_table(store, head, collection)
         return Look(declared, _place(env, state, declared, shard, store, head), state)
     raise ShardMoving(collection=collection, seconds=0)
 
 
 def _head_or_none(store: ReadStore) -> Head | None:
     try:
-        return read_head(store)
+        return look_at_head(store)
     except TableMissing:
         return None
 

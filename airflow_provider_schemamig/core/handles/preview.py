@@ -53,7 +53,7 @@ def preview(env: Environment, state: State, planned: Planned, place: Place, want
     rows = {step.old.name: (planned.projection or "*", select(own, version_sql(place.uri, place.head.version)))}
     for name, projection in planned.lookups:
         shard = state.shard_of(name)
-        head = read_head(env.table_store(shard.uri))
+        head = read_head(env.table_store(shard.uri, shard.table_id))
         rows[name] = (projection, f"SELECT * FROM {version_sql(head.location.uri, head.version)}")
     views = {name: quote(f"schemamig_{name}") for name in rows}
     inputs = ", ".join(f"{views[name]} AS (SELECT {projection} FROM ({query}))" for name, (projection, query) in rows.items())

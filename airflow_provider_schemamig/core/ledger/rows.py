@@ -151,6 +151,8 @@ class Shard:
     shard: ShardId
     collection: CollectionName
     uri: str
+    #: Delta's id of the table: every version in the ledger is one of the table with this id, not of another one made in its place.
+    table_id: str
     generation: Generation
     state: ShardState
     adopted: bool = False

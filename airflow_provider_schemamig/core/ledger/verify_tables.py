@@ -75,7 +75,7 @@ def _table_findings(env: Environment, state: State, shards: tuple[Shard, ...]) -
         if shard.state is not ShardState.LIVE or _place(env, shard) is None:
             continue
         try:
-            fence = read_fence(env.table_store(shard.uri), Fence(state.config.env_id, shard.shard, epoch).app_id)
+            fence = read_fence(env.table_store(shard.uri, shard.table_id), Fence(state.config.env_id, shard.shard, epoch).app_id)
         except TableMissing as error:
             yield of_row("table_missing", Shard.COLLECTION, encode_key(shard.key), error.message.rstrip("."))
         except LogTruncated:

@@ -60,7 +60,7 @@ class Brought:
 
 def table_at(env: Environment, shard: Shard, version: int | None = None) -> Table:
     """Raises TableMissing, LogTruncated."""
-    store = env.table_store(shard.uri)
+    store = env.table_store(shard.uri, shard.table_id)
     return Table(env, shard, store, read_head(store, version))
 
 

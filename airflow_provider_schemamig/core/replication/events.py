@@ -12,6 +12,7 @@ from enum import Enum, auto
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.actions import Commit
+from airflow_provider_schemamig.core.deltalog.head import look_at_head
 from airflow_provider_schemamig.core.deltalog.listing import list_from
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
@@ -25,6 +26,7 @@ from airflow_provider_schemamig.core.replication.errors import LogCleaned, Origi
 from airflow_provider_schemamig.core.replication.said import Said, is_event, said_by
 from airflow_provider_schemamig.core.shards.retention import made_at
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.upgrade.tables import id_drift
 
 __all__ = ["Batch", "Drift", "Found", "entry_at", "newest_version", "next_events", "row_of"]
 
@@ -70,10 +72,13 @@ def next_events(env: Environment, state: State, collection: CollectionName, shar
     If nothing was committed, the cost is one listing. Raises LogCleaned, OriginReplaced, TableMissing, LogDamaged.
     """
     row = row_of(state, shard)
-    store = env.table_store(row.uri)
+    store = env.table_store(row.uri, row.table_id)
     newest = newest_version(store, row, after)
     if newest <= after:
         return Found(None, after, newest)
+    astray = _id_drift(store, row, after)
+    if astray is not None:
+        return Found(None, after, newest, made_at(store, after, newest), drift=astray)
     try:
         return _Scan(env, state, store, collection, shard, after, newest, limit).run()
     except LogTruncated as error:  # cleaned up while it was read
@@ -106,6 +111,15 @@ def row_of(state: State, shard: ShardId) -> Shard:
     if row is None:
         raise OriginReplaced(shard=shard, reason="it was removed when the hold of the release that took its place was over")
     return row
+
+
+def _id_drift(store: ReadStore, row: Shard, after: int) -> Drift | None:
+    """Drift of all after ``after`` if the table goes by another id. Raises OriginReplaced for another table: its versions are others."""
+    head = look_at_head(store)
+    found = id_drift(row, head)
+    if head.is_another:
+        raise OriginReplaced(collection=row.collection, shard=row.shard, reason=found[0])
+    return Drift(after + 1, found) if found else None
 
 
 class _Passed(Enum):

@@ -39,7 +39,7 @@ def check_gap(env: Environment, state: State, shard: ShardId, found: Found, now:
     if found.seen >= found.head_version:
         return ""
     row = row_of(state, shard)
-    store = env.table_store(row.uri)
+    store = env.table_store(row.uri, row.table_id)
     if found.batch is not None:
         try:
             _check_files(store, found.batch)

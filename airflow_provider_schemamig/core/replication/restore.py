@@ -206,7 +206,8 @@ def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEn
 
 def _check_own(ends: Ends, stream: Stream, table: Table) -> None:
     """Raises RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
-    there = ends.origin.env.table_store(ends.origin.state.shard_of(stream.collection).uri)
+    origins = ends.origin.state.shard_of(stream.collection)
+    there = ends.origin.env.table_store(origins.uri, origins.table_id)
     tables = [table]
     for looked_at in tables:
         own, came_from = _own_commits(stream, looked_at, position(there, ends.back(stream.collection), looked_at.shard.shard).version)

@@ -137,7 +137,7 @@ def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: S
         return Reached(0)
     try:
         # What got there while a rollback that failed had it open is in no other table.
-        found = position(target.env.table_store(row.uri), stream, shard, row.sealed_version)
+        found = position(target.env.table_store(row.uri, row.table_id), stream, shard, row.sealed_version)
     except TableMissing:
         found = Reached(0)
     return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
@@ -189,7 +189,8 @@ def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | Non
     Raises OriginReplaced.
     """
     row, wanted = origin.state.shards[shard], f"{UNDO}/{of or ''}"
-    if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(origin.env.table_store(row.uri), at)):
+    store = origin.env.table_store(row.uri, row.table_id)
+    if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(store, at)):
         reason = "the origin was rolled back to it, and rows came with that from a table that was not followed to its end"
         raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
 

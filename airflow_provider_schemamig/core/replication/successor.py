@@ -57,7 +57,7 @@ def successor(env: Environment, state: State, shard: ShardId, seen: int) -> Succ
     step = _rewrite(env, state, row, went_back)
     if step is None or (went_back and step.down is None):
         raise OriginReplaced(collection=row.collection, shard=shard, reason=f"{new.shard} took its place with other rows")
-    after = _opened_after(env, new, shard) if went_back else _filled(env.table_store(new.uri), new, state.config.env_id)
+    after = _opened_after(env, new, shard) if went_back else _filled(env.table_store(new.uri, new.table_id), new, state.config.env_id)
     entry = entry_at(state, new.shard, after)
     assert entry is not None  # a shard in place has one
     return Successor(new.shard, after, entry, fingerprint(entry.declared))
@@ -88,13 +88,13 @@ def _filled(store: ReadStore, shard: Shard, env_id: str) -> int:
 
 def was_left_after(env: Environment, shard: Shard, undone: ShardId, at: int) -> bool:
     """Was the shard, which is live again, sealed for ``undone`` at version ``at`` or later? Raises LogCleaned."""
-    return any(_is_seal(commit, undone) for commit in _commits(env.table_store(shard.uri), shard, max(at - 1, 0)))
+    return any(_is_seal(commit, undone) for commit in _commits(env.table_store(shard.uri, shard.table_id), shard, max(at - 1, 0)))
 
 
 def _opened_after(env: Environment, shard: Shard, undone: ShardId) -> int:
     """The newest version at which a shard that was opened again was sealed for ``undone``. What a rollback then brought into it was seen
     before. Raises OriginReplaced, LogCleaned."""
-    store = env.table_store(shard.uri)
+    store = env.table_store(shard.uri, shard.table_id)
     for version in range(list_log(store).version, 0, -1):
         if any(_is_seal(commit, undone) for commit in _commits(store, shard, version - 1, version)):
             return version

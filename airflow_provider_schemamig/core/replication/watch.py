@@ -50,7 +50,7 @@ def _is_due(ends: Ends, state: StreamState | None, settings: Settings, now: pend
     if live is None or live.shard != state.shard:
         return True
     row = ends.origin.state.shards[live.shard]
-    return newest_version(ends.origin.env.table_store(row.uri), row, state.seen) > state.seen
+    return newest_version(ends.origin.env.table_store(row.uri, row.table_id), row, state.seen) > state.seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,15 +28,17 @@ class Flow:
     """``query`` is row-local over ``{own}``, which is the source table shown by ``projection`` (a SELECT list).
 
     ``columns`` are the target's, filled by name. ``match``: the target's key columns by which a changed row finds its predecessor; empty:
-    by the whole row, which is exact wherever the target holds just what the query gives. URIs are shards', as in the ledger.
+    by the whole row, which is exact wherever the target holds just what the query gives. URIs and ids are shards', as in the ledger.
     """
 
     collection: CollectionName
     chain: Chain
     source: ShardId
     source_uri: str
+    source_id: str
     target: ShardId
     target_uri: str
+    target_id: str
     query: str
     own: CollectionName
     projection: str
@@ -45,10 +47,10 @@ class Flow:
     match: tuple[str, ...] = ()
 
     def source_store(self, env: Environment) -> Store:
-        return env.table_store(self.source_uri)
+        return env.table_store(self.source_uri, self.source_id)
 
     def target_store(self, env: Environment) -> Store:
-        return env.table_store(self.target_uri)
+        return env.table_store(self.target_uri, self.target_id)
 
     @property
     def bound_query(self) -> str:

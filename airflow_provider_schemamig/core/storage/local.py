@@ -38,12 +38,13 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK, er
 class LocalStore:
     """``Store`` over a folder. Writes are durable when they return: file and folder are synced (but for a throw-away environment's)."""
 
-    def __init__(self, location: Location, options: StorageOptions) -> None:
+    def __init__(self, location: Location, options: StorageOptions, table_id: str | None = None) -> None:
         path = location.local_path
         if path is None:
             raise InvalidLocation(uri=location.uri, rule="it is not on the local file system")
         self.location = location
         self.options = options
+        self.table_id = table_id
         self._root = str(path).rstrip("/")
         self._synced = not options.throwaway
 

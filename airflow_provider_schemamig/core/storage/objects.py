@@ -46,9 +46,10 @@ _PREFIXES = ("aws_", "google_", "azure_")
 class ObjectStore:
     """``Store`` over a bucket's prefix. A write is durable when the store has acknowledged it."""
 
-    def __init__(self, location: Location, options: StorageOptions) -> None:
+    def __init__(self, location: Location, options: StorageOptions, table_id: str | None = None) -> None:
         self.location = location
         self.options = options
+        self.table_id = table_id
         scheme, _, rest = location.uri.partition("://")
         bucket, _, path = rest.partition("/")
         self._bucket = f"{scheme}://{bucket}"

@@ -28,6 +28,10 @@ class ReadStore(Protocol):
     @property
     def options(self) -> StorageOptions: ...
 
+    @property
+    def table_id(self) -> str | None:
+        """The id of the Delta table that is known to lie here; None: whichever does. ``read_head`` refuses another one."""
+
     def get(self, key: str) -> bytes:
         """The whole object. Raises ObjectMissing."""
 
@@ -59,9 +63,9 @@ class Store(ReadStore, Protocol):
         """All below ``prefix`` (empty: below the location itself). Missing is fine."""
 
 
-def open_store(location: Location, options: StorageOptions) -> Store:
-    """The store of a location. Reads nothing; a wrong bucket or credential shows at the first use."""
-    return LocalStore(location, options) if location.scheme == "file" else ObjectStore(location, options)
+def open_store(location: Location, options: StorageOptions, table_id: str | None = None) -> Store:
+    """The store of a location. Reads nothing; a wrong bucket or credential shows at the first use. ``table_id``: see ``ReadStore``."""
+    return (LocalStore if location.scheme == "file" else ObjectStore)(location, options, table_id)
 
 
 def confirm(receipts: Sequence[WriteReceipt]) -> list[WriteReceipt]:

@@ -216,7 +216,8 @@ def write_rows(env: Environment, version: Version, name: CollectionName, declara
         strange = sorted(place.head.features - WRITABLE)
         if strange:
             return f"{name}: no rows, the table has the features {', '.join(strange)}"
-        append_rows(env.table_store(place.shard.uri), place.head, [_whole(row, place.live.declaration) for row in rows])
+        store = env.table_store(place.shard.uri, place.shard.table_id)
+        append_rows(store, place.head, [_whole(row, place.live.declaration) for row in rows])
         return None
     env.writer(name, release=version).append(pa.Table.from_pylist(rows, schema=arrow_schema(declaration.fields)))
     return None

@@ -10,12 +10,12 @@ The folder is written first, release.toml last; a process that dies in between i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pendulum
 
-from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.head import Head, another_table
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
@@ -76,6 +76,15 @@ class _Taken:
     def name(self) -> CollectionName:
         return self.foreign.entry.collection
 
+    @property
+    def has_id_alone(self) -> bool:
+        """True if the table is as recorded but for its id, of which no release says anything."""
+        return self.foreign.has_other_id and not self.foreign.changes
+
+    @property
+    def id_text(self) -> str:
+        return f"the ledger knows the table by its new id {self.foreign.head.table_id}"
+
 
 def accept(env: Environment, release_dir: Path, collections: Sequence[str] = ()) -> Accepted:
     """Take over what was done to the named collections, or to all that drifted. No drift: nothing happens.
@@ -83,8 +92,10 @@ def accept(env: Environment, release_dir: Path, collections: Sequence[str] = ())
     The folder's head has to be the environment's release: then its next minor version is written; or a later one that contains these very
     changes already (another environment's ``accept`` wrote it, or a person did). No table gets a commit.
 
-    Raises UnknownCollection, ShardMissing, CannotAccept, AheadNotInRelease, DeploymentOpen, HoldOpen (its way back would not know of the
-    change), CollectionInUse, Overtaken, and what is wrong with the folder.
+    An id of its own that somebody gave a table concerns the ledger alone: no release is written for it.
+
+    Raises UnknownCollection, ShardMissing, AnotherTable, CannotAccept, AheadNotInRelease, DeploymentOpen, HoldOpen (its way back would not
+    know of the change), CollectionInUse, Overtaken, and what is wrong with the folder.
     """
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
@@ -95,6 +106,11 @@ def accept(env: Environment, release_dir: Path, collections: Sequence[str] = ())
     if not taken:
         return Accepted(None, (), ())
     no_open_hold(state)
+    if all(item.has_id_alone for item in taken):
+        assert state.release is not None  # it has tables
+        _record(ledger, state, taken)
+        version = state.release.version
+        return Accepted(version, (), tuple((item.name, ()) for item in taken), _remember(env, state, taken, version, started))
     folder = known(release_dir)
     steps = target_of(folder.release, state).steps
     if state.release is not None and folder.release.version == state.release.version:
@@ -129,10 +145,11 @@ def _drifted(env: Environment, state: State, collections: Sequence[str]) -> list
 
 
 def _taken(env: Environment, state: State, name: CollectionName, head: Head | None, *, named: bool) -> _Taken | None:
-    if head is None:
+    if head is None or head.is_another:
         if not named:
-            return None  # somebody else's trouble: `status` shows it
-        raise ShardMissing(collection=name, uri=table_store(env, state, state.objects[name].shard).location.uri)
+            return None  # nothing to take over: `status` shows it
+        store = table_store(env, state, state.objects[name].shard)
+        raise another_table(store, head, name) if head is not None else ShardMissing(collection=name, uri=store.location.uri)
     foreign = foreign_changes(state, name, head)
     if foreign is None:
         return None
@@ -216,7 +233,7 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
         no_open_hold(state)
         updates: list[Update] = []
         for item in taken:
-            if item.name in state.objects and state.entry(item.name).physical == item.physical:
+            if item.name in state.objects and _is_recorded(state, item):
                 continue
             if item.name not in state.objects or state.entry(item.name) != item.foreign.entry or state.release != seen.release:
                 raise Overtaken(collection=item.name)
@@ -227,8 +244,15 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
     ledger.transact(decide, Leadership(seen.leader.generation, seen.leader.epoch))
 
 
+def _is_recorded(state: State, item: _Taken) -> bool:
+    return state.entry(item.name).physical == item.physical and state.shard_of(item.name).table_id == item.foreign.head.table_id
+
+
 def _accepted(state: State, item: _Taken) -> list[Update]:
     entry, head = item.foreign.entry, item.foreign.head
+    known = [Put(replace(state.shards[entry.shard], table_id=head.table_id))] if item.foreign.has_other_id else []
+    if item.has_id_alone:
+        return list(known)
     ahead, before = _ahead(state, item), state.ahead_of(item.name)
     made = SchemaEntry(
         collection=item.name,
@@ -241,13 +265,14 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
         stored_names=names_of(head, item.declared),
     )
     updates: list[Update] = [Put(made), Put(Object(item.name, entry.shard, ahead.schema_id, fingerprint(item.declared))), Put(ahead)]
-    return updates + ([Drop(Ahead, before.key)] if before is not None else [])
+    return [*updates, *known, *([Drop(Ahead, before.key)] if before is not None else [])]
 
 
 def _remember(env: Environment, state: State, taken: Sequence[_Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:
     """One line of audit a collection."""
     generation = state.leader.generation if state.leader is not None else None
-    details = {item.name: f"into {version}: {'; '.join(map(describe, item.changes))}" for item in taken}
+    ids = {item.name: item.id_text for item in taken if item.foreign.has_other_id}
+    details = {item.name: f"into {version}: {'; '.join(map(describe, item.changes)) or ids.get(item.name, '')}" for item in taken}
     entries = [HistoryEntry.ended("accept", started, collection=name, generation=generation, detail=text) for name, text in details.items()]
     note = append_history(env, *entries)
-    return (note,) if note else ()
+    return (*(f"{name}: {text}" for name, text in ids.items()), *((note,) if note else ()))

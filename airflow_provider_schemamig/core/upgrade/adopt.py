@@ -288,9 +288,8 @@ def _shards(state: State, found: Sequence[Found], generation: Generation) -> lis
     shards = []
     for table in found:
         digest = hashlib.sha256(f"{state.config.env_id}/{table.collection}/{table.uri}/{generation}".encode()).hexdigest()
-        shards.append(
-            Shard(ShardId(f"a{generation}-{digest[:12]}"), table.collection, table.uri, generation, ShardState.LIVE, adopted=True)
-        )
+        shard = ShardId(f"a{generation}-{digest[:12]}")
+        shards.append(Shard(shard, table.collection, table.uri, table.head.table_id, generation, ShardState.LIVE, adopted=True))
     return shards
 
 

@@ -38,7 +38,8 @@ def new_shard(state: State, collection: CollectionName, deployment: Deployment, 
     generation = deployment.generation
     digest = hashlib.sha256(f"{state.config.env_id}/{collection}/{deployment.target}/{generation}/{attempt}".encode()).hexdigest()
     shard = ShardId(f"g{generation}-{digest[:12]}")
-    return Shard(shard, collection, f"{collection}/{shard}", generation, ShardState.BUILDING)
+    table_id = table_id_of(state.config.env_id, shard)
+    return Shard(shard, collection, f"{collection}/{shard}", table_id, generation, ShardState.BUILDING)
 
 
 def table_id_of(env_id: str, shard: ShardId) -> str:
@@ -80,7 +81,7 @@ def build_shards(env: Environment, ledger: LedgerWriter, deployment: Deployment,
 
 def make_table(env: Environment, state: State, shard: ShardId, declaration: Declaration, tag: Tag) -> int:
     """The empty table of a shard of ours, at version 0; its current version if it is there already."""
-    head = create_table(table_store(env, state, shard), declaration, table_id_of(state.config.env_id, shard), tag)
+    head = create_table(table_store(env, state, shard), declaration, state.shards[shard].table_id, tag)
     return head.version
 
 

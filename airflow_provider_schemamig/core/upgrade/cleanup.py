@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.shards.some_files import FOLDER
 from airflow_provider_schemamig.core.upgrade.pins import release_pin
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.stages import Copy
+from airflow_provider_schemamig.core.upgrade.tables import is_another
 from airflow_provider_schemamig.core.upgrade.work import StageResult, Work
 
 _UNFINISHED = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
@@ -83,7 +84,8 @@ def delete_tables(env: Environment, shards: Sequence[Shard], kind: str, listen: 
     results = []
     for number, shard in enumerate(shards, start=1):
         started = time.monotonic()
-        env.table_store(shard.uri).delete_tree("")
+        if not is_another(env, shard):
+            env.table_store(shard.uri).delete_tree("")
         seconds = time.monotonic() - started
         results.append(StageResult(kind, shard.collection, None, seconds))
         listen(Event(kind, shard.collection, number, len(shards), seconds))

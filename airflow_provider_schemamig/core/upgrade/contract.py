@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all, stand
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_another, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 
@@ -51,12 +51,18 @@ def _contract(work: Work, hold: Hold) -> None:
     retired = [s for s in work.state.shards.values() if s.state is ShardState.RETIRED and s.retired_by == hold.generation]
     for number, shard in enumerate(retired, start=1):
         started = time.monotonic()
-        if shard.adopted:
+        if is_another(work.env, shard):
+            _left_alone(work, shard)
+        elif shard.adopted:
             _give_back(work, shard)
         else:
             table_store(work.env, work.state, shard.shard).delete_tree("")
         work.report("retire", shard.collection, None, started, number, len(retired))
     work.append(lambda state: _close(state, hold, moves, versions, retired))
+
+
+def _left_alone(work: Work, shard: Shard) -> None:
+    work.notes.append(f"{shard.collection}: somebody made another table at {shard.uri}; it is left alone")
 
 
 def _give_back(work: Work, shard: Shard) -> None:
@@ -88,9 +94,13 @@ def _moves(work: Work, hold: Hold) -> list[Move]:
     for collection, changes in sorted(drops.items()):
         if collection not in work.state.objects:
             continue
+        shard = work.state.shard_of(collection)
+        if is_another(work.env, shard):
+            _left_alone(work, shard)
+            continue
         before = work.state.entry(collection).physical
         if apply(before, changes) != before:
-            moves.append(Move(collection, work.state.objects[collection].shard, before, tuple(changes)))
+            moves.append(Move(collection, shard.shard, before, tuple(changes)))
     return moves
 
 

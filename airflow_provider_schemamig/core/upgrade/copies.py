@@ -190,7 +190,7 @@ def _begun(copying: Copying) -> State:
         if row.fill_inputs:
             return []
         shards = [state.shard_of(stage.source), *(state.shard_of(lookup.collection) for lookup in stage.lookups)]
-        versions = [(shard.shard, read_head(copying.env.table_store(shard.uri)).version) for shard in shards]
+        versions = [(shard.shard, read_head(copying.env.table_store(shard.uri, shard.table_id)).version) for shard in shards]
         return [Put(replace(row, fill_number=max(row.fill_number, 1), fill_inputs=tuple(versions)))]
 
     state = copying.ledger.transact(decide)

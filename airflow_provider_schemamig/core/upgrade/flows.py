@@ -44,8 +44,10 @@ def forth(state: State, deployment: Deployment, stage: Copy, chain: str) -> Flow
         chain=_chain(state, target.shard, chain, deployment),
         source=source.shard,
         source_uri=source.uri,
+        source_id=source.table_id,
         target=target.shard,
         target_uri=target.uri,
+        target_id=target.table_id,
         query=stage.up,
         own=stage.source,
         projection=stage.projection,
@@ -72,15 +74,18 @@ def back(env: Environment, state: State, deployment: Deployment, step: RewriteSt
     lookups = []
     for name in placeholders(step.down or ""):
         if name != step.collection:
-            uri, columns = state.shard_of(name).uri, _columns(state.entry(name).declared)
-            lookups.append(Lookup(name, uri, read_head(env.table_store(uri)).version, _select_list(columns)))
+            shard, columns = state.shard_of(name), _columns(state.entry(name).declared)
+            version = read_head(env.table_store(shard.uri, shard.table_id)).version
+            lookups.append(Lookup(name, shard.uri, version, _select_list(columns)))
     return Flow(
         collection=step.collection,
         chain=_chain(state, old, f"{UNDO}/{now}", deployment),
         source=now,
         source_uri=state.shards[now].uri,
+        source_id=state.shards[now].table_id,
         target=old,
         target_uri=state.shards[old].uri,
+        target_id=state.shards[old].table_id,
         query=step.down or "",
         own=step.collection,
         projection=_select_list(_columns(step.new)),

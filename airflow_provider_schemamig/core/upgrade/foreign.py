@@ -31,13 +31,18 @@ from airflow_provider_schemamig.exceptions import Refusal
 
 @dataclass(frozen=True)
 class Foreign:
-    """A table that is not what ``entry`` records. ``renames``: recorded path -> the last name it has now."""
+    """A table that is not what ``entry`` records, or has another id than ``table_id``. ``renames``: recorded path -> its last name now."""
 
     entry: SchemaEntry
+    table_id: str
     head: Head
     recorded: Declaration
     live: Declaration
     renames: Mapping[ColumnPath, str]
+
+    @property
+    def has_other_id(self) -> bool:
+        return self.head.table_id != self.table_id
 
     @cached_property
     def changes(self) -> tuple[c.Change, ...]:
@@ -63,14 +68,18 @@ class Foreign:
 
 
 def foreign_changes(state: State, collection: CollectionName, head: Head) -> Foreign | None:
-    """None if the table is as recorded. Intents are not looked at: ``drift_of`` says whether the table is about to be changed by us."""
+    """None if the table is as recorded; not to be asked about another table.
+
+    Intents are not looked at: ``drift_of`` says whether the table is about to be changed by us.
+    """
     entry = state.entry(collection)
     live = head.declaration(collection)
-    if not live_differences(entry.physical, live):
+    table_id = state.shards[entry.shard].table_id
+    if head.table_id == table_id and not live_differences(entry.physical, live):
         return None
     known = dict(entry.physical.properties)
     live = replace(live, properties=tuple((key, value) for key, value in live.properties if key in known))
-    return Foreign(entry, head, _comparable(entry.physical), _comparable(live), _renames(entry, head))
+    return Foreign(entry, table_id, head, _comparable(entry.physical), _comparable(live), _renames(entry, head))
 
 
 def _comparable(declaration: Declaration) -> Declaration:
@@ -156,7 +165,7 @@ def began_at(store: ReadStore, foreign: Foreign) -> int | None:
 
 
 def _is_recorded(foreign: Foreign, head: Head) -> bool:
-    return not live_differences(foreign.recorded, head.declaration(foreign.entry.collection))
+    return head.table_id == foreign.table_id and not live_differences(foreign.recorded, head.declaration(foreign.entry.collection))
 
 
 def _judged(store: ReadStore, foreign: Foreign, change: c.Change, began: int | None, files_came: bool) -> tuple[str | None, str | None]:

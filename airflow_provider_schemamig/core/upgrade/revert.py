@@ -14,7 +14,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved, commit_changes
 from airflow_provider_schemamig.core.deltalog.features import check_writable
-from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, another_table, read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind
@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongSt
 from airflow_provider_schemamig.core.upgrade.foreign import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment
 from airflow_provider_schemamig.core.upgrade.moves import ROUNDS, stand
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, known, table_store
+from airflow_provider_schemamig.core.upgrade.tables import known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work, lead
 
 
@@ -49,8 +49,8 @@ class Reverted:
 def revert(env: Environment, collection: str, *, allow_lossy: bool = False, listen: Listener = silent) -> Reverted:
     """Undo what somebody did to the collection's table. No drift: nothing happens. Also while a hold is open: its way back wants this.
 
-    Raises UnknownCollection, ShardMissing, CannotRevert, LossyRevert unless ``allow_lossy``, CollectionInUse, DeploymentOpen, Fenced, and
-    as ``commit_changes`` does (UnsupportedFeature, UnsafeLogStore, ...).
+    Raises UnknownCollection, ShardMissing, AnotherTable, CannotRevert, LossyRevert unless ``allow_lossy``, CollectionInUse, DeploymentOpen,
+    Fenced, and as ``commit_changes`` does (UnsupportedFeature, UnsafeLogStore, ...).
     """
     started = pendulum.now("UTC")
     state = LedgerReader(env).state()
@@ -87,9 +87,9 @@ def _store(work: Work, name: CollectionName) -> Store:
 def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | None:
     """Undo it; None: somebody changed the table again meanwhile."""
     store = _store(work, name)
-    head = head_or_none(store)
-    if head is None:
-        raise ShardMissing(collection=name, uri=store.location.uri)
+    head = look_or_none(store)
+    if head is None or head.is_another:
+        raise another_table(store, head, name) if head is not None else ShardMissing(collection=name, uri=store.location.uri)
     foreign = foreign_changes(work.state, name, head)
     if foreign is None:
         work.append(functools.partial(_closed, name=name))
@@ -108,6 +108,8 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | Non
         return None
     work.append(functools.partial(_closed, name=name))
     notes = _mapping_note(head, read_head(store, at=version))
+    if foreign.has_other_id:
+        notes += (f"the table has its id {foreign.table_id} back",)
     changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)
     return Reverted(name, version, changes, found.losses, notes)
 
@@ -119,7 +121,9 @@ def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: R
     fence, tag = work.fence(shard), work.tag(IntentKind.REVERT.value)
     try:
         # What is right only for the files looked at (a column forgotten, NOT NULL or a CHECK restored) the committer holds to them.
-        committed = commit_changes(store, head, found.changes, fence, tag, since=head.version, forget=found.forget)
+        committed = commit_changes(
+            store, head, found.changes, fence, tag, since=head.version, forget=found.forget, table_id=work.state.shards[shard].table_id
+        )
     except MetadataMoved:
         return None
     stand(name, [committed])
@@ -141,6 +145,6 @@ def _mapping_note(before: Head, after: Head) -> tuple[str, ...]:
 def _remembered(env: Environment, work: Work, done: Reverted, started: pendulum.DateTime) -> Reverted:
     if done.table_version is None:
         return done
-    detail = "; ".join(map(describe, done.changes))
+    detail = "; ".join((*map(describe, done.changes), *done.notes))
     note = append_history(env, HistoryEntry.ended("revert", started, collection=done.collection, generation=work.generation, detail=detail))
     return Reverted(done.collection, done.table_version, done.changes, done.losses, done.notes + ((note,) if note else ()))

@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.inverse import WayBack, after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.moves import made_at, stand
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, is_in_place, shown, table_store
+from airflow_provider_schemamig.core.upgrade.tables import is_done, is_in_place, look_or_none, shown, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
@@ -83,8 +83,13 @@ def _settle_shard(
     work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted, jobs: Jobs, lossy: bool
 ) -> list[Update]:
     dropped: list[Update] = [Drop(Intent, intent.key) for intent in intents]
-    if head_or_none(store) is None:
+    found = look_or_none(store)
+    if found is None:
         return dropped  # a table that was to be made and never was
+    if found.is_another:
+        text = f"somebody made another table at {store.location.uri}: what was begun on the one before is given up, this one is left alone"
+        work.notes.append(f"{intents[0].collection}: {text}")
+        return dropped
     fenced = put_fence(store, work.fence(shard), work.tag("fence"))
     head = read_head(store)
     work.look_again()

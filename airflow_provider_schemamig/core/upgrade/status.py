@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.shards.chain import foreign_commits
 from airflow_provider_schemamig.core.shards.pace import EVERYWHERE, LAST_STEP
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
-from airflow_provider_schemamig.core.upgrade.tables import drift_of, head_or_none, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.tables import drift_of, look_or_none, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.ways_on import ways_on
 from airflow_provider_schemamig.core.upgrade.work import pending_holds
 
@@ -118,13 +118,13 @@ def _retired(env: Environment, state: State) -> Iterator[dict[str, Any]]:
         if shard.state is not ShardState.RETIRED or state.intents_of(shard.shard):
             continue
         store = table_store(env, state, shard.shard)
-        head = head_or_none(store)
+        head = look_or_none(store)
         if head is not None:
             yield {
                 "shard": shard.shard,
                 "collection": shard.collection,
                 "uri": store.location.uri,
-                "sealed": head.sealed_for is not None,
+                "sealed": head.sealed_for is not None and not head.is_another,
                 "foreign_commits": _foreign_commits(store, shard, head.version),
             }
 

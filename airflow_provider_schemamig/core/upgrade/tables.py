@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_schemamig.core.deltalog.fence import Fence
-from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.rows import Intent
+from airflow_provider_schemamig.core.ledger.rows import Intent, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.drift import live_differences
@@ -21,7 +21,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def table_store(env: Environment, state: State, shard: ShardId) -> Store:
-    return env.table_store(state.shards[shard].uri)
+    return env.table_store(state.shards[shard].uri, state.shards[shard].table_id)
 
 
 def known(state: State, collection: str) -> CollectionName:
@@ -39,7 +39,7 @@ def asked_for(state: State, collections: Collection[str] | None) -> Sequence[Col
 def read_heads(
     env: Environment, state: State | None, collections: Iterable[CollectionName] | None = None
 ) -> Mapping[CollectionName, Head | None]:
-    """The head of every collection's live shard; None where no table is."""
+    """The head of every collection's live shard, be it another table that was made in its place (``drift_of``); None where no table is."""
     if state is None:
         return {}
     names = state.objects if collections is None else collections
@@ -48,7 +48,7 @@ def read_heads(
 
 def _head_of(env: Environment, state: State, collection: CollectionName) -> Head | None:
     try:
-        return head_or_none(table_store(env, state, state.objects[collection].shard))
+        return look_or_none(table_store(env, state, state.objects[collection].shard))
     except SchemamigError as error:
         error.collection = error.collection or collection
         raise
@@ -59,6 +59,22 @@ def head_or_none(store: Store) -> Head | None:
         return read_head(store)
     except TableMissing:
         return None
+
+
+def look_or_none(store: Store) -> Head | None:
+    """``head_or_none``, also of another table than the one that is known to lie there: its head says so."""
+    try:
+        return look_at_head(store)
+    except TableMissing:
+        return None
+
+
+def is_another(env: Environment, shard: Shard) -> bool:
+    """True if somebody dropped the shard's table and made another one in its place, which is not ours to change or delete."""
+    try:
+        return look_at_head(env.table_store(shard.uri, shard.table_id)).is_another
+    except (TableMissing, LogTruncated, LogDamaged):  # what a run that died in deleting it has left
+        return False
 
 
 def is_in_place(expected: Declaration, head: Head) -> bool:
@@ -105,15 +121,29 @@ def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
     """How the live table differs from the ledger; empty if it is as recorded, or as an open intent was about to make it."""
     shard = state.objects[collection].shard
+    identity = id_drift(state.shards[shard], head)
+    if head.is_another:
+        return identity
     expected = state.entry(collection).physical
     live = head.declaration(collection)
     found = live_differences(expected, live)
     if not found:
-        return ()
+        return identity
     for intent in state.intents_of(shard):
         if any(shown is not None and not live_differences(shown, live) for shown in (intent.after, intent.reached)):
-            return ()
-    return tuple(str(difference) for difference in found)
+            return identity
+    return (*identity, *(str(difference) for difference in found))
+
+
+def id_drift(shard: Shard, head: Head) -> tuple[str, ...]:
+    """In words: the table is another one than the ledger knows, or goes by another id; empty if it is as recorded."""
+    if head.table_id == shard.table_id:
+        return ()
+    if head.is_another:
+        made = f"found another one that was made in its place, with the id {head.table_id}"
+        return (f"table: expected the one with the id {shard.table_id}, {made}",)
+    by = "CREATE OR REPLACE TABLE gives a table another id, a RESTORE to before that takes it back"
+    return (f"table id: expected {shard.table_id}, found {head.table_id} ({by})",)
 
 
 def fence_of(state: State, shard: ShardId, epoch: Epoch) -> Fence:

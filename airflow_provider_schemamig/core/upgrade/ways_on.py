@@ -18,16 +18,20 @@ from airflow_provider_schemamig.exceptions import Refusal
 
 def ways_on(env: Environment, state: State, collection: CollectionName, head: Head) -> list[dict[str, Any]]:
     """``way``, ``command``, ``does`` (one text a change), ``loses``, ``why_not`` (empty: it can be done), for accept, revert, unmanage."""
+    if head.is_another:
+        return [_unmanage(env, collection)]
     foreign = foreign_changes(state, collection, head)
     if foreign is None:
         return []
-    return [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, state, foreign)]
+    return [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, collection)]
 
 
 def _accept(env: Environment, state: State, foreign: Foreign) -> dict[str, Any]:
     name = foreign.entry.collection
     reasons = why_not(env, state, name, foreign.head)
     does = [] if reasons else [describe(change) for change in foreign.visible]
+    if not reasons and foreign.has_other_id:
+        does.append(f"the ledger knows the table by its id {foreign.head.table_id}")
     return _way("accept", f"--env {env.location.uri} --release DIR --collection {name}", does, why_not=reasons)
 
 
@@ -39,12 +43,13 @@ def _revert(env: Environment, state: State, foreign: Foreign) -> dict[str, Any]:
     except Refusal as refusal:  # names that changed hands: there is no telling which column is which
         return _way("revert", options, [], why_not=(refusal.message.rstrip("."),))
     does = [] if found.impossible else [describe(change) for change in found.changes if change.cost is not Cost.NONE]
+    if not found.impossible and foreign.has_other_id:
+        does.append(f"the table gets its id {foreign.table_id} back")
     lossy = " --allow-lossy" if found.losses else ""
     return _way("revert", options + lossy, does, loses=found.losses, why_not=found.impossible)
 
 
-def _unmanage(env: Environment, state: State, foreign: Foreign) -> dict[str, Any]:
-    name = foreign.entry.collection
+def _unmanage(env: Environment, name: CollectionName) -> dict[str, Any]:
     return _way("unmanage", f"--env {env.location.uri} --collection {name}", ["the table is given back as it is"])
 
 

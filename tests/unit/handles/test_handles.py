@@ -171,7 +171,7 @@ def test_a_table_that_is_replaced_while_it_is_looked_at_is_not_read(tmp_path: Pa
             foreign.write(lake.path("t"), [{"id": 2, "x": "new"}])
         return read_head(store)
 
-    monkeypatch.setattr(pinned, "read_head", late)
+    monkeypatch.setattr(pinned, "look_at_head", late)
     assert rows(lake) == [{"id": 2, "x": "new"}]
     assert len(set(heads)) == 2
 

@@ -56,7 +56,7 @@ def collection(name: str, shard_state: ShardState = ShardState.LIVE) -> list[Upd
     return [
         Put(Object(CollectionName(name), shard, SchemaId(1), fingerprint(declared))),
         Put(SchemaEntry(CollectionName(name), SchemaId(1), shard, declared, declared, 0, Version(1, 0, 0), ())),
-        Put(Shard(shard, CollectionName(name), f"{name}/{shard}", Generation(1), shard_state)),
+        Put(Shard(shard, CollectionName(name), f"{name}/{shard}", f"id of {shard}", Generation(1), shard_state)),
     ]
 
 

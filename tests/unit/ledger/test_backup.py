@@ -296,7 +296,7 @@ def test_a_file_that_goes_while_it_is_copied_is_named(lake: LedgerWriter, tmp_pa
 
 
 def test_a_second_environment_of_one_id_is_told(lake: LedgerWriter, tmp_path: Path) -> None:
-    adopted = Shard(ShardId("a"), CollectionName("flights"), "s3://elsewhere/t", Generation(1), ShardState.RETIRED, adopted=True)
+    adopted = Shard(ShardId("a"), CollectionName("flights"), "s3://elsewhere/t", "id of a", Generation(1), ShardState.RETIRED, adopted=True)
     lake.transact(lambda state: [Put(adopted)])
     backup(lake.env, str(tmp_path / "backup"))
     assert restore(lake.env, str(tmp_path / "backup")).notes == (), "in its own place there is only one"

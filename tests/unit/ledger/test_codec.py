@@ -72,10 +72,10 @@ FROZEN: list[tuple[Any, str, str]] = [
         f'{{"approved_at":"2026-03-01T12:30:15.250000+00:00","approved_by":"Zoë","generation":3,"plan_digest":"{"d" * 64}"}}',
     ),
     (
-        Shard(SHARD, FLIGHTS, "flights/flights-1", Generation(1), ShardState.RETIRED, True, Generation(3), ShardId("flights-2"), 7),
+        Shard(SHARD, FLIGHTS, "flights/flights-1", "id", Generation(1), ShardState.RETIRED, True, Generation(3), ShardId("flights-2"), 7),
         '"flights-1"',
         '{"adopted":true,"collection":"flights","generation":1,"retired_by":3,"sealed_for":"flights-2","sealed_version":7,'
-        '"shard":"flights-1","state":"retired","uri":"flights/flights-1"}',
+        '"shard":"flights-1","state":"retired","table_id":"id","uri":"flights/flights-1"}',
     ),
     (
         Control("*", paused=True, rows_per_second=1000, max_files=3, commits_per_minute=4, window=(22, 6)),

@@ -62,7 +62,7 @@ def put(*rows: object) -> Callable[[State], list[Update]]:
 
 
 INTENT = Intent(FLIGHTS, SHARD, Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None, reached=None)
-X = Shard(ShardId("x"), FLIGHTS, "flights/x", Generation(1), ShardState.BUILDING)
+X = Shard(ShardId("x"), FLIGHTS, "flights/x", "id of x", Generation(1), ShardState.BUILDING)
 TO_X = Replacement(FLIGHTS, Version(1, 1, 0), Generation(1), ShardId("x"))
 TO_Y = replace(TO_X, version=Version(1, 2, 0), shard=ShardId("y"))
 HOLD = Hold(Generation(2), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN)

@@ -56,7 +56,7 @@ def _moved(state: State, schemas: Sequence[Declaration]) -> list[Update]:
         shard = ShardId(f"{now.name}-1")
         updates.append(Put(Object(now.name, shard, schema_id, fingerprint(now))))
         updates.append(Put(SchemaEntry(now.name, schema_id, shard, now, now, 10 * schema_id, version, ())))
-        updates.append(Put(Shard(shard, now.name, f"{now.name}/{shard}", Generation(1), ShardState.LIVE)))
+        updates.append(Put(Shard(shard, now.name, f"{now.name}/{shard}", f"id of {shard}", Generation(1), ShardState.LIVE)))
     return updates
 
 

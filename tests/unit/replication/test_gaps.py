@@ -18,6 +18,9 @@ from airflow_provider_schemamig.core.replication.events import next_events
 from airflow_provider_schemamig.core.replication.gaps import check_gap, feed_serves
 from airflow_provider_schemamig.core.schema.retention import FILES
 from airflow_provider_schemamig.core.times import minute
+from airflow_provider_schemamig.core.upgrade.accept import accept
+from airflow_provider_schemamig.core.upgrade.revert import revert
+from tests.support import foreign
 from tests.support import row_tables as tables
 from tests.support.bytes import unwritten
 from tests.unit.replication.origin import Origin, T, make_origin
@@ -139,6 +142,32 @@ def test_another_table_in_its_place(origin: Origin) -> None:
         with pytest.raises(OriginReplaced, match="its log ends before version 7"):
             look(origin, 7)
     assert check(origin, 1) == ""
+
+
+def test_another_table_in_its_place_whose_log_is_longer(origin: Origin) -> None:
+    origin.insert(1)
+    foreign.make_anew(origin.path, commits=5)
+    origin.insert(2)
+    looks: list[Look] = [check, Origin.found]
+    for look in looks:
+        with pytest.raises(OriginReplaced, match="made in its place"):
+            look(origin, 2)
+
+
+def test_another_id_of_the_table_is_drift_of_the_origin(origin: Origin) -> None:
+    origin.insert(1)
+    known = foreign.metadata(origin.path)["id"]
+    foreign.give_id(origin.path, "NEW")
+    origin.insert(2)
+    found = origin.found(1)
+    assert found.batch is None and found.drift is not None
+    assert (found.seen, found.drift.version) == (1, 2) and known in found.drift.detail
+    revert(origin.lake.env, "t")
+    assert [(lo, hi) for lo, hi, _ in origin.ranges(1)] == [(2, 3)]
+    foreign.give_id(origin.path, "NEWER")
+    origin.insert(3)
+    accept(origin.lake.env, origin.lake.first)
+    assert [(lo, hi) for lo, hi, _ in origin.ranges(4)] == [(5, 6)]
 
 
 def test_no_table(origin: Origin) -> None:

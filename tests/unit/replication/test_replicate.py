@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.deltalog.log_errors import AnotherTable
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import PauseReason
+from airflow_provider_schemamig.core.replication.restore import restore
+from tests.support import foreign
+from tests.support.bytes import tree
 from tests.support.replicas import Replicas, make_replicas
 
 
@@ -46,3 +51,29 @@ def test_a_mismatch_waits_and_goes_on_by_itself(two: Replicas) -> None:
     two.upgrade("b", to=2)
     assert two.state("a", "b").pause is None
     assert two.rows("b") == two.rows("a")
+
+
+def test_an_origin_that_was_made_anew_is_never_gone_on_from(two: Replicas) -> None:
+    for number in range(3):
+        two.insert("a", {"id": number, "v": "old"})
+    assert two.state("a", "b").checkpoint == two.checkpoint("a", "b") == 3
+    kept = two.rows("b")
+    foreign.make_anew(two.path("a"))
+    for number in range(10, 15):
+        two.insert("a", {"id": number, "v": "new"})
+    stopped = two.state("a", "b")
+    assert (stopped.error, stopped.checkpoint) == ("origin_replaced", 3) and "made in its place" in stopped.detail
+    assert two.rows("b") == kept
+    # Its rows are no rows of the collection that the origin's ledger knows, so a restore does not take them either.
+    with pytest.raises(AnotherTable):
+        restore(two.env("a"), two.env("b"), CollectionName("trips"), jobs=lambda: two.runner)
+
+
+def test_a_target_that_was_made_anew_is_not_written_to(two: Replicas) -> None:
+    two.insert("a", {"id": 1, "v": "x"})
+    two.bring("a", "b")
+    foreign.make_anew(two.path("b"), commits=4)
+    two.insert("a", {"id": 2, "v": "x"})
+    before = tree(two.path("b"))
+    assert two.state("a", "b").error == "another_table"
+    assert tree(two.path("b")) == before

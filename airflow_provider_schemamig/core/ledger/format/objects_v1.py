@@ -263,6 +263,7 @@ class Shard:
     shard: str
     collection: str
     uri: str
+    table_id: str
     generation: int
     state: ShardState
     adopted: bool = False

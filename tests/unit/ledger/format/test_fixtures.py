@@ -189,7 +189,7 @@ def _building(state: State) -> list[Update]:
     """What preflight writes while it builds and copies, of every kind."""
     shard = ShardId("g4-0")
     return [
-        Put(Shard(shard, CollectionName("flights"), "flights/g4-0", Generation(4), ShardState.BUILDING)),
+        Put(Shard(shard, CollectionName("flights"), "flights/g4-0", "id of g4-0", Generation(4), ShardState.BUILDING)),
         Put(Replacement(CollectionName("flights"), Version(1, 2, 0), Generation(4), shard)),
         Put(Progress(CollectionName("flights"), Generation(4), "copy", "files", 1, 2, 3, NOW, NOW)),
     ]

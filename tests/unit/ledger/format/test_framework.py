@@ -253,7 +253,7 @@ def _leader(snapshot: Snapshot) -> list[Action]:
 
 
 def _shard(snapshot: Snapshot) -> list[Action]:
-    return [*_all(snapshot), Insert(objects_v1.Shard("s", "c", "c/s", 1, objects_v1.ShardState.BUILDING))]
+    return [*_all(snapshot), Insert(objects_v1.Shard("s", "c", "c/s", "id of s", 1, objects_v1.ShardState.BUILDING))]
 
 
 def _moved(snapshot: Snapshot) -> list[Action]:
