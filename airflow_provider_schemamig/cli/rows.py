@@ -71,7 +71,7 @@ def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
 @app.command(rich_help_panel=PANEL)
 @answered
 def pause(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
-    """Begin no further batch of rows; the one in flight ends."""
+    """Let no upgrade go further: no batch of rows, no promotion, no seal, no commit. What is in flight ends."""
     from airflow_provider_schemamig.core.upgrade import controls
 
     return _control(controls.pause(open_environment(env), collection))

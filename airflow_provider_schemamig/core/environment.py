@@ -29,11 +29,14 @@ class Environment:
 
     ``on_write`` is the seam for crash tests: called just before and just after every durable write of ours, in the ledger and through the
     stores made here; what it raises goes through as if the write itself had failed (before) or its answer had been lost (after).
+    ``waits``: work that a person told to wait does so in its own process; False: it ends with ``Paused``, and whoever runs it waits and
+    runs it again.
     """
 
     location: Location
     options: StorageOptions
     on_write: WriteHook | None = field(default=None, repr=False, compare=False)
+    waits: bool = field(default=True, repr=False, compare=False)
 
     SYSTEM_FOLDER: ClassVar[str] = "_schemamig"
 

@@ -87,6 +87,28 @@ class TwinWasFirst(Conflict):
 
 
 @dataclass(eq=False)
+class Paused(Conflict):
+    """A person told this work to wait. Nothing is wrong, and it goes on where it is when it is run again.
+
+    ``scopes``: of the controls that say so; ``hours``: whether their hours count, too (``pace.is_over``).
+    """
+
+    code = "paused"
+    stage: str
+    why: str
+    scopes: tuple[str, ...]
+    hours: bool
+
+    @property
+    def message(self) -> str:
+        return f"{self.stage} waits: {self.why}."
+
+    @property
+    def next_action(self) -> str:
+        return "Run it again when that is over; `schemamig resume` takes a pause or a postponement back."
+
+
+@dataclass(eq=False)
 class NeverSettles(Conflict):
     """Catching up with the source takes as long after every round, and longer than writers may be locked out."""
 

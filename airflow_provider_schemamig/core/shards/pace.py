@@ -1,10 +1,12 @@
-"""How fast work on rows may go: what people said in the ledger (pause, throttle, hours), looked at before every batch."""
+"""How fast work may go: what people said in the ledger (pause, throttle, hours), looked at before every batch, and inside the appends by
+which a release is promoted, sealed and committed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pendulum
 
@@ -12,6 +14,9 @@ from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.shards.errors import Paused
+
+T = TypeVar("T")
 
 #: Scope of a control that speaks for all collections.
 EVERYWHERE = "*"
@@ -55,18 +60,66 @@ def is_open(window: tuple[int, int] | None, now: pendulum.DateTime) -> bool:
     return first <= hour < last if first <= last else hour >= first or hour < last
 
 
-def why_not(state: State, collection: CollectionName, now: pendulum.DateTime) -> str | None:
-    """Why no batch may begin at ``now``, in words; None if one may."""
-    if control_of(state, collection).paused:
-        return "paused"
-    closed = [control.window for control in _said(state, collection) if not is_open(control.window, now)]
-    return f"waits for {_hours(closed[0])}" if closed else None
+#: What keeps work waiting: scope of a control -> why, in words.
+Holds = Mapping[str, str]
+
+
+def batch_holds(state: State, collection: CollectionName, now: pendulum.DateTime) -> Holds:
+    """What keeps a batch from beginning at ``now``: pauses, then hours."""
+    return {**step_holds(state, [collection]), **_holds(state, [EVERYWHERE, collection], now)}
+
+
+def step_holds(state: State, collections: Iterable[CollectionName]) -> Holds:
+    """What keeps ``collections`` from being promoted, sealed or committed, or a live table of theirs from being changed: pauses."""
+    return _holds(state, [EVERYWHERE, *collections], None) if state.controls else {}
+
+
+def last_step_holds(state: State, collection: CollectionName) -> Holds:
+    """What keeps the last step of an online change from being made."""
+    return _holds(state, [f"{LAST_STEP}{EVERYWHERE}", f"{LAST_STEP}{collection}"], None)
+
+
+def _holds(state: State, scopes: Iterable[str], now: pendulum.DateTime | None) -> Holds:
+    """``now`` None: hours do not count."""
+    found = {scope: _why(state.controls.get(scope), now) for scope in scopes}
+    return {scope: why for scope, why in found.items() if why is not None}
+
+
+def _why(control: Control | None, now: pendulum.DateTime | None) -> str | None:
+    if control is None:
+        return None
+    if control.paused:
+        return "postponed until `schemamig resume`" if control.scope.startswith(LAST_STEP) else "paused"
+    return f"waits for {_hours(control.window)}" if now is not None and not is_open(control.window, now) else None
+
+
+def is_over(state: State, scopes: Iterable[str], now: pendulum.DateTime | None) -> bool:
+    """Whether none of the controls of ``scopes`` keeps work waiting any more; ``now`` None: hours do not count."""
+    return not _holds(state, scopes, now)
+
+
+def check_not_paused(state: State, stage: str, collections: Iterable[CollectionName]) -> None:
+    """For the decision of an append: a pause that is in the ledger before it is never passed by. Raises Paused."""
+    _raise(stage, None, step_holds(state, collections), hours=False)
+
+
+def _raise(stage: str, collection: str | None, holds: Holds, *, hours: bool) -> None:
+    if holds:
+        raise Paused(collection=collection, stage=stage, why=_text(holds), scopes=tuple(holds), hours=hours)
+
+
+def _text(holds: Holds) -> str:
+    return "; ".join(dict.fromkeys(holds.values()))
+
+
+def why_not(state: State, collection: CollectionName, now: pendulum.DateTime | None) -> str | None:
+    """Why no batch may begin at ``now``, or (None) no step be made, in words; None if one may."""
+    return _text(step_holds(state, [collection]) if now is None else batch_holds(state, collection, now)) or None
 
 
 def postponed(state: State, collection: CollectionName) -> str | None:
     """Why the last step of an online change may not be made, in words; None if it may."""
-    found = any((control := state.controls.get(f"{LAST_STEP}{scope}")) is not None and control.paused for scope in (collection, EVERYWHERE))
-    return "postponed until `schemamig resume`" if found else None
+    return _text(last_step_holds(state, collection)) or None
 
 
 def forced(state: State, collection: CollectionName) -> bool:
@@ -77,31 +130,55 @@ def forced(state: State, collection: CollectionName) -> bool:
 
 @dataclass
 class Pace:
-    """``read`` gives the newest state of the ledger; it may raise to end the work (``Work.look_again`` does when fenced)."""
+    """``read`` gives the newest state of the ledger; it may raise to end the work (``Work.look_again`` does when fenced).
+
+    ``waits`` False: instead of waiting it raises Paused.
+    """
 
     read: Callable[[], State]
     listen: Listener
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], pendulum.DateTime] = field(default=lambda: pendulum.now("UTC"))
+    waits: bool = True
 
     def begin(self, stage: str, collection: CollectionName) -> Control:
         """Wait until a batch may begin; the limits it has to keep."""
-        return control_of(self._wait(stage, collection, lambda state: why_not(state, collection, self.now())), collection)
+        return control_of(self._wait(stage, collection, lambda state: batch_holds(state, collection, self.now()), hours=True), collection)
+
+    def begin_step(self, stage: str, collection: CollectionName) -> None:
+        """Wait until a step on the collection that is no batch may be made."""
+        self._wait(stage, collection, lambda state: step_holds(state, [collection]))
 
     def begin_last_step(self, stage: str, collection: CollectionName) -> None:
         """Wait until the last step of an online change may be made."""
-        self._wait(stage, collection, lambda state: postponed(state, collection))
+        self._wait(stage, collection, lambda state: last_step_holds(state, collection))
 
-    def _wait(self, stage: str, collection: CollectionName, why_not_now: Callable[[State], str | None]) -> State:
+    def until_done(self, attempt: Callable[[], T]) -> T:
+        """Make an ``attempt``, and after each pause that it met another one."""
+        while True:
+            try:
+                return attempt()
+            except Paused as paused:
+                self._wait_out(paused)
+
+    def _wait_out(self, paused: Paused) -> None:
+        def holds(state: State) -> Holds:
+            return _holds(state, paused.scopes, self.now() if paused.hours else None)
+
+        self._wait(paused.stage, paused.collection, holds, hours=paused.hours)
+
+    def _wait(self, stage: str, collection: str | None, holds: Callable[[State], Holds], *, hours: bool = False) -> State:
         said: float | None = None
         while True:
             state = self.read()
-            why = why_not_now(state)
-            if why is None:
+            now = holds(state)
+            if not now:
                 return state
+            if not self.waits:
+                _raise(stage, collection, now, hours=hours)
             if said is None or time.monotonic() - said > _SAY_SECONDS:
                 said = time.monotonic()
-                self.listen(Event(stage, collection, note=why))
+                self.listen(Event(stage, collection, note=_text(now)))
             self.sleep(_LOOK_SECONDS)
 
     def may_begin(self, stage: str, collection: CollectionName) -> bool:

@@ -22,17 +22,17 @@ def stage_of(column: str) -> str:
     return f"{_NAME} {column}"
 
 
-def backfill(work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs) -> int:
-    """Fill what is due until nothing is; the version at which nothing was.
+def backfill(work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, *, is_held: bool = True) -> int:
+    """Fill what is due until nothing is; the version at which nothing was. ``is_held``: by pauses and hours.
 
     Raises BackfillStarved, CannotBackfill, what Spark raises, and as ``Batches.run``.
     """
-    return _Backfill(work, collection, shard, fill, jobs).run()
+    return _Backfill(work, collection, shard, fill, jobs, is_held).run()
 
 
 class _Backfill(Batches[DueFiles]):
-    def __init__(self, work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs) -> None:
-        super().__init__(work, collection, shard, jobs, fill.since, _NAME, stage_of(fill.column))
+    def __init__(self, work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, is_held: bool) -> None:
+        super().__init__(work, collection, shard, jobs, fill.since, _NAME, stage_of(fill.column), is_held=is_held)
         self._fill = fill
         self._effort: Effort | None = None
 

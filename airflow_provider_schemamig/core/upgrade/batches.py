@@ -20,11 +20,12 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
-from airflow_provider_schemamig.core.shards.pace import Pace
+from airflow_provider_schemamig.core.shards.pace import Pace, control_of
 from airflow_provider_schemamig.core.shards.report import Reporter
 from airflow_provider_schemamig.core.storage import confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.seals import held_seals
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
@@ -38,8 +39,19 @@ _LONGEST_PAUSE_SECONDS = 5.0
 class Batches(ABC, Generic[Due]):
     """Work of one kind on one table. ``since``: the version of the metadata commit that it began with."""
 
-    def __init__(self, work: Work, collection: CollectionName, shard: ShardId, jobs: Jobs, since: int, name: str, stage: str) -> None:
-        """``name``: of the work; ``stage``: what its progress is called in the ledger."""
+    def __init__(
+        self,
+        work: Work,
+        collection: CollectionName,
+        shard: ShardId,
+        jobs: Jobs,
+        since: int,
+        name: str,
+        stage: str,
+        *,
+        is_held: bool = True,
+    ) -> None:
+        """``name``: of the work; ``stage``: what its progress is called in the ledger; ``is_held``: by pauses and hours."""
         self._work = work
         self._collection = collection
         self._shard = shard
@@ -48,7 +60,8 @@ class Batches(ABC, Generic[Due]):
         self._name = name
         self._stage = stage
         self._store = table_store(work.env, work.state, shard)
-        self._pace = Pace(work.newest, work.listen)
+        self._is_held = is_held
+        self._pace = Pace(work.newest, work.listen, waits=work.env.waits)
 
     @abstractmethod
     def _due(self, head: Head, before: Due | None) -> Due:
@@ -94,9 +107,15 @@ class Batches(ABC, Generic[Due]):
         """Behind a seal that keeps others off while columns change places (``seals.closed``) the table is as it was."""
         return opened(read_head(self._store), self._shard)
 
+    def _begin(self) -> Control:
+        """Wait until a batch may begin, but not while writers wait behind our seal; the limits it has to keep."""
+        if self._is_held and not any(intent.shard == self._shard for intent in held_seals(self._work)):
+            return self._pace.begin(self._name, self._collection)
+        return control_of(self._work.newest(), self._collection)
+
     def _one(self, head: Head, due: Due, lost: int) -> Rewritten:
         work, started = self._work, time.monotonic()
-        control = self._pace.begin(self._name, self._collection)
+        control = self._begin()
         fence = work.fence(self._shard)
         check_fence(self._store, fence, self._since, head.version)
         files, done, appended = self._batch(head, due, control, lost, fence)

@@ -166,7 +166,7 @@ def _announce(work: Work, wanted: Intent) -> Intent:
 
 def _batch(work: Work, intent: Intent, limits: Limits, jobs: Jobs) -> Rewritten | None:
     """The first batch of what is old now: the files, and the schema they are written with, are those of one version."""
-    pace = Pace(lambda: _newest(work), work.listen)
+    pace = Pace(work.newest, work.listen, waits=work.env.waits)
     control = pace.begin("compact", intent.collection)
     look = _look(work.env, work.state, intent.collection) if intent.collection in work.state.objects else None
     if look is None or not look.debt.old:
@@ -181,9 +181,3 @@ def _batch(work: Work, intent: Intent, limits: Limits, jobs: Jobs) -> Rewritten 
     work.report("compact", intent.collection, done.version, started, len(files), len(look.debt.old))
     pace.end(control, done.rows, time.monotonic() - started)
     return done
-
-
-def _newest(work: Work) -> State:
-    """Raises Fenced."""
-    work.look_again()
-    return work.state

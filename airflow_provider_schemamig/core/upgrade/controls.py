@@ -1,5 +1,5 @@
 """Telling running work to wait, to go slowly, to keep to some hours, or to wait before its last step: rows that every batch, and the last
-step of an online change, looks at before it begins (issue: control).
+step of an online change, looks at before it begins, and a pause also every append that takes an upgrade further (issue: control).
 
 Nobody leads for this: it changes nothing but the pace, and whoever may write to the ledger may say so. It is remembered in the history.
 """
@@ -36,7 +36,8 @@ class BadThrottle(Refusal):
 
 
 def pause(env: Environment, collection: str | None) -> Control:
-    """Work on the rows of ``collection`` (None: of all) begins no further batch. What is in flight ends."""
+    """Work on the rows of ``collection`` (None: of all) begins no further batch, what is in flight ends; and no upgrade that is about it is
+    promoted, changes a live table, seals or commits (``upgrade.pausing``). A way back is not held."""
     return _put(env, collection, lambda control: replace(control, paused=True))
 
 

@@ -36,6 +36,7 @@ from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.shards.errors import Paused
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.ahead import caught_up, no_table, went_ahead
@@ -44,6 +45,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMiss
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move, not_expanded
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.online import course, is_public
+from airflow_provider_schemamig.core.upgrade.pausing import Allow, unless_paused
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.rewrites import Followed, catch_up, check_current, check_untouched, complete_copies, follow_all
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE, announce_seals, check_held, check_time, held_seals, lift, seal_all
@@ -75,21 +77,30 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
             complete_copies(work, jobs)
         check_built(work.env, work.state, work.deployment, work.plan)  # a fill that ran again may have been refused
         followed = follow_all(work, jobs)
-        seals = announce_seals(work, _to_seal(work))
+        allow = unless_paused(work, "cutover")
+        seals = _announced(work, allow)
         sealed = time.monotonic()
         try:
             seal_all(work, seals, lambda collection: _successor(work, collection))
             caught_up = catch_up(work, followed, jobs)
-            moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work))
+            moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work), allow)
             hand_on(work)
             check_untouched(work, caught_up)
-            _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up)
+            _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up, allow)
             work.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
         except BaseException:
-            # Do not leave writers locked out for the next run's sake: it seals again. Killed here, settle does the same.
+            # Do not leave writers locked out for the next run's sake, nor for a pause: it seals again. Killed here, settle does the same.
             lift(work, seals)
             raise
     work.deployment = work.state.deployments[work.generation]
+
+
+def _announced(work: Work, allow: Allow) -> tuple[Intent, ...]:
+    try:
+        return announce_seals(work, _to_seal(work), allow)
+    except Paused:
+        lift(work, held_seals(work))  # of a run that died: its writers are not to wait for a person
+        raise
 
 
 def _as_moved(work: Work, item: Landed, moved: Mapping[CollectionName, int]) -> Landed:
@@ -190,12 +201,13 @@ def _successor(work: Work, collection: CollectionName) -> ShardId:
 # --- the one append ------------------------------------------------------------------------------------------------------------------
 
 
-def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[Followed]) -> None:
+def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[Followed], allow: Allow) -> None:
     started = time.monotonic()
 
     sealed = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)).version for intent in seals}
 
     def decide(state: State) -> list[Update]:
+        allow(state)
         check_held(state, seals)
         check_time(seals)
         check_current(work, state, followed)

@@ -79,9 +79,11 @@ def _phase(element: Element) -> str:
 
 
 def _waits(state: State, element: Element) -> str | None:
-    if element.checked_version is not None and element.state is not ElementState.PUBLIC:
-        return postponed(state, element.collection)
-    return why_not(state, element.collection, pendulum.now("UTC")) if element.state is ElementState.REORG else None
+    if element.state in (ElementState.ABSENT, ElementState.PUBLIC):
+        return None
+    batch = element.checked_version is None and element.state is ElementState.REORG
+    held = why_not(state, element.collection, pendulum.now("UTC") if batch else None)
+    return held or (postponed(state, element.collection) if element.checked_version is not None else None)
 
 
 def _filled(element: Element) -> set[str]:

@@ -88,7 +88,7 @@ class WayHome:
 
 def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
     """Give the columns that come back their values in rows that came since. The version at which no row lacked one; None: there are no
-    such columns. No such row: no Spark.
+    such columns. No such row: no Spark. A pause does not hold it: no way back is held.
 
     Raises DoesNotGoBack, and what ``backfill`` raises.
     """
@@ -97,7 +97,7 @@ def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
     store = table_store(work.env, work.state, way.shard)
     head = read_head(store)
     try:
-        return min(backfill(work, way.collection, way.shard, way.fill_of(store, head, item), jobs) for item in way.exchanges)
+        return min(backfill(work, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.exchanges)
     except BadValue as bad:
         raise DoesNotGoBack(collection=way.collection, reason=bad.message) from bad
 

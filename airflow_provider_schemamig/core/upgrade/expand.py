@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.upgrade.contract import end_holds
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
+from airflow_provider_schemamig.core.upgrade.pausing import unless_paused
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -31,7 +32,8 @@ def expand(work: Work, jobs: Jobs = without_spark) -> None:
         if work.plan.target.is_deployed:
             end_holds(work)
         _create(work)
-        move_all(work, IntentKind.EXPAND, [move for step in evolutions(work) if (move := expand_move(work, step)) is not None])
+        moves = [move for step in evolutions(work) if (move := expand_move(work, step)) is not None]
+        move_all(work, IntentKind.EXPAND, moves, unless_paused(work, "expand"))
 
 
 def evolutions(work: Work) -> tuple[Evolve, ...]:
@@ -77,7 +79,10 @@ def _create(work: Work) -> None:
     if not creates:
         return
 
+    allow = unless_paused(work, "expand")
+
     def announce(state: State) -> list[Update]:
+        allow(state)
         updates: list[Update] = []
         for stage in creates:
             shard = new_shard(state, stage.collection, work.deployment)

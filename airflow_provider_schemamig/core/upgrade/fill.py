@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from airflow_provider_schemamig.core.names import CollectionName, Epoch
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.query import bind
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.shards.pace import Pace
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.build import NO_EPOCH, record_fill, replacement_key
-from airflow_provider_schemamig.core.upgrade.copies import Copying, copy_rows
+from airflow_provider_schemamig.core.upgrade.copies import Copying, copy_rows, unless_over
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.stages import Build, Copy
@@ -76,6 +78,8 @@ def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[S
     env, listen = filling.env, filling.listen
     builds = {build.collection: build for build in filling.plan.of_kind(Build)}
     for number, collection in enumerate(collections, start=1):
+        pace = Pace(functools.partial(unless_over, filling.ledger, filling.deployment, collection, "fill"), listen, waits=env.waits)
+        pace.begin("fill", collection)
         started = time.monotonic()
         listen(Event("fill", collection, number - 1, len(collections), note="running on Spark"))
         state, jobs = filling.ledger.state(), filling.jobs()

@@ -25,7 +25,7 @@ def follow_while_claimed(filling: Filling, collections: Sequence[str] | None, *,
     """Round after round over the rewritten ``collections`` (None: all) until the generation is promoted or given up; or one round."""
     stages = [stage for stage in filling.plan.of_kind(Copy) if collections is None or stage.collection in collections]
     results: list[StageResult] = []
-    pace = Pace(filling.ledger.state, filling.listen)
+    pace = Pace(filling.ledger.state, filling.listen, waits=filling.env.waits)
     while stages and _is_claimed(filling.ledger, filling.deployment):
         for stage in stages:
             if not pace.may_begin("tail", stage.collection):

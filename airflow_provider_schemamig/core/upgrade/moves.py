@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.renames import net_renames
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
+from airflow_provider_schemamig.core.upgrade.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_done, shown, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
@@ -57,12 +58,15 @@ class Move:
         return tuple(net_renames(self.changes).items())
 
 
-def move_all(work: Work, kind: IntentKind, moves: Sequence[Move]) -> dict[CollectionName, int]:
-    """Make every move; returns the table version that holds each ``after``. Safe to repeat and to race by a twin of this generation."""
+def move_all(work: Work, kind: IntentKind, moves: Sequence[Move], allow: Allow = always) -> dict[CollectionName, int]:
+    """Make every move; returns the table version that holds each ``after``. Safe to repeat and to race by a twin of this generation.
+
+    ``allow``: raises, inside the append that announces them, if they may not be begun.
+    """
     if not moves:
         return {}
     heads = {move.shard: _head(work, move) for move in moves}
-    intents = _announce(work, kind, moves, heads)
+    intents = _announce(work, kind, moves, heads, allow)
     versions: dict[CollectionName, int] = {}
     todo = list(moves)
     for _ in range(ROUNDS):
@@ -101,13 +105,14 @@ def _head(work: Work, move: Move) -> Head:
     return head
 
 
-def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[ShardId, Head]) -> dict[ShardId, Intent]:
+def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[ShardId, Head], allow: Allow) -> dict[ShardId, Intent]:
     """One append with all intents. One of this epoch that is there already keeps its base: the fence is looked for from there, and what
     came in since the first of many steps."""
     wanted = {move.shard: _intent(work, kind, move, heads[move.shard].version) for move in moves}
 
     def decide(state: State) -> list[Update]:
         updates: list[Update] = []
+        allow(state)
         for shard, intent in wanted.items():
             known = state.intents.get((intent.shard, intent.kind, intent.generation))
             if known is not None and replace(intent, base_version=known.base_version, done_version=known.done_version) == known:

@@ -166,16 +166,18 @@ class _Run:
         self._course = item
         self._jobs = jobs
         self._store = table_store(work.env, work.state, item.shard)
-        self._pace = Pace(work.newest, work.listen)
+        self._pace = Pace(work.newest, work.listen, waits=work.env.waits)
 
     def to_the_end(self) -> None:
         for number, turn in enumerate(self._course.turns):
             if not self._is_entered(turn):
+                self._pace.begin_step("change", self._course.collection)
                 if number == self._course.last_step and not self._has_reached(number + 1):
                     self._pace.begin_last_step("change", self._course.collection)
                 self._enter(number, turn)
             for operation, step in turn.work:
                 if self._element(operation).checked_version is None:
+                    self._pace.begin_step("change", self._course.collection)
                     self._do(number, operation, step)
 
     # -- the ledger's elements --------------------------------------------------------------------------------------------------------

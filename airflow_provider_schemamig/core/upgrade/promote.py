@@ -14,8 +14,10 @@ from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, De
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.shards.pace import check_not_paused
 from airflow_provider_schemamig.core.upgrade.build import check_built
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, WrongState
+from airflow_provider_schemamig.core.upgrade.pausing import collections_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, View, build_plan
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
 from airflow_provider_schemamig.core.upgrade.target import fingerprint_reached
@@ -46,15 +48,20 @@ def is_approved(state: State, generation: Generation) -> bool:
 
 
 def promote(env: Environment, generation: Generation) -> State:
-    """Make ``generation`` the leader. Done already: nothing happens. Another plan than the checked one: ``PlanChanged``."""
+    """Make ``generation`` the leader. Done already: nothing happens. Another plan than the checked one: ``PlanChanged``.
+
+    Raises Paused.
+    """
     ledger = LedgerWriter(env)
     plan = plan_of(env, deployment_of(ledger.state(), generation))
+    names = collections_of(plan)
 
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
         if _is_leader(state, deployment):
             return []
         state.require_current("promote")
+        check_not_paused(state, "promote", names)
         _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
         epoch = Epoch((state.leader.epoch if state.leader is not None else 0) + 1)

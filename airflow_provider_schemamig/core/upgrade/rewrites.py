@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.shards.chain import Position
 from airflow_provider_schemamig.core.shards.checking import check_all, check_cardinality_since, check_delta
 from airflow_provider_schemamig.core.shards.errors import NeverSettles, RewriteDiffers, TwinWasFirst
 from airflow_provider_schemamig.core.shards.flow import Flow
+from airflow_provider_schemamig.core.shards.pace import Pace
 from airflow_provider_schemamig.core.shards.tailing import Tailed, again, tail, where
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import JobRunner
@@ -128,7 +129,9 @@ def _newest(work: Work, flow: Flow) -> int:
 def _near(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
     """Tail rounds until the source is hardly ahead any more, or as far ahead after each: then the last one is as long as any."""
     before = float("inf")
+    pace = Pace(work.newest, work.listen, waits=work.env.waits)
     for _ in range(_ROUNDS):
+        pace.begin_step("tail", followed.stage.collection)
         head = read_head(followed.flow.source_store(work.env))
         behind = head.version - followed.seen
         if not behind:

@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.moves import stand
+from airflow_provider_schemamig.core.upgrade.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
@@ -50,13 +51,17 @@ class SealLifted(Conflict):
         return "Try again: the shard is sealed anew."
 
 
-def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId]) -> tuple[Intent, ...]:
-    """One append with the intents of all seals. Those a twin announced and still holds are held together."""
+def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: Allow = always) -> tuple[Intent, ...]:
+    """One append with the intents of all seals. Those a twin announced and still holds are held together.
+
+    ``allow``: raises, inside the append, if nothing may be sealed.
+    """
     if not shards:
         return ()
     held: dict[ShardId, Intent] = {}
 
     def announce(state: State) -> list[Update]:
+        allow(state)
         deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
         updates: list[Update] = []
         for name, shard in shards.items():

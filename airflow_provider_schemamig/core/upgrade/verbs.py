@@ -27,6 +27,8 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder import Release
 from airflow_provider_schemamig.core.shards.debt import Debt
+from airflow_provider_schemamig.core.shards.errors import Paused
+from airflow_provider_schemamig.core.shards.pace import Pace
 from airflow_provider_schemamig.core.upgrade import promote as promotion
 from airflow_provider_schemamig.core.upgrade.build import stale_fills, unfilled
 from airflow_provider_schemamig.core.upgrade.cancel import cancel_claim
@@ -34,6 +36,7 @@ from airflow_provider_schemamig.core.upgrade.claim import DEFAULT_HOLD, Claim
 from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, debts, is_due
 from airflow_provider_schemamig.core.upgrade.contract import check_unused, contract_hold
+from airflow_provider_schemamig.core.upgrade.copies import unless_over
 from airflow_provider_schemamig.core.upgrade.cutover import cut_over
 from airflow_provider_schemamig.core.upgrade.errors import RollbackOpen
 from airflow_provider_schemamig.core.upgrade.expand import expand as expand_all
@@ -49,7 +52,7 @@ from airflow_provider_schemamig.core.upgrade.stages import Copy, Online
 from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
 from airflow_provider_schemamig.core.upgrade.target import target_of
-from airflow_provider_schemamig.core.upgrade.work import LED, Outcome, Work, deployment_of, lead, pending_holds, plan_of
+from airflow_provider_schemamig.core.upgrade.work import LED, Outcome, StageResult, Work, deployment_of, lead, pending_holds, plan_of
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 # --- read-only -----------------------------------------------------------------------------------------------------------------------
@@ -153,7 +156,10 @@ def status(env: Environment) -> Status:
 
 def promote(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
     """Take the leader row, if the plan is still the one that was checked."""
-    state = promotion.promote(env, generation)
+    ledger = LedgerWriter(env)
+    found = deployment_of(ledger.state(), generation)
+    pace = Pace(lambda: unless_over(ledger, found, None, "promote"), listen, waits=env.waits)
+    state = pace.until_done(lambda: promotion.promote(env, generation))
     deployment = deployment_of(state, generation)
     epoch = state.leader.epoch if state.leader is not None else None
     listen(Event("promote", note=f"generation {generation} leads in epoch {epoch}"))
@@ -356,9 +362,20 @@ def _led(
 ) -> Outcome:
     """Run one leader task under the generation's authority, and remember how it went."""
     started = pendulum.now("UTC")
-    work = lead(env, generation, listen, task=task, states=states)
-    try:
+    results: list[StageResult] = []
+    notes: list[str] = []
+
+    def attempt() -> Work:
+        work = lead(env, generation, listen, task=task, states=states)
+        work.results, work.notes = results, notes
         run(work)
+        return work
+
+    pace = Pace(lambda: lead(env, generation, listen, task=task, states=states).state, listen, waits=env.waits)
+    try:
+        work = pace.until_done(attempt)
+    except Paused:  # no failure: whoever runs the task runs it again
+        raise
     except BaseException as error:
         _remember(env, task, generation, started, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
         raise
