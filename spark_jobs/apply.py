@@ -36,7 +36,7 @@ from spark_jobs import keyed_change, net_change
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
 from spark_jobs.keyed_change import KeyedChange, keyed_change_of
 from spark_jobs.net_change import COUNT, NET, NetChange, changed_rows, net_change_of
-from spark_jobs.row_values import comparable, same_row, updated
+from spark_jobs.row_values import equal_by, same_by, same_key, same_row, updated
 from spark_jobs.transactions import Written, write_once
 
 if TYPE_CHECKING:
@@ -96,11 +96,11 @@ def _copies(view: str, number: str, where: str = "true") -> str:
 def _count_equal_rows(spark: SparkSession, target: str, change: NetChange) -> tuple[int, int]:
     """(kinds of rows that the target lacks though they go, kinds of which it has more than go); leaves ``_FOUND`` behind."""
     rows = ", ".join(f"first(n.{quote(f.name)}) AS {quote(f.name)}" for f in change.rows.fields)
-    keys = ", ".join(comparable(f"n.{quote(f.name)}", f.dataType) for f in change.rows.fields)
+    values = ", ".join(value for f in change.rows.fields for value in same_by(f"n.{quote(f.name)}", f.dataType))
     on = " AND ".join([f"n.{COUNT} < 0", same_row(change.rows.fields, "t", "n"), *change.bounds("t")])
     spark.sql(
         f"CACHE LAZY TABLE {_FOUND} AS SELECT {rows}, first(n.{COUNT}) + count(*) AS {_HAVE} "
-        f"FROM {target} t JOIN {NET} n ON {on} GROUP BY {keys}"
+        f"FROM {target} t JOIN {NET} n ON {on} GROUP BY {values}"
     )
     counts = f"count_if({_HAVE} >= 0) AS enough, count_if({_HAVE} > 0) AS spare"
     (row,) = spark.sql(f"SELECT {counts} FROM {_FOUND}").collect()
@@ -137,7 +137,7 @@ def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, chan
 
 def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChange) -> str:
     """The source of a MERGE by key. Raises DuplicateKeys."""
-    keys = ", ".join(comparable(quote(f.name), f.dataType) for f in change.rows.key)
+    keys = ", ".join(equal_by(quote(f.name), f.dataType) for f in change.rows.key)
     spark.sql(
         f"CACHE LAZY TABLE {_KEYED} AS SELECT max_by(struct({change.rows.columns}), {COUNT}) AS r, max({COUNT}) < 0 AS {_DELETE}, "
         f"sum(greatest({COUNT}, 0)) AS n FROM {NET} GROUP BY {keys}"
@@ -151,7 +151,7 @@ def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChang
 def _merge_by_key(request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, source: str, *, deletes: bool) -> str:
     """``source``: the columns and ``_DELETE``, one row a key. ``deletes``: some rows of it say so."""
     rows, kept = change.rows, request.get("kept", ())
-    on = " AND ".join([same_row(rows.key, "t", "s"), *change.bounds("t")])
+    on = " AND ".join([same_key(rows.key, "t", "s"), *change.bounds("t")])
     values = {quote(f.name): updated(f.dataType, f"s.{quote(f.name)}", f"t.{quote(f.name)}", f.name, kept) for f in rows.fields}
     assignments = ", ".join(f"t.{name} = {value}" for name, value in values.items())
     return (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from spark_jobs.net_change import CAME, WENT, ChangedRows, bounded, bounds_of, looked_at
-from spark_jobs.row_values import comparable, row_hash, same_row, type_sql
+from spark_jobs.row_values import equal_by, row_hash, same_key, type_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -56,7 +56,7 @@ class KeyedChange:
         key = {f.name for f in self.rows.key}
         source = f"SELECT {self.rows.columns}, false AS {DELETE} FROM {CAME} c"
         if self.same:
-            source += f" WHERE NOT EXISTS (SELECT 1 FROM {_KEYS} k WHERE {_SAME} AND {same_row(self.rows.key, 'k', 'c')})"
+            source += f" WHERE NOT EXISTS (SELECT 1 FROM {_KEYS} k WHERE {_SAME} AND {same_key(self.rows.key, 'k', 'c')})"
         if self.gone:
             row = ", ".join(
                 quote(f.name) if f.name in key else f"CAST(NULL AS {type_sql(f.dataType)}) AS {quote(f.name)}" for f in self.rows.fields
@@ -76,7 +76,7 @@ def keyed_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Chang
     counted = [f"count_if({_IS_CAME}) AS {_N_CAME}", f"count_if(NOT {_IS_CAME}) AS {_N_WENT}"]
     for of, came, went in ((_H, _H_CAME, _H_WENT), (_G, _G_CAME, _G_WENT)):
         counted += [f"max({of}) FILTER (WHERE {_IS_CAME}) AS {came}", f"max({of}) FILTER (WHERE NOT {_IS_CAME}) AS {went}"]
-    grouped = ", ".join(comparable(quote(f.name), f.dataType) for f in rows.key)
+    grouped = ", ".join(equal_by(quote(f.name), f.dataType) for f in rows.key)
     spark.sql(f"CACHE LAZY TABLE {_KEYS} AS SELECT {names}, {', '.join(counted)} FROM ({sides}) GROUP BY {grouped}")
     return _look_at(spark, rows)
 

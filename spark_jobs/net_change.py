@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.storage import spark_uri
 from spark_jobs.delta_tables import table_sql
-from spark_jobs.row_values import cast_to, comparable, fields_of, has_map, literal, row_hash
+from spark_jobs.row_values import cast_to, fields_of, is_compared_whole, literal, row_hash, same_by
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -82,8 +82,10 @@ def net_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Changed
     fields = rows.fields
     parts = [f"SELECT {cast_to(fields)}, 0L AS {COUNT} FROM {table_sql(request['target_uri'])} WHERE false"]
     parts += [f"SELECT *, {'1L' if view == CAME else '-1L'} AS {COUNT} FROM {view}" for view in rows.views]
-    selected = ", ".join(f"first({quote(f.name)}) AS {quote(f.name)}" if has_map(f.dataType) else quote(f.name) for f in fields)
-    values = ", ".join(comparable(quote(f.name), f.dataType) for f in fields)
+    # What stands for a value in GROUP BY may be less than the value: of -0.0 a group makes 0.0.
+    names = ((f, quote(f.name)) for f in fields)
+    selected = ", ".join(name if is_compared_whole(f.dataType) else f"first({name}) AS {name}" for f, name in names)
+    values = ", ".join(value for f in fields for value in same_by(quote(f.name), f.dataType))
     spark.sql(
         f"CACHE LAZY TABLE {NET} AS SELECT {selected}, sum({COUNT}) AS {COUNT} FROM ({' UNION ALL '.join(parts)}) "
         f"GROUP BY {values} HAVING sum({COUNT}) <> 0"

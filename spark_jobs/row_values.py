@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from itertools import count
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
@@ -23,24 +22,44 @@ def cast_to(fields: Iterable[StructField]) -> str:
     return ", ".join(f"CAST({quote(f.name)} AS {type_sql(f.dataType)}) AS {quote(f.name)}" for f in fields)
 
 
-def comparable(value: str, data_type: Any) -> str:
-    """An expression that is equal where ``value`` is, and that ``<=>``, GROUP BY and hashes take.
-
-    A map has no order and compares with nothing: its sorted entries stand for it, at any depth.
-    """
-    return _comparable(value, data_type, (f"x{number}" for number in count()))
-
-
 def row_hash(fields: Iterable[StructField], seed: int | None = None) -> str:
-    """A BIGINT hash of a row, in the order of ``fields``. NULLs count by a flag beside each column, as a hash leaves them out."""
+    """A BIGINT hash of a row, in the order of ``fields``: of a sequence of primitive values that no other row has, whatever is nested.
+
+    A hash of Spark's leaves NULLs out, whatever the seed, and takes what is nested as if it were not: see ``_sequence``.
+    """
     parts = [] if seed is None else [str(seed)]
-    parts += [part for f in fields for part in (comparable(quote(f.name), f.dataType), f"({quote(f.name)} IS NULL)")]
-    return f"xxhash64({', '.join(parts)})"
+    return f"xxhash64({', '.join([*parts, *(part for f in fields for part in _sequence(quote(f.name), f.dataType))])})"
+
+
+def same_by(value: str, data_type: Any) -> list[str]:
+    """Expressions that ``<=>`` and GROUP BY take, all of them equal exactly where ``value`` is the same: NULL to NULL, NaN to NaN, -0.0 not
+    to 0.0, and a map to one with the same entries in another order."""
+    if is_compared_whole(data_type):
+        return [value]
+    if _is_floating(data_type):
+        return [value, _is_minus_zero(value)]
+    return [_encoded(value, data_type)]
+
+
+def equal_by(value: str, data_type: Any) -> str:
+    """An expression for keys: equal where SQL says that ``value`` is, so -0.0 to 0.0, and NULL to NULL."""
+    return _encoded(value, data_type) if _has(data_type, _is_map) else value
 
 
 def same_row(fields: Sequence[StructField], one: str, other: str) -> str:
-    """True where two aliases' rows are equal in these fields, NULL to NULL."""
-    return " AND ".join(f"{_of(one, f)} <=> {_of(other, f)}" for f in fields)
+    """True where two aliases' rows are the same in these fields, as ``same_by`` says."""
+    pairs = (zip(*(same_by(f"{alias}.{quote(f.name)}", f.dataType) for alias in (one, other)), strict=True) for f in fields)
+    return " AND ".join(f"{left} <=> {right}" for pair in pairs for left, right in pair)
+
+
+def same_key(fields: Sequence[StructField], one: str, other: str) -> str:
+    """True where two aliases' rows have equal keys, as ``equal_by`` says."""
+    return " AND ".join(" <=> ".join(equal_by(f"{alias}.{quote(f.name)}", f.dataType) for alias in (one, other)) for f in fields)
+
+
+def is_compared_whole(data_type: Any) -> bool:
+    """Whether ``<=>`` and GROUP BY tell values of this type apart as they are."""
+    return not _has(data_type, lambda found: _is_map(found) or _is_floating(found))
 
 
 def type_sql(data_type: Any) -> str:
@@ -89,44 +108,65 @@ def literal(value: Any, data_type: Any) -> str | None:
 _LONGEST_LITERAL = 100
 
 
-def _of(alias: str, field: StructField) -> str:
-    return comparable(f"{alias}.{quote(field.name)}", field.dataType)
+# --- what tells values apart ---------------------------------------------------------------------------------------------------------
 
 
-def _comparable(value: str, data_type: Any, variables: Iterable[str]) -> str:
-    """Without a map inside, the value itself. ``variables``: names for lambdas, each used once."""
-    if not has_map(data_type):
-        return value
-    names = iter(variables)
+def _sequence(value: str, data_type: Any, depth: int = 0) -> list[str]:
+    """Expressions that a hash takes, from whose primitive values, NULLs left out, ``value`` can be read again: its type is known, and what
+    comes last of each (that it is NULL, or of how many elements it is made) tells what to look for before it. ``depth``: of lambdas.
+
+    Only what has elements needs a lambda, for which Spark compiles no code; a flat column is followed by its flag and nothing else.
+    """
     match data_type.typeName():
         case "struct":
-            fields = ", ".join(f"{_text(f.name)}, {_comparable(f'{value}.{quote(f.name)}', f.dataType, names)}" for f in data_type.fields)
-            return f"IF({value} IS NULL, NULL, named_struct({fields}))"
-        case "array":
-            return _transformed(value, data_type.elementType, names)
+            fields = (_sequence(f"{value}.{quote(f.name)}", f.dataType, depth) for f in data_type.fields)
+            return [*(part for field in fields for part in field), f"({value} IS NULL)"]
+        case "array" | "map":
+            return [_elements(value, data_type, depth), f"coalesce(size({value}), -1)"]
+        case "float" | "double":
+            return [value, f"IF({value} IS NULL, 1, IF({_is_minus_zero(value)}, 2, 0))"]
         case _:
-            entries = f"map_entries({value})"
-            if not has_map(data_type.valueType):
-                return f"array_sort({entries})"
-            entry = next(names)
-            inner = _comparable(f"{entry}.value", data_type.valueType, names)
-            return f"array_sort(transform({entries}, {entry} -> named_struct('key', {entry}.key, 'value', {inner})))"
+            return [value, f"({value} IS NULL)"]
 
 
-def _transformed(array: str, element: Any, names: Any) -> str:
-    item = next(names)
-    return f"transform({array}, {item} -> {_comparable(item, element, names)})"
+def _encoded(value: str, data_type: Any) -> str:
+    return f"struct({', '.join(_sequence(value, data_type))})"
 
 
-def has_map(data_type: Any) -> bool:
-    """Whether there is a map anywhere in a type."""
+def _elements(value: str, data_type: Any, depth: int) -> str:
+    """The elements of an array in their order, the entries of a map in one that does not depend on theirs."""
+    item = f"x{depth}"
+    if not _is_map(data_type):
+        return f"transform({value}, {item} -> struct({', '.join(_sequence(item, data_type.elementType, depth + 1))}))"
+    parts = [(f"{item}.key", data_type.keyType), (f"{item}.value", data_type.valueType)]
+    entry = ", ".join(part for name, found in parts for part in _sequence(name, found, depth + 1))
+    return f"array_sort(transform(map_entries({value}), {item} -> struct({entry})))"
+
+
+def _is_minus_zero(value: str) -> str:
+    """-0.0 equals 0.0 in a comparison and in a hash, but its reciprocal is another one. The division of ANSI SQL fails by zero."""
+    return f"IF({value} = 0, power({value}, -1) < 0, false)"
+
+
+def _is_map(data_type: Any) -> bool:
+    return bool(data_type.typeName() == "map")
+
+
+def _is_floating(data_type: Any) -> bool:
+    return data_type.typeName() in ("float", "double")
+
+
+def _has(data_type: Any, wanted: Callable[[Any], bool]) -> bool:
+    """Whether a type is a wanted one, or has one inside."""
+    if wanted(data_type):
+        return True
     match data_type.typeName():
-        case "map":
-            return True
         case "struct":
-            return any(has_map(field.dataType) for field in data_type.fields)
+            return any(_has(field.dataType, wanted) for field in data_type.fields)
         case "array":
-            return has_map(data_type.elementType)
+            return _has(data_type.elementType, wanted)
+        case "map":
+            return _has(data_type.keyType, wanted) or _has(data_type.valueType, wanted)
         case _:
             return False
 

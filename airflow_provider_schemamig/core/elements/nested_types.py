@@ -6,7 +6,7 @@ names that tell them apart, for as long as the way back is open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.elements.errors import NotOnline
@@ -127,30 +127,53 @@ def _inside(column: Field) -> list[tuple[ColumnPath, Field]]:
     return list(walk((column,)))[1:]
 
 
+def same_value(one: str, other: str, found: DataType) -> str:
+    """SQL that is true where two values of this type are the same, not true where either is NULL, and in which -0.0 is not 0.0."""
+    equal = f"{comparable(one, found)} = {comparable(other, found)}"
+    return f"({equal} AND {_minus_zero(one)} = {_minus_zero(other)})" if _is_floating(found) else equal
+
+
 def comparable(value: str, found: DataType) -> str:
-    """SQL of what ``=`` is defined for, and tells the same values apart: Spark compares no maps."""
+    """SQL of what ``=`` is defined for, and tells the same values apart: Spark compares no maps, and in what is nested -0.0 to 0.0."""
     match found:
         case Map(value=inner):
             entries = f"map_entries({value})"
-            if not _has_map(inner):
+            if not _has(inner, _told_by_parts):
                 return entries
-            return f"transform({entries}, entry -> struct(entry.key AS key, {comparable('entry.value', inner)} AS value))"
-        case Array(element=element) if _has_map(element):
-            return f"transform({value}, item -> {comparable('item', element)})"
-        case Struct(fields=fields) if _has_map(found):
-            parts = ", ".join(f"{comparable(f'{value}.{quote(field.name)}', field.type)} AS {quote(field.name)}" for field in fields)
+            return f"transform({entries}, entry -> struct(entry.key AS key, {_part('entry.value', inner)} AS value))"
+        case Array(element=element) if _has(element, _told_by_parts):
+            return f"transform({value}, item -> {_part('item', element)})"
+        case Struct(fields=fields) if _has(found, _told_by_parts):
+            parts = ", ".join(f"{_part(f'{value}.{quote(field.name)}', field.type)} AS {quote(field.name)}" for field in fields)
             return f"IF({value} IS NULL, NULL, struct({parts}))"
         case _:
             return value
 
 
-def _has_map(found: DataType) -> bool:
+def _part(value: str, found: DataType) -> str:
+    return f"struct({value} AS number, {_minus_zero(value)} AS minus_zero)" if _is_floating(found) else comparable(value, found)
+
+
+def _minus_zero(value: str) -> str:
+    return f"IF({value} = 0, power({value}, -1) < 0, false)"
+
+
+def _told_by_parts(found: DataType) -> bool:
+    return isinstance(found, Map) or _is_floating(found)
+
+
+def _is_floating(found: DataType) -> bool:
+    return isinstance(found, Primitive) and found.name in ("float", "double")
+
+
+def _has(found: DataType, wanted: Callable[[DataType], bool]) -> bool:
+    """Whether a type is a wanted one, or has one inside; the key of a map does not count."""
+    if wanted(found):
+        return True
     match found:
-        case Map():
-            return True
-        case Array(element=element):
-            return _has_map(element)
+        case Array(element=inner) | Map(value=inner):
+            return _has(inner, wanted)
         case Struct(fields=fields):
-            return any(_has_map(field.type) for field in fields)
+            return any(_has(field.type, wanted) for field in fields)
         case Primitive():
             return False

@@ -15,7 +15,7 @@ from functools import cached_property
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
 from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
-from airflow_provider_schemamig.core.elements.nested_types import comparable
+from airflow_provider_schemamig.core.elements.nested_types import same_value
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import (
@@ -123,8 +123,8 @@ class Exchange:
         that a row copied by others comes back as it was (``007``, not ``7``). ``lossy``: NULL where there is none."""
         hidden, used = quote(self.hidden.name), quote(self.used.name)
         cast = f"{'TRY_CAST' if lossy else 'CAST'}({used} AS {type_sql(self.hidden.type)})"
-        before = comparable(f"TRY_CAST({hidden} AS {type_sql(self.used.type)})", self.used.type)
-        return f"CASE WHEN {before} = {comparable(used, self.used.type)} THEN {hidden} ELSE {cast} END"
+        before = f"TRY_CAST({hidden} AS {type_sql(self.used.type)})"
+        return f"CASE WHEN {same_value(before, used, self.used.type)} THEN {hidden} ELSE {cast} END"
 
 
 @dataclass(frozen=True, slots=True)

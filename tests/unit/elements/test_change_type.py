@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_schemamig.core.elements.errors import NotOnline
-from airflow_provider_schemamig.core.elements.nested_types import comparable
+from airflow_provider_schemamig.core.elements.nested_types import comparable, same_value
 from airflow_provider_schemamig.core.elements.operation import Enter, Reorg, schedule
 from airflow_provider_schemamig.core.elements.operations import chains_of
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
@@ -111,3 +111,15 @@ def test_maps_are_compared_by_their_entries() -> None:
     assert comparable("v", Map(TEXT, inner)) == (
         "transform(map_entries(v), entry -> struct(entry.key AS key, map_entries(entry.value) AS value))"
     )
+
+
+def test_minus_zero_is_another_value_than_zero() -> None:
+    """To ``=`` it is none, whatever it is nested in."""
+    number = "struct({0} AS number, IF({0} = 0, power({0}, -1) < 0, false) AS minus_zero)"
+    double = Primitive("double")
+    assert comparable("v", double) == "v"
+    assert comparable("v", Array(double)) == f"transform(v, item -> {number.format('item')})"
+    assert comparable("v", Struct((Field("x", Primitive("float")),))) == f"IF(v IS NULL, NULL, struct({number.format('v.`x`')} AS `x`))"
+    assert same_value("a", "b", INT) == "a = b"
+    minus_zero = [f"IF({v} = 0, power({v}, -1) < 0, false)" for v in "ab"]
+    assert same_value("a", "b", double) == f"(a = b AND {' = '.join(minus_zero)})"
