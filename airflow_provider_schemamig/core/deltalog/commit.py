@@ -80,6 +80,7 @@ def commit_changes(
     checked_at: int | None = None,
     asked_later: bool = False,
     table_id: str | None = None,
+    txns: Mapping[str, int] = MappingProxyType({}),
 ) -> Committed:
     """All ``changes`` in one commit on top of ``base``. Winners that brought data only are stepped over; nothing is ever overwritten.
 
@@ -87,7 +88,8 @@ def commit_changes(
     ``checked_at``: the version at which the caller looked at the files, where the change is only right for those (``forget``, a
     restored NOT NULL or CHECK; default then: the base). ``asked_later``: a CHECK of which rows are asked once it is enforced, or a NOT NULL
     that a CHECK has enforced before; rows may come in between. Changes of nothing make a commit without metaData, which disturbs nobody.
-    ``table_id``: the id that the table gets back, which somebody took from it.
+    ``table_id``: the id that the table gets back, which somebody took from it. ``txns``: transaction versions by application id, for the
+    same commit.
 
     Raises MetadataMoved, FilesArrived, Fenced, UnsafeLogStore, UnsupportedFeature, CatalogManagedTable, and what ``edit`` raises.
     """
@@ -98,7 +100,17 @@ def commit_changes(
         checked_at = base.version
     parameters = {"changes": json.dumps([describe(change) for change in changes])}
     return commit_edited(
-        store, base, after, fence, tag, parameters=parameters, since=since, forget=forget, checked_at=checked_at, table_id=table_id
+        store,
+        base,
+        after,
+        fence,
+        tag,
+        parameters=parameters,
+        since=since,
+        forget=forget,
+        checked_at=checked_at,
+        txns=txns,
+        table_id=table_id,
     )
 
 
@@ -116,7 +128,7 @@ def commit_edited(
     txns: Mapping[str, int] = MappingProxyType({}),
     table_id: str | None = None,
 ) -> Committed:
-    """``commit_changes`` for metadata that is edited already. ``txns``: transaction versions by application id, for the same commit."""
+    """``commit_changes`` for metadata that is edited already."""
     before = _state(base)
     if table_id is not None:
         before, after = _with_id(before, table_id), _with_id(after, table_id)

@@ -134,6 +134,11 @@ def put_fence(store: Store, fence: Fence, tag: Tag) -> int:
     return put_txns(store, head, {fence.app_id: fence.version}, tag, fence.check).version
 
 
+def fence_txns(store: ReadStore, fence: Fence) -> dict[str, int]:
+    """The fence for a commit that makes the table remember transaction identifiers again; what it still remembers is not taken back."""
+    return {fence.app_id: max(fence.version, read_fence(store, fence.app_id) or 0)}
+
+
 def put_txns(store: Store, head: Head, txns: Mapping[str, int], tag: Tag, judge: Judge) -> Appended:
     """Commit application id -> version and nothing else. ``judge`` is asked about each commit after ``head`` and raises what it likes:
     Delta believes the newest version of an id, not the highest, so who may have been faster is for the caller to say.

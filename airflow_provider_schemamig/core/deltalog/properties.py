@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.exceptions import Refusal
 
 APPEND_ONLY = "delta.appendOnly"
@@ -93,7 +94,7 @@ class UnsupportedProperty(Refusal):
 
 def check_property(key: str, value: str | None) -> None:
     """Refuse what would break the table. ``value`` None unsets. Raises UnsupportedProperty."""
-    if not key.lower().startswith("delta."):
+    if not key.lower().startswith("delta.") or (key == FORGETS and value is None):
         return
     pattern = _VALUES.get(key)
     if pattern is None:

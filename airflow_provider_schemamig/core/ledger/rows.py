@@ -161,6 +161,8 @@ class Shard:
     sealed_for: ShardId | None = None
     #: The table version that retired it: a later one means that somebody got through the seal (RESTORE does).
     sealed_version: int | None = None
+    #: The epoch whose fence was put on the table: statements of older ones may still be on their way to it.
+    fenced_by: Epoch | None = None
 
     @property
     def key(self) -> str:

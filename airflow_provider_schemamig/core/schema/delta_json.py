@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
 from airflow_provider_schemamig.core.schema.canonical_sql import canonical_text
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_properties
-from airflow_provider_schemamig.core.schema.properties import CONSTRAINT_PREFIX, refusal_reason
+from airflow_provider_schemamig.core.schema.properties import CONSTRAINT_PREFIX, FORGETS, refusal_reason
 from airflow_provider_schemamig.core.schema.tokens import BrokenText
 from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.exceptions import Refusal
@@ -98,7 +98,7 @@ def declaration_from_delta(name: CollectionName, metadata: Mapping[str, Any]) ->
         fields=fields_from_delta(metadata["schemaString"]),
         partitioned_by=tuple(metadata.get("partitionColumns") or ()),
         checks=_checks(configuration),
-        properties=sorted_properties((key, value) for key, value in configuration.items() if refusal_reason(key) is None),
+        properties=sorted_properties((key, value) for key, value in configuration.items() if key == FORGETS or refusal_reason(key) is None),
         comment=metadata.get("description"),
     )
 

@@ -1,17 +1,19 @@
 """Drift: how a live table differs from what the ledger recorded as its physical schema (DESIGN section 4).
 
 Compared are columns at any depth (names, types, NOT NULL, defaults), partitioning, CHECKs and the values of declared properties: what a
-foreign ALTER can break. History kept longer than declared, as ``pin`` makes it, breaks nothing. Not compared are order and comments,
-which nobody depends on, and keys and clustering, which are not in metaData.
+foreign ALTER can break; and that the table remembers transaction identifiers for ever, because the fence is one. History kept longer than
+declared, as ``pin`` makes it, breaks nothing. Not compared are order and comments, which nobody depends on, and keys and clustering, which
+are not in metaData.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.schema.retention import DEFAULT_HOURS, hours_of
 from airflow_provider_schemamig.core.schema.sql import type_sql
 
@@ -104,6 +106,14 @@ def _checks(physical: Declaration, live: Declaration) -> Iterator[Drift]:
 
 def _properties(physical: Declaration, live: Declaration) -> Iterator[Drift]:
     found = dict(live.properties)
+    yield from forgets(found)
     for key, value in physical.properties:
         if found.get(key) != value and not (key in DEFAULT_HOURS and hours_of(key, found.get(key)) >= hours_of(key, value)):
             yield Drift(f"property {key}", value, found.get(key, ABSENT))
+
+
+def forgets(properties: Mapping[str, str]) -> tuple[Drift, ...]:
+    """The table forgets transaction identifiers after a while."""
+    if FORGETS not in properties:
+        return ()
+    return (Drift(f"property {FORGETS}", ABSENT, f"{properties[FORGETS]}, so that schemamig's fence on the table would be forgotten"),)

@@ -14,6 +14,9 @@ CONSTRAINT_PREFIX = "delta.constraints."
 #: Delta keeps statistics of so many leaves, and clusters by nothing else.
 INDEXED_COLUMNS = 32
 
+#: For how long a table remembers transaction identifiers; without it for ever. schemamig's fence is one, so no managed table may have it.
+FORGETS = "delta.setTransactionRetentionDuration"
+
 _KEY = re.compile(r"[^\x00-\x1f\x7f'\"`\\]{1,255}")
 
 #: Settings that change how files and log are written and nothing else: no feature, no protocol, no other reader's answer.
@@ -47,7 +50,7 @@ WITH_FEATURE = frozenset({"delta.enableChangeDataFeed", "delta.enableDeletionVec
 
 _OWN = {
     "delta.appendOnly": "schemamig sets it while a table is sealed",
-    "delta.setTransactionRetentionDuration": "it would let schemamig's fence, a transaction identifier, expire",
+    FORGETS: "it would let schemamig's fence, a transaction identifier, expire",
     "delta.dataSkippingStatsColumns": "it names columns, and would be wrong after a rename; use delta.dataSkippingNumIndexedCols",
     "delta.isolationLevel": "open-source Delta knows one level, Serializable",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
@@ -53,6 +54,26 @@ class AlreadyManaged(Refusal):
     @property
     def next_action(self) -> str:
         return "`schemamig status` shows each collection's table; `schemamig unmanage` gives one back, then it can be adopted anew."
+
+
+@dataclass(eq=False)
+class ForgetsTransactions(Refusal):
+    """The table forgets transaction identifiers, and what keeps an older leader off it is one."""
+
+    code = "forgets_transactions"
+    uri: str
+    value: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.uri} forgets transaction identifiers after {self.value} ({FORGETS}): an older leader could not be kept off it."
+
+    @property
+    def next_action(self) -> str:
+        return (
+            f"ALTER TABLE ... UNSET TBLPROPERTIES ('{FORGETS}'), then adopt it: the table remembers them for ever then, one small action "
+            "an application."
+        )
 
 
 @dataclass(eq=False)

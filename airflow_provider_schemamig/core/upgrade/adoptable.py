@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Location, spark_uri
 from airflow_provider_schemamig.core.upgrade import adopt_errors as e
 from airflow_provider_schemamig.core.upgrade.remarks import remarks_on
@@ -97,6 +98,8 @@ def _look_at(env: Environment, collection: CollectionName, location: Location) -
     head = read_head(env.table_store(location.uri))
     if head.sealed_for is not None:
         raise e.TableSealed(uri=location.uri, moved_to=head.sealed_for)
+    if FORGETS in head.properties:
+        raise e.ForgetsTransactions(uri=location.uri, value=head.properties[FORGETS])
     below = f"{env.location.uri}/"
     uri = location.uri.removeprefix(below)  # a shard below the root moves with it
     return Found(collection, location, uri, head, head.declaration(collection), remarks_on(head))

@@ -39,7 +39,7 @@ from airflow_provider_schemamig.core.upgrade.field_names import names_of
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, known, table_store
-from airflow_provider_schemamig.core.upgrade.work import Work, lead
+from airflow_provider_schemamig.core.upgrade.work import Work, keep_fences, lead
 from airflow_provider_schemamig.exceptions import Refusal
 
 _ROUNDS = 10
@@ -162,6 +162,7 @@ def _work(env: Environment, state: State, listen: Listener) -> Work:
         states=(DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK),
     )
     no_open_hold(work.state)
+    keep_fences(work)
     return work
 
 

@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.schema.diff import diff
 from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.inverse import inverse_renames
 from airflow_provider_schemamig.exceptions import Refusal
@@ -77,7 +78,7 @@ def foreign_changes(state: State, collection: CollectionName, head: Head) -> For
     table_id = state.shards[entry.shard].table_id
     if head.table_id == table_id and not live_differences(entry.physical, live):
         return None
-    known = dict(entry.physical.properties)
+    known = {*dict(entry.physical.properties), FORGETS}
     live = replace(live, properties=tuple((key, value) for key, value in live.properties if key in known))
     return Foreign(entry, table_id, head, _comparable(entry.physical), _comparable(live), _renames(entry, head))
 
@@ -205,10 +206,12 @@ def _tried(foreign: Foreign, changes: Sequence[c.Change], forget: Sequence[Colum
 
 
 def refused_by_evolution(foreign: Foreign) -> tuple[str, ...]:
-    """Changes that no evolution step can stand for: whoever made them made new rows."""
+    """Changes that no evolution step can stand for: whoever made them made new rows, or takes the fence away."""
     found = []
     for change in foreign.visible:
-        if isinstance(change, c.ChangeType) and not change.widening:
+        if isinstance(change, c.SetProperty) and change.key == FORGETS:
+            found.append(f"no release sets {FORGETS}, because schemamig's fence on the table would be forgotten")
+        elif isinstance(change, c.ChangeType) and not change.widening:
             found.append(f"{change.path} has another type, and its values were converted")
         elif change.cost is c.Cost.REWRITE:
             found.append("the table is partitioned otherwise")

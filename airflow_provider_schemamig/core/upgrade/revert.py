@@ -14,6 +14,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved, commit_changes
 from airflow_provider_schemamig.core.deltalog.features import check_writable
+from airflow_provider_schemamig.core.deltalog.fence import fence_txns
 from airflow_provider_schemamig.core.deltalog.head import Head, another_table, read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
@@ -24,6 +25,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Listener, silent
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.adopt_errors import CollectionInUse
 from airflow_provider_schemamig.core.upgrade.drift_errors import CannotRevert, LossyRevert
@@ -122,7 +124,15 @@ def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: R
     try:
         # What is right only for the files looked at (a column forgotten, NOT NULL or a CHECK restored) the committer holds to them.
         committed = commit_changes(
-            store, head, found.changes, fence, tag, since=head.version, forget=found.forget, table_id=work.state.shards[shard].table_id
+            store,
+            head,
+            found.changes,
+            fence,
+            tag,
+            since=head.version,
+            forget=found.forget,
+            table_id=work.state.shards[shard].table_id,
+            txns=fence_txns(store, fence) if FORGETS in head.properties else {},
         )
     except MetadataMoved:
         return None

@@ -51,7 +51,7 @@ from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_s
 from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, committed_at, undo_rows, warm_up
 from airflow_provider_schemamig.core.upgrade.unevolve import bring_all_back, lossy_casts, revert_all, source_entry
 from airflow_provider_schemamig.core.upgrade.updates import one_each
-from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, pending_holds, plan_of
+from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, keep_fences, pending_holds, plan_of
 
 
 def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool) -> Outcome:
@@ -68,6 +68,7 @@ def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener,
     assert state.leader is not None  # just written
     leadership = Leadership(state.leader.generation, state.leader.epoch)
     work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
+    keep_fences(work)
     settle(work, lambda collection: None, jobs, lossy=allow_lossy)
     if deployment.state is DeploymentState.COMMITTED:
         _undo_commit(work, jobs, allow_lossy)

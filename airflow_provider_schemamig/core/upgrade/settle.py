@@ -95,6 +95,7 @@ def _settle_shard(
     work.look_again()
     if not any(intent.shard == shard for intent in _stale(work, work.state)):
         return []  # a twin settled it, and may have gone on
+    dropped.append(Put(replace(work.state.shards[shard], fenced_by=work.epoch)))
     head = _as_recorded(work, store, head, shard, intents, fenced)
     moves = [_as_far_as_it_came(intent, head) for intent in intents if intent.before is not None and intent.after is not None]
     if not moves:

@@ -52,7 +52,17 @@ from airflow_provider_schemamig.core.upgrade.stages import Copy, Online
 from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
 from airflow_provider_schemamig.core.upgrade.target import target_of
-from airflow_provider_schemamig.core.upgrade.work import LED, Outcome, StageResult, Work, deployment_of, lead, pending_holds, plan_of
+from airflow_provider_schemamig.core.upgrade.work import (
+    LED,
+    Outcome,
+    StageResult,
+    Work,
+    deployment_of,
+    keep_fences,
+    lead,
+    pending_holds,
+    plan_of,
+)
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 # --- read-only -----------------------------------------------------------------------------------------------------------------------
@@ -368,6 +378,7 @@ def _led(
     def attempt() -> Work:
         work = lead(env, generation, listen, task=task, states=states)
         work.results, work.notes = results, notes
+        keep_fences(work)
         run(work)
         return work
 

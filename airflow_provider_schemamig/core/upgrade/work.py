@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.fence import Fence, Fenced
+from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Update, check_authority
 from airflow_provider_schemamig.core.names import Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
-from airflow_provider_schemamig.core.upgrade.errors import UnknownGeneration, WrongState
+from airflow_provider_schemamig.core.schema.drift import forgets
+from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, UnknownGeneration, WrongState
 from airflow_provider_schemamig.core.upgrade.plan import Plan, hold_json, open_holds
-from airflow_provider_schemamig.core.upgrade.tables import fence_of
+from airflow_provider_schemamig.core.upgrade.tables import fence_of, look_or_none, table_store
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -189,3 +191,21 @@ def lead(env: Environment, generation: Generation, listen: Listener, *, task: st
         raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
     leadership = Leadership(generation, leader.epoch)
     return Work(env, ledger, state, deployment, plan_of(env, deployment), leadership, listen)
+
+
+def keep_fences(work: Work) -> None:
+    """Put the fence anew on tables that have forgotten it: somebody had them forget transaction identifiers, and a checkpoint came then.
+
+    Before any work of a leader. Raises DriftFound where a table forgets them still, and what ``put_fence`` raises.
+    """
+    for row in work.state.shards.values():
+        if row.fenced_by is None or row.state is not ShardState.LIVE:
+            continue
+        store, fence = table_store(work.env, work.state, row.shard), work.fence(row.shard)
+        head = look_or_none(store)
+        if head is None or head.is_another:
+            continue
+        if FORGETS in head.properties:
+            raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))))
+        if (read_fence(store, fence.app_id) or 0) < row.fenced_by * EPOCH_STRIDE:
+            put_fence(store, fence, work.tag("fence"))

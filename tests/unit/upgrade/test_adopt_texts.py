@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from airflow_provider_schemamig.core.deltalog.log_errors import AnotherTable
 from airflow_provider_schemamig.core.release.declare import NotDeclarable
 from airflow_provider_schemamig.core.upgrade import adopt_errors as a
 from airflow_provider_schemamig.core.upgrade import drift_errors as d
@@ -21,6 +22,7 @@ ERRORS: tuple[SchemamigError, ...] = (
     a.AlreadyManaged(collection="flights", uri=URI, owner="planes"),
     a.WrongPlace(collection="flights", uri=URI, reason="it is part of the environment's own records"),
     a.TableSealed(collection="flights", uri=URI, moved_to="g2-0123"),
+    a.ForgetsTransactions(collection="flights", uri=URI, value="interval 1 day"),
     a.TableDiffers(collection="flights", uri=URI, version="1.0.0", differences=("gate: expected nothing, found STRING", "b: c")),
     a.TablesMissing(version="1.0.0", names=("flights", "planes")),
     a.MoreThanAdopted(source="1.0.0", target="1.2.0", others=("planes",)),
@@ -30,6 +32,7 @@ ERRORS: tuple[SchemamigError, ...] = (
     d.CannotAccept(collection="flights", reasons=("seats has another type, and its values were converted",)),
     d.CannotRevert(collection="flights", reasons=("seats has another type, and files hold it that way",)),
     d.LossyRevert(collection="flights", losses=("gate: its values are gone",)),
+    AnotherTable(collection="flights", uri=URI, expected="0b1c", found="77aa"),
     DriftFound(collection="flights", differences=("gate: expected nothing, found STRING",)),
 )
 

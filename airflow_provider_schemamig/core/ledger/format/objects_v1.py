@@ -270,6 +270,7 @@ class Shard:
     retired_by: int | None = None
     sealed_for: str | None = None
     sealed_version: int | None = None
+    fenced_by: int | None = None
 
     @property
     def key(self) -> str:
