@@ -14,6 +14,7 @@ from functools import cached_property
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
 from airflow_provider_schemamig.core.elements.nested_types import same_value
 from airflow_provider_schemamig.core.names import ColumnPath, quote
@@ -215,7 +216,7 @@ def _without_default(drops: Sequence[Drop]) -> list[Change]:
 
 
 class _Hindrance:
-    """Why a change cannot be made on the way back."""
+    """Why a change cannot be made on the way back. A log that was cleaned up since then cannot tell, so everything may have come."""
 
     def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, exchanged: Exchanges) -> None:
         self._kept = frozenset(check.name for check in exchanged.checks)
@@ -227,7 +228,16 @@ class _Hindrance:
 
     @cached_property
     def files_came(self) -> bool:
-        return files_since(self._store, self._since)
+        try:
+            return files_since(self._store, self._since)
+        except LogTruncated:
+            return True
+
+    def _may_hold_null(self, path: ColumnPath) -> bool:
+        try:
+            return nulls_since(self._store, self._head, path, self._since) is not False
+        except LogTruncated:
+            return True
 
     @property
     def _clustered_by(self) -> tuple[str, ...]:
@@ -236,9 +246,7 @@ class _Hindrance:
     def to(self, change: Change) -> str | None:
         """In words; None if it can be made."""
         match change:
-            case SetNotNull(path=path) if (
-                path not in self._never_null and nulls_since(self._store, self._head, path, self._since) is not False
-            ):
+            case SetNotNull(path=path) if path not in self._never_null and self._may_hold_null(path):
                 return f"{path} stays nullable, because a NULL may have come in"
             case AddCheck(check=check) if self.files_came and check.name not in self._kept:
                 return f"CHECK {check.name} stays dropped, because rows came in without it"

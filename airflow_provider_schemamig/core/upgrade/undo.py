@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.log import commits, files_since
+from airflow_provider_schemamig.core.deltalog.listing import list_log, read_commit
+from airflow_provider_schemamig.core.deltalog.log import files_since
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.ledger.state import State
@@ -36,13 +37,16 @@ class Undo:
 
 
 def committed_at(env: Environment, state: State, deployment: Deployment, shard: ShardId) -> int:
-    """The version of a rewritten shard at its commit: that of the last link of its copy and tail. What comes after is its users'."""
-    version = 0
-    for commit in commits(table_store(env, state, shard), 0):
-        about = about_of(commit)
+    """The version of a rewritten shard at its commit: that of the last link of its copy and tail. What comes after is its users'.
+
+    Raises LogTruncated if the log was cleaned up that far.
+    """
+    store = table_store(env, state, shard)
+    for version in range(list_log(store).version, 0, -1):
+        about = about_of(read_commit(store, version))
         if about is not None and about.get("generation") == deployment.generation and about.get("action") in (COPY, TAIL):
-            version = commit.version
-    return version
+            return version
+    return 0
 
 
 def rows_since_commit(env: Environment, state: State, deployment: Deployment, shard: ShardId) -> bool:
