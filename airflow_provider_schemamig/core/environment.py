@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, WriteReceipt, open_store
+from airflow_provider_schemamig.core.storage.own_places import SYSTEM_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ class Environment:
     on_write: WriteHook | None = field(default=None, repr=False, compare=False)
     waits: bool = field(default=True, repr=False, compare=False)
 
-    SYSTEM_FOLDER: ClassVar[str] = "_schemamig"
+    SYSTEM_FOLDER: ClassVar[str] = SYSTEM_FOLDER
 
     @classmethod
     def open(cls, uri: str, options: Mapping[str, str] | None = None) -> Environment:

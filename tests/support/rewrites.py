@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.deltalog.scratch import scratch_table
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job, JobRunner
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, open_store
+from airflow_provider_schemamig.core.storage.own_places import SCRATCH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,9 +115,9 @@ class Rewrite:
         """Batch by batch; how many batches it took."""
         found = batches(active_files(self.store("the source"), version).values(), max_files, 10**9)
         for number, files in enumerate(found):
-            scratch = self.scratch(f"scratch/{target}-{number}", version, files)
+            scratch = self.scratch(f"{SCRATCH}/{target}/{number}", version, files)
             self.fill(target, {"uri": scratch, "version": 0}, f"copy:{number}")
-        self.env_store.delete_tree("scratch")
+        self.env_store.delete_tree(f"{SCRATCH}/{target}")
         return len(found)
 
     def fill(self, target: str, source: dict[str, Any], what: str) -> dict[str, Any]:

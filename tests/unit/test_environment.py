@@ -50,10 +50,10 @@ def test_every_write_passes_the_hook(tmp_path: Path) -> None:
     store.put_if_absent("a", b"1")
     store.put("b", b"2")
     store.delete("b")
-    store.delete_tree("c")
+    store.delete_tree("_schemamig/scratch/1")
     assert seen == [
         (moment, what, key)
-        for what, key in (("put_if_absent", "a"), ("put", "b"), ("delete", "b"), ("delete_tree", "c"))
+        for what, key in (("put_if_absent", "a"), ("put", "b"), ("delete", "b"), ("delete_tree", "_schemamig/scratch/1"))
         for moment in ("before", "after")
     ]
     seen.clear()

@@ -154,16 +154,6 @@ def test_put_replaces_and_delete_forgives(store: Store) -> None:
     assert caught.value.uri == f"{store.location.uri}/a"
 
 
-def test_a_tree_is_deleted_whole(store: Store) -> None:
-    for key in ("t/a", "t/b/c", "u"):
-        store.put(key, b"x")
-    store.delete_tree("t")
-    store.delete_tree("t")
-    assert (store.exists("t/a"), store.exists("t/b/c"), store.exists("u")) == (False, False, True)
-    store.delete_tree("")
-    assert store.names("") == []
-
-
 def test_parts_of_an_object_can_be_read(store: Store) -> None:
     store.put("a", b"0123456789")
     with store.open_random("a") as file:

@@ -45,7 +45,7 @@ REMEDIES: Mapping[str, str] = {
     "hold_without_commit": "Nothing of that generation was committed: write the hold's state as closed.",
     "replacement_without_shard": "Cancel the generation: `schemamig cancel`; the next preflight builds anew.",
     "shared_uri": "Clean-up of one would delete the files of the other: delete the row of the shard that nothing points to.",
-    "unusable_uri": "Write the shard's place anew, relative to the environment's root: `schemamig ledger edit`.",
+    "unusable_uri": "Write the shard's place anew, as `<collection>/<shard>`: `schemamig ledger edit`. Until then it is not deleted.",
     "orphan_shard": "A later upgrade deletes what was being built. If it stays: look into the table, then delete row and folder by hand.",
     # what lies in the environment
     "table_missing": "Restore the table's folder; its rows are in it and not in the ledger.",

@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.ledger.work_rows import Progress as Progres
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 
 FORMAT_VERSION = 1
 
@@ -167,6 +168,11 @@ class Shard:
     @property
     def key(self) -> str:
         return self.shard
+
+    @property
+    def is_at_own_place(self) -> bool:
+        """True if it lies where we make tables, in a folder that we named for this very shard."""
+        return is_shard_folder(self.uri, self.shard)
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,6 +241,8 @@ def _place_findings(env: Environment, state: State) -> Iterator[Finding]:
         other = at.setdefault(place, shard)
         if other is not shard and not (other.adopted and shard.adopted):
             yield _of("shared_uri", shard, f"{shard.uri} is the place of shard {other.shard}, too")
+        elif not (shard.adopted or shard.is_at_own_place):
+            yield _of("unusable_uri", shard, f"{shard.uri} is no folder that schemamig makes for it")
 
 
 def _orphan_findings(state: State) -> Iterator[Finding]:

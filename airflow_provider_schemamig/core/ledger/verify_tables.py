@@ -5,7 +5,6 @@ Whether a table's columns are as recorded is ``status``'s to say (drift); here i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence, read_fence
@@ -20,9 +19,8 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import Epoch
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation
+from airflow_provider_schemamig.core.storage.own_places import is_shard_id
 
-#: What ``build.new_shard`` names its folders; anything else below the root is not ours to judge.
-_SHARD_FOLDER = re.compile(r"g\d+-[0-9a-f]{12}")
 #: What is found while the ledger moves on may have been in order before and after: looked at again, so often.
 _LOOKS = 3
 
@@ -51,10 +49,11 @@ def _findings(env: Environment, state: State, folders: tuple[str, ...]) -> Itera
 
 
 def _shard_folders(env: Environment) -> Iterator[str]:
+    """Those that have a name of ours; anything else below the root is not ours to judge."""
     store = env.store()
     for collection in store.folders(""):
         if collection != env.SYSTEM_FOLDER:
-            yield from (f"{collection}/{name}" for name in store.folders(collection) if _SHARD_FOLDER.fullmatch(name))
+            yield from (f"{collection}/{name}" for name in store.folders(collection) if is_shard_id(name))
 
 
 def _orphan_folders(env: Environment, state: State, folders: tuple[str, ...], shards: tuple[Shard, ...]) -> Iterator[Finding]:

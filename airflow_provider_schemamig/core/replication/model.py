@@ -14,14 +14,14 @@ from typing import NewType
 
 import pendulum
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import STREAM_PREFIX, CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.storage.own_places import REPLICAS
 
 #: ``config.env_id`` of an environment's ledger.
 EnvId = NewType("EnvId", str)
 
 #: Overwritten objects, like heartbeats: one a stream (written by the target's runner), one a node, one a schema's content.
-FOLDER = f"{Environment.SYSTEM_FOLDER}/replicas"
+FOLDER = REPLICAS
 
 
 @dataclass(frozen=True, slots=True)

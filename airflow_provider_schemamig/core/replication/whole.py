@@ -32,12 +32,12 @@ from airflow_provider_schemamig.core.shards.own_folder import (
     end_table,
     files_in,
     make_table,
-    new_folder,
     removal,
 )
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import confirm, require_safe_log_store
+from airflow_provider_schemamig.core.storage.own_places import work_folder
 from airflow_provider_schemamig.core.times import now_millis
 
 #: Somebody else may commit in between so often; nothing is copied again for it.
@@ -71,7 +71,7 @@ def copy_rows(source: Table, event: SchemaEntry, target: Table, mapping: Mapped,
     Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, FilesDiffer, UnsupportedFeature,
     UnsafeLogStore.
     """
-    head, store, collection, folder = target.head, target.store, target.shard.collection, new_folder(RESTORE)
+    head, store, collection, folder = target.head, target.store, target.shard.collection, work_folder(RESTORE)
     require_safe_log_store(store)
     check_writable(head.protocol, target.uri)
     projection, query = query_of(source.head, event, mapping)

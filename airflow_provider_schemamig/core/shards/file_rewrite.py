@@ -45,12 +45,12 @@ from airflow_provider_schemamig.core.shards.own_folder import (
     end_table,
     files_in,
     make_table,
-    new_folder,
     removal,
 )
 from airflow_provider_schemamig.core.shards.some_files import partition_of, rows_in_files, scratch
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
+from airflow_provider_schemamig.core.storage.own_places import work_folder
 from airflow_provider_schemamig.core.times import now_millis
 
 #: Features that ask for more in a file than Spark writes into a table that lacks them.
@@ -122,7 +122,7 @@ def rewrite_files(
     BadValue, ConstraintViolated are about ``values``.
     """
     require_safe_log_store(store)
-    folder = new_folder(rewriting.operation)
+    folder = work_folder(rewriting.operation)
     try:
         if rewriting.clusters:
             rows = _cluster(env, store, folder, collection, head, files, rewriting, jobs)

@@ -6,7 +6,6 @@ names them, whatever becomes of the driver that writes them. A process that dies
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 
 from airflow_provider_schemamig.core.deltalog.actions import RawAction, encode_actions
@@ -16,18 +15,13 @@ from airflow_provider_schemamig.core.deltalog.listing import LOG, commit_key
 from airflow_provider_schemamig.core.deltalog.properties import MAPPING_MAX_ID, MAPPING_MODE, STATS_COLUMNS, STATS_COUNT
 from airflow_provider_schemamig.core.deltalog.tag import label_of
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesDiffer
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.times import now_millis
 
 #: Properties that say how files are written.
 FILE_PROPERTIES = frozenset({MAPPING_MODE, MAPPING_MAX_ID, STATS_COLUMNS, STATS_COUNT, "delta.parquet.compression.codec"})
-
-
-def new_folder(operation: str) -> str:
-    """Below the table's root. Not a hidden name: VACUUM must find what a killed process left there."""
-    return f"{RESERVED_PREFIX}-{operation}-{uuid.uuid4()}"
 
 
 def make_table(store: Store, folder: str, operation: str, actions: Sequence[RawAction]) -> None:

@@ -13,8 +13,7 @@ from airflow_provider_schemamig.core.deltalog.scratch import scratch_table
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import Generation
-
-FOLDER = f"{Environment.SYSTEM_FOLDER}/scratch"
+from airflow_provider_schemamig.core.storage.own_places import SCRATCH
 
 
 @contextlib.contextmanager
@@ -23,7 +22,7 @@ def scratch(env: Environment, generation: Generation, name: str, head: Head, fil
 
     What a killed process leaves lies below its generation, whose clean-up takes it away.
     """
-    with scratch_at(env, f"{FOLDER}/{generation}/{name}", head, files) as uri:
+    with scratch_at(env, f"{SCRATCH}/{generation}/{name}", head, files) as uri:
         yield uri
 
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import uuid
 import zipfile
 from collections import deque
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from airflow_provider_schemamig.core.spark.session import settings_for
 from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings
 from airflow_provider_schemamig.core.spark.translate import error_from_json
 from airflow_provider_schemamig.core.storage import Location, ObjectMissing, StorageOptions, Store, open_store, spark_uri
+from airflow_provider_schemamig.core.storage.own_places import exchange_folder
 
 _PACKAGES = ("airflow_provider_schemamig", "spark_jobs")
 _TAIL_LINES = 20
@@ -107,7 +107,7 @@ class Exchange:
     """The two objects that pass between a caller and a driver, in a folder of their own below ``folder_uri``."""
 
     def __init__(self, folder_uri: str, options: Mapping[str, str]) -> None:
-        self._name = f"job-{uuid.uuid4().hex}"
+        self._name = exchange_folder()
         self._location = Location.parse(folder_uri).child(self._name)
         self._store: Store = open_store(Location.parse(folder_uri), StorageOptions(options))
 

@@ -6,6 +6,7 @@ Everything above (Delta logs, ledger, plans, reports) goes through ``Store``; no
 from airflow_provider_schemamig.core.storage.errors import (
     InvalidLocation,
     InvalidStorageOption,
+    NotOurPlace,
     ObjectExists,
     ObjectMissing,
     PutIfAbsentIgnored,
@@ -37,6 +38,7 @@ __all__ = [
     "InvalidStorageOption",
     "LocalStore",
     "Location",
+    "NotOurPlace",
     "ObjectExists",
     "ObjectMissing",
     "ObjectStore",

@@ -40,6 +40,23 @@ class InvalidStorageOption(Refusal):
 
 
 @dataclass(eq=False)
+class NotOurPlace(Refusal):
+    """What was to be deleted is not below the root, or is none of the folders that we make."""
+
+    code = "not_our_place"
+    uri: str
+    rule: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.uri} is not deleted: {self.rule}."
+
+    @property
+    def next_action(self) -> str:
+        return "Look who wrote that: `schemamig ledger verify` lists rows whose place is wrong, `schemamig ledger edit` mends one."
+
+
+@dataclass(eq=False)
 class ObjectMissing(Refusal):
     code = "object_missing"
     uri: str

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from airflow_provider_schemamig.core.storage.errors import (
     InvalidLocation,
+    NotOurPlace,
     ObjectExists,
     ObjectMissing,
     PutIfAbsentIgnored,
@@ -26,6 +27,7 @@ from airflow_provider_schemamig.core.storage.errors import (
     StorageUnreachable,
 )
 from airflow_provider_schemamig.core.storage.location import Location, StorageOptions
+from airflow_provider_schemamig.core.storage.own_places import check_own_place
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -104,6 +106,8 @@ class LocalStore:
             self._sync_folder(path)
 
     def delete_tree(self, prefix: str) -> None:
+        check_own_place(self.location, prefix)
+        self._refuse_links(prefix)
         with contextlib.suppress(ObjectMissing), self._errors(prefix):
             shutil.rmtree(self._path(prefix), onerror=_unless_gone)
 
@@ -113,6 +117,14 @@ class LocalStore:
             return os.stat(self._path(key)).st_ino
         except FileNotFoundError:
             return None
+
+    def _refuse_links(self, key: str) -> None:
+        """What is deleted lies below this location, not where a symbolic link on the way leads."""
+        path = self._root
+        for part in key.split("/"):
+            path = f"{path}/{part}"
+            if os.path.islink(path):
+                raise NotOurPlace(uri=f"{self.location.uri}/{key}", rule=f"{path} is a symbolic link")
 
     def _path(self, key: str) -> str:
         if not key:

@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.storage.errors import (
     StorageUnreachable,
 )
 from airflow_provider_schemamig.core.storage.location import Location, StorageOptions
+from airflow_provider_schemamig.core.storage.own_places import check_own_place
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class ObjectStore:
     def delete_tree(self, prefix: str) -> None:
         import obstore
 
+        check_own_place(self.location, prefix)
         with self._errors(prefix):
             for page in obstore.list(self._store, (self._root + prefix).rstrip("/") or None, chunk_size=1000):
                 obstore.delete(self._store, [entry["path"] for entry in page])

@@ -60,7 +60,7 @@ class Store(ReadStore, Protocol):
         """Missing is fine."""
 
     def delete_tree(self, prefix: str) -> None:
-        """All below ``prefix`` (empty: below the location itself). Missing is fine."""
+        """All below the folder ``prefix``, which has to be one that we make (``own_places``). Missing is fine. Raises NotOurPlace."""
 
 
 def open_store(location: Location, options: StorageOptions, table_id: str | None = None) -> Store:

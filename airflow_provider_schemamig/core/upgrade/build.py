@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Upda
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage.own_places import shard_folder, shard_id
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.stages import Build, Copy
@@ -37,9 +38,9 @@ def new_shard(state: State, collection: CollectionName, deployment: Deployment, 
     """
     generation = deployment.generation
     digest = hashlib.sha256(f"{state.config.env_id}/{collection}/{deployment.target}/{generation}/{attempt}".encode()).hexdigest()
-    shard = ShardId(f"g{generation}-{digest[:12]}")
+    shard = shard_id(generation, digest)
     table_id = table_id_of(state.config.env_id, shard)
-    return Shard(shard, collection, f"{collection}/{shard}", table_id, generation, ShardState.BUILDING)
+    return Shard(shard, collection, shard_folder(collection, shard), table_id, generation, ShardState.BUILDING)
 
 
 def table_id_of(env_id: str, shard: ShardId) -> str:

@@ -13,7 +13,8 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import Generation, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
-from airflow_provider_schemamig.core.shards.some_files import FOLDER
+from airflow_provider_schemamig.core.shards.deletion import check_deletable, delete_table
+from airflow_provider_schemamig.core.storage.own_places import SCRATCH
 from airflow_provider_schemamig.core.upgrade.pins import release_pin
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.stages import Copy
@@ -56,7 +57,7 @@ def _is_left_behind(state: State, pinned: Pin, generation: Generation) -> bool:
 
 def remove_scratch(env: Environment, generation: Generation) -> None:
     """What killed statements of a generation left of their scratch tables."""
-    env.store().delete_tree(f"{FOLDER}/{generation}")
+    env.store().delete_tree(f"{SCRATCH}/{generation}")
 
 
 def _ended_since(work: Work) -> list[Generation]:
@@ -74,18 +75,19 @@ def _copied(work: Work) -> list[Shard]:
 
 def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
     """Files first, rows after: a crash in between is found and finished by the next clean-up."""
-    work.results += delete_tables(work.env, shards, kind, work.listen)
+    work.results += delete_tables(work.env, work.state, shards, kind, work.listen)
     if shards:
         work.append(functools.partial(forget_shards, {shard.shard for shard in shards}))
 
 
-def delete_tables(env: Environment, shards: Sequence[Shard], kind: str, listen: Listener) -> list[StageResult]:
-    """The files of ``shards``; their rows stay until ``forget_shards``."""
+def delete_tables(env: Environment, state: State, shards: Sequence[Shard], kind: str, listen: Listener) -> list[StageResult]:
+    """The files of ``shards``; their rows stay until ``forget_shards``. Raises NotOurPlace before the first is deleted."""
+    check_deletable(env, state, shards)
     results = []
     for number, shard in enumerate(shards, start=1):
         started = time.monotonic()
         if not is_another(env, shard):
-            env.table_store(shard.uri).delete_tree("")
+            delete_table(env, shard)
         seconds = time.monotonic() - started
         results.append(StageResult(kind, shard.collection, None, seconds))
         listen(Event(kind, shard.collection, number, len(shards), seconds))

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import DropColumn
+from airflow_provider_schemamig.core.shards.deletion import check_deletable, delete_table
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all, stand
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
@@ -45,10 +46,11 @@ def contract_hold(work: Work, hold: Hold) -> None:
 
 
 def _contract(work: Work, hold: Hold) -> None:
+    retired = [s for s in work.state.shards.values() if s.state is ShardState.RETIRED and s.retired_by == hold.generation]
+    check_deletable(work.env, work.state, [shard for shard in retired if not shard.adopted])
     work.append(lambda state: _mark(state, hold, HoldState.CONTRACTING))
     moves = _moves(work, hold)
     versions = move_all(work, IntentKind.CONTRACT, moves)
-    retired = [s for s in work.state.shards.values() if s.state is ShardState.RETIRED and s.retired_by == hold.generation]
     for number, shard in enumerate(retired, start=1):
         started = time.monotonic()
         if is_another(work.env, shard):
@@ -56,7 +58,7 @@ def _contract(work: Work, hold: Hold) -> None:
         elif shard.adopted:
             _give_back(work, shard)
         else:
-            table_store(work.env, work.state, shard.shard).delete_tree("")
+            delete_table(work.env, shard)
         work.report("retire", shard.collection, None, started, number, len(retired))
     work.append(lambda state: _close(state, hold, moves, versions, retired))
 

@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.shards.checking import check_cardinality
 from airflow_provider_schemamig.core.shards.copying import copy
+from airflow_provider_schemamig.core.shards.deletion import check_deletable, delete_table
 from airflow_provider_schemamig.core.shards.errors import CopyTooOld
 from airflow_provider_schemamig.core.shards.pace import Pace
 from airflow_provider_schemamig.core.shards.report import WRITE_SECONDS, Reporter, put_progress
@@ -157,7 +158,9 @@ def begin_anew(copying: Copying, row: Replacement, why: str) -> State:
 
     state = copying.ledger.transact(decide)
     if was_begun_anew(state, row) and _is_building(state, row.shard):
-        table_store(copying.env, state, row.shard).delete_tree("")
+        given_up = state.shards[row.shard]
+        check_deletable(copying.env, state, [given_up])
+        delete_table(copying.env, given_up)
         state = copying.ledger.transact(lambda state: [Drop(Shard, row.shard)] if _is_building(state, row.shard) else [])
     return state
 

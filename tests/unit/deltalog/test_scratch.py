@@ -56,7 +56,8 @@ def adds(root: Store, location: Location) -> list[dict[str, Any]]:
 )
 def test_paths_are_what_hadoop_reads(root: Store, source: Head, table: str, path: str, absolute: str) -> None:
     (found,) = adds(
-        root, scratch_table(root, "scratch/k", replace(source, location=Location(table)), [file(path, stats="{}", baseRowId=1)])
+        root,
+        scratch_table(root, "_schemamig/scratch/7", replace(source, location=Location(table)), [file(path, stats="{}", baseRowId=1)]),
     )
     assert found == file(absolute, dataChange=True)
 
@@ -79,7 +80,7 @@ def test_deletion_vectors_are_found_from_anywhere(root: Store, source: Head, kin
 
 
 def test_it_is_a_table_of_its_own_with_the_schema_and_none_of_the_properties(root: Store, source: Head) -> None:
-    location = scratch_table(root, "scratch/k", source, [file("a")])
+    location = scratch_table(root, "_schemamig/scratch/7", source, [file("a")])
     found = read_head(table_store(location.local_path or Path()))
     assert found.protocol == source.protocol
     assert found.table_id != source.table_id
@@ -90,10 +91,10 @@ def test_it_is_a_table_of_its_own_with_the_schema_and_none_of_the_properties(roo
 
 def test_its_place_is_named_by_its_content(root: Store, source: Head, tmp_path: Path) -> None:
     """A session remembers a table by its path; other files under the same key must be another path."""
-    one = scratch_table(root, "scratch/k", source, [file("a")])
-    data = (tmp_path / "scratch/k" / one.uri.rpartition("/")[2] / commit_key(0)).read_bytes()
-    assert scratch_table(root, "scratch/k", source, [file("a")]) == one
-    assert (tmp_path / "scratch/k" / one.uri.rpartition("/")[2] / commit_key(0)).read_bytes() == data
-    assert scratch_table(root, "scratch/k", source, [file("b")]) != one
-    root.delete_tree("scratch/k")
-    assert not (tmp_path / "scratch/k").exists()
+    one = scratch_table(root, "_schemamig/scratch/7", source, [file("a")])
+    data = (tmp_path / "_schemamig/scratch/7" / one.uri.rpartition("/")[2] / commit_key(0)).read_bytes()
+    assert scratch_table(root, "_schemamig/scratch/7", source, [file("a")]) == one
+    assert (tmp_path / "_schemamig/scratch/7" / one.uri.rpartition("/")[2] / commit_key(0)).read_bytes() == data
+    assert scratch_table(root, "_schemamig/scratch/7", source, [file("b")]) != one
+    root.delete_tree("_schemamig/scratch/7")
+    assert not (tmp_path / "_schemamig/scratch/7").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Ep
 from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Primitive, Struct
+from airflow_provider_schemamig.core.storage.own_places import shard_id
 
 NOW = pendulum.datetime(2026, 3, 1, 12, 30, 15, 250_000)
 LOG = "_schemamig/ledger/_delta_log"
@@ -49,10 +51,15 @@ def deployment(generation: int = 1) -> Deployment:
     )
 
 
+def shard_of(name: str) -> ShardId:
+    """The id of the shard that ``collection`` gives a collection."""
+    return shard_id(Generation(1), hashlib.sha256(name.encode()).hexdigest())
+
+
 def collection(name: str, shard_state: ShardState = ShardState.LIVE) -> list[Update]:
     """A sound collection: object, schema and shard."""
     declared = declaration(name)
-    shard = ShardId(f"{name}-1")
+    shard = shard_of(name)
     return [
         Put(Object(CollectionName(name), shard, SchemaId(1), fingerprint(declared))),
         Put(SchemaEntry(CollectionName(name), SchemaId(1), shard, declared, declared, 0, Version(1, 0, 0), ())),
@@ -60,7 +67,7 @@ def collection(name: str, shard_state: ShardState = ShardState.LIVE) -> list[Upd
     ]
 
 
-def element(name: str = "foreign_key:a/b", shard: str = "flights-1", spec: str = "0123456789abcdef") -> Element:
+def element(name: str = "foreign_key:a/b", shard: str | None = None, spec: str = "0123456789abcdef") -> Element:
     """A foreign key of flights to planes that is being validated."""
     return Element(
         collection=CollectionName("flights"),
@@ -69,7 +76,7 @@ def element(name: str = "foreign_key:a/b", shard: str = "flights-1", spec: str =
         op="add_foreign_key",
         state=ElementState.VALIDATE,
         adding=True,
-        shard=ShardId(shard),
+        shard=shard_of("flights") if shard is None else ShardId(shard),
         generation=Generation(1),
         epoch=Epoch(1),
         since=NOW,

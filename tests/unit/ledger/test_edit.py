@@ -38,7 +38,7 @@ from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.support.bytes import tree
 from tests.unit.ledger.edits import LATER, PAUSE, PAUSED, edit, stored
 from tests.unit.ledger.format.synthetic.lakes import OLDER, older_known, unpack
-from tests.unit.ledger.samples import append_raw, deployment, leader
+from tests.unit.ledger.samples import append_raw, deployment, leader, shard_of
 
 # --- what is written -----------------------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ def test_an_edit_may_not_make_the_ledger_less_sound(sound: LedgerWriter, tmp_pat
         edit(sound, wanted)
     assert [finding.code for finding in caught.value.findings] == ["went_backwards"]
     with pytest.raises(EditUnsound):
-        edit(sound, RowEdit("shards", "flights-1", None))
+        edit(sound, RowEdit("shards", shard_of("flights"), None))
     assert tree(tmp_path) == before
     done = edit(sound, replace(wanted, force=True))
     assert [finding.code for finding in done.findings] == ["went_backwards"]
@@ -216,7 +216,7 @@ def test_an_edit_may_not_make_the_ledger_less_sound(sound: LedgerWriter, tmp_pat
 def test_all_reasons_at_once(sound: LedgerWriter) -> None:
     sound.transact(lambda state: [Put(replace(deployment(2), created_at=LATER))])
     with pytest.raises(Refused) as caught:
-        edit(sound, RowEdit("shards", "flights-1", None))
+        edit(sound, RowEdit("shards", shard_of("flights"), None))
     assert [type(reason) for reason in caught.value.refusals] == [LooksAlive, EditUnsound]
 
 

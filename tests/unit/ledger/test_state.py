@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerT
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, Hold, HoldState, Intent, IntentKind, Replacement
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, SchemaId, ShardId, Version
-from tests.unit.ledger.samples import NOW, collection, counter, deployment, element, leader
+from tests.unit.ledger.samples import NOW, collection, counter, deployment, element, leader, shard_of
 
 CONFIG = EnvironmentConfig("e-1", FORMAT_VERSION, NOW)
 
@@ -28,7 +28,7 @@ def state_of(*rows: RawRow, version: int = 9) -> State:
 
 
 def test_every_accessor_by_its_typed_key() -> None:
-    flights, shard = CollectionName("flights"), ShardId("flights-1")
+    flights, shard = CollectionName("flights"), shard_of("flights")
     replacement = Replacement(flights, Version(1, 1, 0), Generation(1), shard)
     intent = Intent(flights, shard, Generation(1), Epoch(2), IntentKind.EXPAND, 3, None, None, reached=None)
     hold = Hold(Generation(1), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN)
@@ -55,12 +55,12 @@ def test_every_accessor_by_its_typed_key() -> None:
 def test_the_elements_of_a_shard() -> None:
     one, two, other = element(), element("clustering"), element("column:c", "flights-2")
     found = state_of(*map(raw, [one, two, other]))
-    assert set(found.elements_of(ShardId("flights-1"))) == {one, two}
+    assert set(found.elements_of(shard_of("flights"))) == {one, two}
     assert found.elements_of(ShardId("flights-2")) == (other,)
     assert found.elements_of(ShardId("planes-1")) == ()
     following = found.after([raw(two, 10, -1)], 10)
-    assert following.elements_of(ShardId("flights-1")) == (one,)
-    assert len(found.elements_of(ShardId("flights-1"))) == 2, "the state before stays what it was"
+    assert following.elements_of(shard_of("flights")) == (one,)
+    assert len(found.elements_of(shard_of("flights"))) == 2, "the state before stays what it was"
 
 
 def test_a_row_is_decoded_once_and_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

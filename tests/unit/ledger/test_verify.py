@@ -36,9 +36,9 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Led
 from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import LOG, NOW, append_raw, collection, declaration, deployment, element, leader
+from tests.unit.ledger.samples import LOG, NOW, append_raw, collection, declaration, deployment, element, leader, shard_of
 
-FLIGHTS, SHARD = CollectionName("flights"), ShardId("flights-1")
+FLIGHTS, SHARD = CollectionName("flights"), shard_of("flights")
 
 
 def codes(writer: LedgerWriter) -> list[tuple[str, str]]:
@@ -62,8 +62,8 @@ def put(*rows: object) -> Callable[[State], list[Update]]:
 
 
 INTENT = Intent(FLIGHTS, SHARD, Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None, reached=None)
-X = Shard(ShardId("x"), FLIGHTS, "flights/x", "id of x", Generation(1), ShardState.BUILDING)
-TO_X = Replacement(FLIGHTS, Version(1, 1, 0), Generation(1), ShardId("x"))
+X = Shard(ShardId("g1-ffffffffffff"), FLIGHTS, "flights/g1-ffffffffffff", "id of x", Generation(1), ShardState.BUILDING)
+TO_X = Replacement(FLIGHTS, Version(1, 1, 0), Generation(1), X.shard)
 TO_Y = replace(TO_X, version=Version(1, 2, 0), shard=ShardId("y"))
 HOLD = Hold(Generation(2), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN)
 
@@ -73,7 +73,7 @@ UNSOUND: dict[str, tuple[Callable[[State], list[Update]], str]] = {
     "shard_not_live, retired": (lambda s: [shard(s, state=ShardState.RETIRED, retired_by=Generation(1))], 'objects "flights"'),
     "shard_not_live, missing": (lambda s: [Drop(Shard, SHARD)], 'objects "flights"'),
     "schema_missing": (lambda s: [Drop(SchemaEntry, "flights/1")], 'objects "flights"'),
-    "schema_of_other_shard": (lambda s: [schema(s, shard=ShardId("planes-1"))], 'objects "flights"'),
+    "schema_of_other_shard": (lambda s: [schema(s, shard=shard_of("planes"))], 'objects "flights"'),
     "wrong_fingerprint": (lambda s: [schema(s, declared=declaration("flights", "id", "extra"))], 'objects "flights"'),
     "no_release": (lambda s: [Drop(EnvironmentRelease, "release")], 'config "release"'),
     "wrong_set_fingerprint": (put(EnvironmentRelease("lake", Version(1, 0, 0), Fingerprint("sf1:0"))), 'config "release"'),
@@ -82,32 +82,36 @@ UNSOUND: dict[str, tuple[Callable[[State], list[Update]], str]] = {
     "went_backwards": (put(leader(1, 0)), 'leader "leader"'),
     "went_backwards, generation": (put(leader(0, 2), replace(deployment(0), state=DeploymentState.COMMITTED)), 'leader "leader"'),
     "wrong_since": (put(LedgerSince(1)), 'config "since"'),
-    "intent_ahead": (put(replace(INTENT, epoch=Epoch(2))), 'intents "flights-1/expand/1"'),
-    "intent_ahead, generation": (put(replace(INTENT, generation=Generation(2))), 'intents "flights-1/expand/2"'),
+    "intent_ahead": (put(replace(INTENT, epoch=Epoch(2))), f'intents "{SHARD}/expand/1"'),
+    "intent_ahead, generation": (put(replace(INTENT, generation=Generation(2))), f'intents "{SHARD}/expand/2"'),
     "intent_without_shard": (put(replace(INTENT, shard=ShardId("x"))), 'intents "x/expand/1"'),
     "element_without_shard": (put(element(shard="x")), f'elements "{element().key}"'),
-    "generation_unknown": (put(replace(X, generation=Generation(9)), TO_X), 'shards "x"'),
+    "generation_unknown": (put(replace(X, generation=Generation(9)), TO_X), 'shards "g1-ffffffffffff"'),
     "generation_unknown, replacement": (put(replace(TO_X, generation=Generation(9), shard=SHARD)), 'replacements "flights/1.1.0/9"'),
     "generation_unknown, approval": (put(Approval(Generation(9), "d" * 64, "ann", NOW)), 'approvals "9"'),
     "generation_unknown, hold": (put(replace(HOLD, generation=Generation(9))), 'holds "9"'),
     "hold_without_commit": (put(deployment(2), HOLD), 'holds "2"'),
     "replacement_without_shard": (put(deployment(2), replace(TO_X, generation=Generation(2))), 'replacements "flights/1.1.0/2"'),
-    "shared_uri": (put(replace(X, uri="flights/flights-1"), TO_X), 'shards "x"'),
+    "shared_uri": (put(replace(X, uri=f"flights/{SHARD}"), TO_X), 'shards "g1-ffffffffffff"'),
     "shared_uri, adopted": (
         put(replace(X, uri="s3://b/t", adopted=True), replace(X, shard=ShardId("y"), uri="s3://b/t"), TO_X, TO_Y),
         'shards "y"',
     ),
-    "unusable_uri": (lambda s: [shard(s, uri="../elsewhere")], 'shards "flights-1"'),
-    "orphan_shard": (put(replace(X, state=ShardState.LIVE)), 'shards "x"'),
-    "orphan_shard, being built": (put(X), 'shards "x"'),
-    "orphan_shard, retired by nobody": (put(replace(X, state=ShardState.RETIRED)), 'shards "x"'),
+    "unusable_uri": (lambda s: [shard(s, uri="../elsewhere")], f'shards "{SHARD}"'),
+    "unusable_uri, elsewhere": (lambda s: [shard(s, uri="file:///elsewhere")], f'shards "{SHARD}"'),
+    "unusable_uri, not named by us": (put(replace(X, uri="flights/all"), TO_X), 'shards "g1-ffffffffffff"'),
+    "unusable_uri, named for another shard": (put(replace(X, uri="flights/g1-fffffffffffe"), TO_X), 'shards "g1-ffffffffffff"'),
+    "unusable_uri, the system folder": (put(replace(X, uri=f"_schemamig/{X.shard}"), TO_X), 'shards "g1-ffffffffffff"'),
+    "orphan_shard": (put(replace(X, state=ShardState.LIVE)), 'shards "g1-ffffffffffff"'),
+    "orphan_shard, being built": (put(X), 'shards "g1-ffffffffffff"'),
+    "orphan_shard, retired by nobody": (put(replace(X, state=ShardState.RETIRED)), 'shards "g1-ffffffffffff"'),
     "orphan_shard, its hold is over": (
         put(
             replace(X, state=ShardState.RETIRED, retired_by=Generation(2)),
             replace(deployment(2), state=DeploymentState.COMMITTED),
             replace(HOLD, state=HoldState.CLOSED),
         ),
-        'shards "x"',
+        'shards "g1-ffffffffffff"',
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -85,3 +86,9 @@ def paused(found: Stream, *, recomputed_at: pendulum.DateTime = NOW) -> StreamSt
 
 def stopped(found: Stream) -> StreamState:
     return replace(flowing(found, seen=7, origin_version=12), error="log_cleaned", detail="versions 8 to 9 are gone")
+
+
+def remove(env: Environment, folder: str) -> None:
+    """Take a folder away by hand, if it is there."""
+    assert env.location.local_path is not None
+    shutil.rmtree(env.location.local_path / folder, ignore_errors=True)

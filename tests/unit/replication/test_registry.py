@@ -37,7 +37,7 @@ from airflow_provider_schemamig.core.replication.registry import (
 from airflow_provider_schemamig.core.replication.states import read_state, write_state
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 from tests.support.bytes import unwritten
-from tests.unit.replication.samples import NOW, declared, environment, flowing, hash_of, move, paused, stopped, stream
+from tests.unit.replication.samples import NOW, declared, environment, flowing, hash_of, move, paused, remove, stopped, stream
 
 FLIGHTS = CollectionName("flights")
 SECOND = timedelta(seconds=1)
@@ -105,7 +105,7 @@ def test_previous_hashes_are_the_ledgers(east: Environment) -> None:
     before = publish(east, NOW).collections[FLIGHTS]
     assert before.current == hashes[-1]
     assert before.previous == tuple(reversed(hashes[-KEPT - 1 : -1]))
-    east.store().delete_tree("_schemamig/replicas")
+    remove(east, "_schemamig/replicas")
     assert publish(Environment.open(east.location.uri, east.options), NOW).collections[FLIGHTS] == before
 
 
@@ -195,7 +195,7 @@ def test_content_that_is_not_what_its_hash_says_is_none(east: Environment, west:
     east.store().put(name, content)
     assert known_schema(east, hash_of("flights", "id")) is None
     move(west, "flights", "id", "gust")
-    west.store().delete_tree(SCHEMAS)
+    remove(west, SCHEMAS)
     exchange(east, west, NOW)
     assert west.store().get(name) != content, "nor is it handed on"
 

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.replication.verdict import Verdict, differi
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 from tests.support.bytes import unwritten
-from tests.unit.replication.samples import NOW, environment, flowing, hash_of, move, paused, stopped, stream
+from tests.unit.replication.samples import NOW, environment, flowing, hash_of, move, paused, remove, stopped, stream
 
 FLIGHTS = CollectionName("flights")
 
@@ -207,7 +207,7 @@ def test_a_rolling_upgrade_names_the_columns(east: Environment, west: Environmen
 def test_a_schema_whose_content_did_not_come_is_said_to_be_unknown(east: Environment, west: Environment) -> None:
     second = move(east, "flights", "id", "gust")
     exchange(east, west, NOW)
-    west.store().delete_tree(SCHEMAS)
+    remove(west, SCHEMAS)
     found = cluster_status(west, NOW)
     assert found.changes[FLIGHTS, second] is None
     assert found.verdict is Verdict.ROLLING_UPGRADE

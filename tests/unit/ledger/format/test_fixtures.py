@@ -187,9 +187,9 @@ def test_the_claim_of_before_is_carried_out_after(found: Found) -> None:
 
 def _building(state: State) -> list[Update]:
     """What preflight writes while it builds and copies, of every kind."""
-    shard = ShardId("g4-0")
+    shard = ShardId("g4-0123456789ab")
     return [
-        Put(Shard(shard, CollectionName("flights"), "flights/g4-0", "id of g4-0", Generation(4), ShardState.BUILDING)),
+        Put(Shard(shard, CollectionName("flights"), "flights/g4-0123456789ab", "id of g4-0", Generation(4), ShardState.BUILDING)),
         Put(Replacement(CollectionName("flights"), Version(1, 2, 0), Generation(4), shard)),
         Put(Progress(CollectionName("flights"), Generation(4), "copy", "files", 1, 2, 3, NOW, NOW)),
     ]
