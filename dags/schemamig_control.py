@@ -31,6 +31,7 @@ with DAG(
         "commits_per_minute": number("Commits a minute", "throttle: each batch is one."),
         "window": Param("", type="string", title="Hours", description="throttle: batches begin only in these hours UTC, such as 22-6."),
         "generation": number("Generation", "cancel: the deployment to give up. pin, unpin: the one that needs the history."),
+        "reason": Param(None, type=["null", "string"], title="Reason", description="pause, postpone: why; shown wherever something waits."),
         "hours": number("Hours of history", "pin: keep the collection's history for at least so long."),
     },
 ) as dag:
@@ -45,4 +46,5 @@ with DAG(
         window="{{ params.window }}",
         generation="{{ params.generation or '' }}",
         hours="{{ params.hours or '' }}",
+        reason="{{ params.reason or '' }}",
     )

@@ -72,10 +72,19 @@ def control_text(control: Document) -> Text:
     said = ", ".join(limit for limit in limits if limit) or "no limits"
     name = control["collection"] or "all collections"
     if control["last_step"]:
-        waits = ("runs until its last step", "yellow"), ", which waits for `schemamig resume`"
+        waits = ("runs until its last step", "yellow"), f", which waits for `schemamig resume`{_said(control)}"
         goes = ("runs", "green"), ", its last step even if writers have to wait"
         return Text.assemble((name, "cyan"), "  ", *(waits if control["paused"] else goes))
-    return Text.assemble((name, "cyan"), "  ", ("paused", "yellow") if control["paused"] else ("runs", "green"), f", {said}")
+    state = ("paused", "yellow") if control["paused"] else ("runs", "green")
+    return Text.assemble((name, "cyan"), "  ", state, f"{_said(control)}, {said}")
+
+
+def _said(control: Document) -> str:
+    """Who wants it, since when and why."""
+    if not control["paused_by"]:
+        return ""
+    why = f" ({control['reason']})" if control["reason"] else ""
+    return f" by {control['paused_by']} since {when(control['paused_at'])}{why}"
 
 
 def pin_text(pin: Document) -> Text:

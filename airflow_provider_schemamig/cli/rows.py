@@ -33,6 +33,9 @@ PANEL = "While rows are copied"
 ScopeOption = Annotated[
     str | None, typer.Option("--collection", metavar="NAME", help="Only this collection; all if not given.", show_default=False)
 ]
+ReasonOption = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why; shown with your name wherever something waits.", show_default=False)
+]
 CollectionOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.", show_default=False)]
 HolderOption = Annotated[
     str | None,
@@ -70,20 +73,20 @@ def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
 
 @app.command(rich_help_panel=PANEL)
 @answered
-def pause(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
+def pause(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
     """Let no upgrade go further: no batch of rows, no promotion, no seal, no commit. What is in flight ends."""
     from airflow_provider_schemamig.core.upgrade import controls
 
-    return _control(controls.pause(open_environment(env), collection))
+    return _control(controls.pause(open_environment(env), collection, reason=reason))
 
 
 @app.command(rich_help_panel=PANEL)
 @answered
-def postpone(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
+def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
     """Work on rows goes on, but the last step of an online change waits for `resume`."""
     from airflow_provider_schemamig.core.upgrade import controls
 
-    return _control(controls.postpone(open_environment(env), collection))
+    return _control(controls.postpone(open_environment(env), collection, reason=reason))
 
 
 @app.command(rich_help_panel=PANEL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -91,10 +91,10 @@ class SchemamigHook(BaseHook):
 
     @cached_property
     def environment(self) -> Environment:
-        """The environment, opened; nothing is read yet."""
+        """The environment, opened; nothing is read yet. Work in it that is paused ends with ``Paused``, so that no worker waits."""
         from airflow_provider_schemamig.core.environment import Environment
 
-        return Environment.open(self.settings.environment_uri, dict(self.settings.storage_options))
+        return replace(Environment.open(self.settings.environment_uri, dict(self.settings.storage_options)), waits=False)
 
     def get_conn(self) -> Environment:
         return self.environment

@@ -34,12 +34,13 @@ class AlterOperator(VerbOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade.alter import alter
 
-        outcome = alter(
-            self.hook.environment,
-            self.statement,
-            hold=as_hold(self.hold),
-            claim_id=claim_id(context),
-            jobs=self.hook.job_runner,
-            listen=self.listener(),
-        )
+        with self.deferred_while_paused():
+            outcome = alter(
+                self.hook.environment,
+                self.statement,
+                hold=as_hold(self.hold),
+                claim_id=claim_id(context),
+                jobs=self.hook.job_runner,
+                listen=self.listener(),
+            )
         return self.answer(outcome)

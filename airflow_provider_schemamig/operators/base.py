@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_schemamig import config
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.exceptions import Refusal
 from airflow_provider_schemamig.metrics import metered
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.progress import Event, Listener
     from airflow_provider_schemamig.core.upgrade.work import Outcome
     from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+
+#: After so long a deferred task looks for itself.
+_LONGEST_PAUSE = timedelta(days=365)
 
 
 @dataclass(eq=False)
@@ -86,6 +92,30 @@ class EnvironmentOperator(SchemamigOperator):
         """What the work reports its progress to: this task's log, and Airflow's metrics."""
         return metered(log_progress(self.log.info), self.environment)
 
+    @contextlib.contextmanager
+    def deferred_while_paused(self) -> Iterator[None]:
+        """The work inside is run again by ``execute`` when what a person told it to wait for is over. No worker is held meanwhile."""
+        from airflow_provider_schemamig.core.shards.errors import Paused
+        from airflow_provider_schemamig.triggers.ledger import PauseTrigger
+
+        try:
+            yield
+        except Paused as paused:
+            self.log.info("Deferred: %s", paused)
+            trigger = PauseTrigger(
+                self.environment,
+                config.poll_interval(),
+                time.time() + _LONGEST_PAUSE.total_seconds(),
+                scopes=paused.scopes,
+                hours=paused.hours,
+                generation=getattr(self, "generation", None),
+            )
+            self.defer(trigger=trigger, method_name="execute_again")
+
+    def execute_again(self, context: Context, event: Mapping[str, Any]) -> Any:
+        """Resumed: what was waited for is over, or the generation is; the work finds out which."""
+        return self.execute(context)
+
     def on_kill(self) -> None:
         """Stop the Spark job this task waits for. What it had committed stays; a retry finds it and goes on."""
         self.hook.cancel_jobs()
@@ -98,7 +128,9 @@ class VerbOperator(EnvironmentOperator):
         raise NotImplementedError
 
     def execute(self, context: Context) -> dict[str, Any]:
-        return self.answer(self.run_verb())
+        with self.deferred_while_paused():
+            outcome = self.run_verb()
+        return self.answer(outcome)
 
     def answer(self, outcome: Outcome) -> dict[str, Any]:
         """What goes to XCom, once the notes are in the log."""

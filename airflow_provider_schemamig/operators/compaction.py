@@ -41,13 +41,14 @@ class CompactOperator(EnvironmentOperator):
         from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen
 
         try:
-            done = verbs.compact(
-                self.hook.environment,
-                self.collections,
-                limits=Limits(self.max_files, self.max_bytes),
-                jobs=self.hook.job_runner,
-                listen=self.listener(),
-            )
+            with self.deferred_while_paused():
+                done = verbs.compact(
+                    self.hook.environment,
+                    self.collections,
+                    limits=Limits(self.max_files, self.max_bytes),
+                    jobs=self.hook.job_runner,
+                    listen=self.listener(),
+                )
         except (DeploymentOpen, HoldOpen, Fenced) as busy:
             raise AirflowSkipException(str(busy)) from busy
         for note in done.outcome.notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ class ControlOperator(EnvironmentOperator):
     :param window: (templated) for ``throttle``: the hours UTC in which batches begin, ``22-6``.
     :param generation: (templated) for ``cancel``; for ``pin`` and ``unpin`` the holder (empty: ``airflow``).
     :param hours: (templated) for ``pin``.
+    :param reason: (templated) for ``pause`` and ``postpone``: why. It is shown wherever something waits, with the user who triggered the
+        run (where Airflow does not know one, the run).
     """
 
     template_fields: Sequence[str] = (
@@ -41,6 +44,7 @@ class ControlOperator(EnvironmentOperator):
         "window",
         "generation",
         "hours",
+        "reason",
     )
 
     def __init__(
@@ -54,6 +58,7 @@ class ControlOperator(EnvironmentOperator):
         window: str = "",
         generation: int | str | None = None,
         hours: int | str | None = None,
+        reason: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -65,14 +70,16 @@ class ControlOperator(EnvironmentOperator):
         self.window = window
         self.generation = generation
         self.hours = hours
+        self.reason = reason
 
     def execute(self, context: Context) -> dict[str, Any]:
+        control = functools.partial(self._control, triggered_by(context))
         actions: dict[str, Callable[[], dict[str, Any]]] = {
-            "pause": self._control,
-            "postpone": self._control,
-            "resume": self._control,
-            "throttle": self._control,
-            "force": self._force,
+            "pause": control,
+            "postpone": control,
+            "resume": control,
+            "throttle": control,
+            "force": control,
             "cancel": self._cancel,
             "pin": self._pin,
             "unpin": self._unpin,
@@ -83,25 +90,21 @@ class ControlOperator(EnvironmentOperator):
         self.log.info("%s: %s", self.action, done)
         return done
 
-    def _control(self) -> dict[str, Any]:
+    def _control(self, by: str | None) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import controls
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
         env, scope = self.hook.environment, self.collection or None
         if self.action == "pause":
-            return control_json(controls.pause(env, scope))
+            return control_json(controls.pause(env, scope, by=by, reason=self.reason))
         if self.action == "postpone":
-            return control_json(controls.postpone(env, scope))
+            return control_json(controls.postpone(env, scope, by=by, reason=self.reason))
         if self.action == "resume":
-            return control_json(controls.resume(env, scope))
+            return control_json(controls.resume(env, scope, by=by))
+        if self.action == "force":
+            return control_json(controls.force(env, self._name("the collection whose writers may have to wait"), by=by))
         limits = {name: as_number(name, getattr(self, name)) for name in ("rows_per_second", "max_files", "commits_per_minute")}
-        return control_json(controls.throttle(env, scope, **limits, window=as_window(self.window)))
-
-    def _force(self) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import controls
-        from airflow_provider_schemamig.core.upgrade.status import control_json
-
-        return control_json(controls.force(self.hook.environment, self._name("the collection whose writers may have to wait")))
+        return control_json(controls.throttle(env, scope, **limits, window=as_window(self.window), by=by))
 
     def _cancel(self) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import verbs
@@ -132,6 +135,14 @@ class ControlOperator(EnvironmentOperator):
 
     def _holder(self) -> str:
         return str(as_generation(self.generation)) if self.generation else HOLDER
+
+
+def triggered_by(context: Context) -> str | None:
+    """Who triggered the run, or which run it is; None outside of one. Not from its conf, which anybody who triggers it writes."""
+    run = context.get("dag_run")
+    if run is None:
+        return None
+    return getattr(run, "triggering_user_name", None) or f"airflow:{run.dag_id}/{run.run_id}"
 
 
 def as_window(value: str) -> tuple[int, int] | None:

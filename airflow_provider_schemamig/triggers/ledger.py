@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import pendulum
 
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.triggers.base import LookingTrigger
@@ -68,3 +71,34 @@ class PromotionTrigger(EnvironmentTrigger):
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         return verbs.approved(SchemamigHook(self.environment).environment, self.generation)
+
+
+class PauseTrigger(EnvironmentTrigger):
+    """Waits until what a person told a task to wait for is over, or the task's generation is.
+
+    :param scopes: of the controls that hold it.
+    :param hours: whether their hours hold it, too.
+    :param generation: the one that the task works on; None: it looks for itself.
+    """
+
+    def __init__(
+        self, environment: str, poll_interval: float, deadline: float, scopes: Sequence[str], hours: bool, generation: int | str | None
+    ) -> None:
+        super().__init__(environment, poll_interval, deadline)
+        self.scopes = list(scopes)
+        self.hours = hours
+        self.generation = None if generation is None else int(generation)
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "scopes": self.scopes, "hours": self.hours, "generation": self.generation}
+
+    def look(self) -> bool:
+        from airflow_provider_schemamig.core.ledger.store import LedgerReader
+        from airflow_provider_schemamig.core.shards.pace import is_over
+        from airflow_provider_schemamig.core.upgrade.pausing import has_ended
+        from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+        state = LedgerReader(SchemamigHook(self.environment).environment).state()
+        if self.generation is not None and has_ended(state, Generation(self.generation)):
+            return True
+        return is_over(state, self.scopes, pendulum.now("UTC") if self.hours else None)

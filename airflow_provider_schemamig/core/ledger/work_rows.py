@@ -29,6 +29,10 @@ class Control:
     max_files: int | None = None
     commits_per_minute: int | None = None
     window: tuple[int, int] | None = None
+    #: Who paused it, when and why; None while it is not paused.
+    paused_by: str | None = None
+    paused_at: pendulum.DateTime | None = None
+    reason: str | None = None
 
     @property
     def key(self) -> str:

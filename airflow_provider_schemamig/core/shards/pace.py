@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.shards.errors import Paused
+from airflow_provider_schemamig.core.times import minute
 
 T = TypeVar("T")
 
@@ -89,8 +90,15 @@ def _why(control: Control | None, now: pendulum.DateTime | None) -> str | None:
     if control is None:
         return None
     if control.paused:
-        return "postponed until `schemamig resume`" if control.scope.startswith(LAST_STEP) else "paused"
+        return _paused(control)
     return f"waits for {_hours(control.window)}" if now is not None and not is_open(control.window, now) else None
+
+
+def _paused(control: Control) -> str:
+    what, until = ("postponed", " until `schemamig resume`") if control.scope.startswith(LAST_STEP) else ("paused", "")
+    by = f" by {control.paused_by}" if control.paused_by else ""
+    since = f" since {minute(control.paused_at)}" if control.paused_at is not None else ""
+    return f"{what}{by}{since}{until}{f': {control.reason}' if control.reason else ''}"
 
 
 def is_over(state: State, scopes: Iterable[str], now: pendulum.DateTime | None) -> bool:

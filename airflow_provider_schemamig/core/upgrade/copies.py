@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Progress, Replacement, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.shards.checking import check_cardinality
 from airflow_provider_schemamig.core.shards.copying import copy
@@ -80,7 +80,9 @@ def _copy(copying: Copying, state: State, row: Replacement, check: Callable[[Sta
     flow = forth(state, deployment, stage, COPY)
     version = copied_version(state, deployment, stage)
     check_source(copying.env, state, stage, version)
-    pace = Pace(lambda: unless_over(copying.ledger, copying.deployment, stage.collection), copying.listen, waits=copying.env.waits)
+    pace = Pace(
+        lambda: unless_over(copying.ledger, copying.deployment.generation, stage.collection), copying.listen, waits=copying.env.waits
+    )
     report = Reporter(copying.ledger, copying.listen, stage.collection, deployment.generation, "copy", "files")
     rows = copy(copying.env, flow, version, copying.jobs, pace, report)
     seconds = time.monotonic() - started
@@ -175,9 +177,9 @@ def _is_building(state: State, shard: ShardId) -> bool:
     return shard in state.shards and state.shards[shard].state is ShardState.BUILDING
 
 
-def unless_over(ledger: LedgerWriter, deployment: Deployment, collection: CollectionName | None, task: str = "copy") -> State:
+def unless_over(ledger: LedgerWriter, generation: Generation, collection: CollectionName | None, task: str = "copy") -> State:
     """The newest state. Raises WrongState if the generation was given up: what waits, or has long to go, ends then."""
-    state, generation = ledger.state(), deployment.generation
+    state = ledger.state()
     found = deployment_of(state, generation).state
     if found not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
         raise WrongState(collection=collection, generation=generation, state=found.value, task=task, first=CLAIM_ANEW)

@@ -78,7 +78,9 @@ def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[S
     env, listen = filling.env, filling.listen
     builds = {build.collection: build for build in filling.plan.of_kind(Build)}
     for number, collection in enumerate(collections, start=1):
-        pace = Pace(functools.partial(unless_over, filling.ledger, filling.deployment, collection, "fill"), listen, waits=env.waits)
+        pace = Pace(
+            functools.partial(unless_over, filling.ledger, filling.deployment.generation, collection, "fill"), listen, waits=env.waits
+        )
         pace.begin("fill", collection)
         started = time.monotonic()
         listen(Event("fill", collection, number - 1, len(collections), note="running on Spark"))

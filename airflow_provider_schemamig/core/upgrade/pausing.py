@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from airflow_provider_schemamig.core.ledger.rows import IntentKind
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.release.chain import Create
 from airflow_provider_schemamig.core.shards.pace import check_not_paused
 from airflow_provider_schemamig.core.upgrade.plan import Plan
@@ -47,3 +47,10 @@ def _is_past_return(work: Work, state: State) -> bool:
         intent.kind is IntentKind.CUTOVER and (intent.generation, intent.epoch) == (work.generation, work.epoch)
         for intent in state.intents.values()
     )
+
+
+def has_ended(state: State, generation: Generation) -> bool:
+    """Whether the generation was given up, was rolled back, or another one leads: whoever waits in its name need not wait any more."""
+    found, leader = state.deployments.get(generation), state.leader
+    over = found is None or found.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
+    return over or (leader is not None and leader.generation > generation)

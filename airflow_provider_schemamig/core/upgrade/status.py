@@ -159,6 +159,9 @@ def control_json(control: Control) -> dict[str, Any]:
         "max_files": control.max_files,
         "commits_per_minute": control.commits_per_minute,
         "window": f"{control.window[0]}-{control.window[1]}" if control.window is not None else None,
+        "paused_by": control.paused_by,
+        "paused_at": control.paused_at.isoformat() if control.paused_at is not None else None,
+        "reason": control.reason,
     }
 
 

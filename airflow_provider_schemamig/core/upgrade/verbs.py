@@ -55,7 +55,6 @@ from airflow_provider_schemamig.core.upgrade.target import target_of
 from airflow_provider_schemamig.core.upgrade.work import (
     LED,
     Outcome,
-    StageResult,
     Work,
     deployment_of,
     keep_fences,
@@ -167,8 +166,7 @@ def status(env: Environment) -> Status:
 def promote(env: Environment, generation: Generation, *, listen: Listener = silent) -> Outcome:
     """Take the leader row, if the plan is still the one that was checked."""
     ledger = LedgerWriter(env)
-    found = deployment_of(ledger.state(), generation)
-    pace = Pace(lambda: unless_over(ledger, found, None, "promote"), listen, waits=env.waits)
+    pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
     state = pace.until_done(lambda: promotion.promote(env, generation))
     deployment = deployment_of(state, generation)
     epoch = state.leader.epoch if state.leader is not None else None
@@ -372,17 +370,19 @@ def _led(
 ) -> Outcome:
     """Run one leader task under the generation's authority, and remember how it went."""
     started = pendulum.now("UTC")
-    results: list[StageResult] = []
-    notes: list[str] = []
+    work = lead(env, generation, listen, task=task, states=states)
+
+    def taken_up() -> Work:
+        again = lead(env, generation, listen, task=task, states=states)
+        return replace(again, results=work.results, notes=work.notes)
 
     def attempt() -> Work:
-        work = lead(env, generation, listen, task=task, states=states)
-        work.results, work.notes = results, notes
-        keep_fences(work)
-        run(work)
-        return work
+        found = taken_up()
+        keep_fences(found)
+        run(found)
+        return found
 
-    pace = Pace(lambda: lead(env, generation, listen, task=task, states=states).state, listen, waits=env.waits)
+    pace = Pace(lambda: taken_up().state, listen, waits=env.waits)
     try:
         work = pace.until_done(attempt)
     except Paused:  # no failure: whoever runs the task runs it again

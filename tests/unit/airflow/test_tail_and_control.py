@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pendulum
 import pytest
+from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_provider_schemamig.core.ledger.rows import Control, Pin
 from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.shards.errors import Paused
 from airflow_provider_schemamig.core.upgrade import controls, pins
+from airflow_provider_schemamig.core.upgrade import verbs as core_verbs
+from airflow_provider_schemamig.core.upgrade.fill import without_spark
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.base import BadArgument, as_number
-from airflow_provider_schemamig.operators.control import ControlOperator, as_window
-from airflow_provider_schemamig.operators.leader import CutoverOperator
-from airflow_provider_schemamig.operators.read_only import TailOperator
+from airflow_provider_schemamig.operators.control import ControlOperator, as_window, triggered_by
+from airflow_provider_schemamig.operators.leader import ChangeOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
+from airflow_provider_schemamig.operators.read_only import FillOperator, TailOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
+from airflow_provider_schemamig.triggers.ledger import PauseTrigger
 from tests.support.fake_verbs import FakeVerbs, install
+from tests.support.upgrades import two_releases
 
 
 @pytest.fixture
@@ -138,7 +146,11 @@ def test_spark_is_offered_and_not_started(verbs: FakeVerbs, verb: str, make: Cal
 
 
 def control(**arguments: Any) -> dict[str, Any]:
-    return ControlOperator(task_id="control", environment="/lake", **arguments).execute({})
+    return ControlOperator(task_id="control", environment="/lake", **arguments).execute(CONTROLLED)
+
+
+#: What Airflow says of the run.
+CONTROLLED: Any = {"dag_run": SimpleNamespace(dag_id="schemamig_control", run_id="manual__1", triggering_user_name="ann")}
 
 
 @pytest.fixture
@@ -165,14 +177,15 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
 @pytest.mark.parametrize(
     ("arguments", "call"),
     [
-        ({"action": "pause"}, ("pause", None)),
-        ({"action": "postpone", "collection": "flights"}, ("postpone", "flights")),
-        ({"action": "resume", "collection": "flights"}, ("resume", "flights")),
-        ({"action": "force", "collection": "flights"}, ("force", "flights")),
-        ({"action": "throttle", "rows_per_second": "", "max_files": "", "window": ""}, ("throttle", None, None, None, None, None)),
+        ({"action": "pause"}, ("pause", None, "ann", None)),
+        ({"action": "pause", "reason": "the disk is full"}, ("pause", None, "ann", "the disk is full")),
+        ({"action": "postpone", "collection": "flights"}, ("postpone", "flights", "ann", None)),
+        ({"action": "resume", "collection": "flights"}, ("resume", "flights", "ann")),
+        ({"action": "force", "collection": "flights"}, ("force", "flights", "ann")),
+        ({"action": "throttle", "rows_per_second": "", "max_files": "", "window": ""}, ("throttle", None, None, None, None, None, "ann")),
         (
             {"action": "throttle", "rows_per_second": "500", "max_files": 8, "commits_per_minute": "4", "window": "22-6"},
-            ("throttle", None, 500, 8, 4, (22, 6)),
+            ("throttle", None, 500, 8, 4, (22, 6), "ann"),
         ),
         ({"action": "pin", "collection": "flights", "hours": "400", "generation": "7"}, ("pin", "flights", "7", 400)),
         ({"action": "unpin", "collection": "flights", "generation": "7"}, ("unpin", "flights", "7")),
@@ -185,8 +198,79 @@ def test_what_is_said_arrives(said: list[tuple[Any, ...]], arguments: dict[str, 
 
 
 def test_a_control_answers_with_the_command_lines_document(said: list[tuple[Any, ...]]) -> None:
-    limits = dict.fromkeys(("rows_per_second", "max_files", "commits_per_minute", "window"))
+    limits = dict.fromkeys(("rows_per_second", "max_files", "commits_per_minute", "window", "paused_by", "paused_at", "reason"))
     assert control(action="pause", collection="flights") == {"collection": "flights", "last_step": False, "paused": True, **limits}
+
+
+def test_who_says_it_is_who_triggered_the_run_or_the_run() -> None:
+    run = CONTROLLED["dag_run"]
+    assert triggered_by(CONTROLLED) == "ann"
+    nobody: Any = {"dag_run": SimpleNamespace(**{**vars(run), "triggering_user_name": None})}
+    assert triggered_by(nobody) == "airflow:schemamig_control/manual__1"
+    assert triggered_by(cast(Any, {})) is None
+
+
+# --- a pause -------------------------------------------------------------------------------------------------------------------------
+
+PAUSED = Paused(stage="cutover", why="paused by ann", scopes=("*", "flights"), hours=False)
+
+
+def deferred(call: Callable[[], Any]) -> TaskDeferred:
+    with pytest.raises(TaskDeferred) as caught:
+        call()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("verb", "make"),
+    [
+        ("promote", lambda: PromoteLeaderOperator(task_id="t", environment="/lake", generation="7")),
+        ("expand", lambda: ExpandOperator(task_id="t", environment="/lake", generation="7")),
+        ("change", lambda: ChangeOperator(task_id="t", environment="/lake", generation="7", collections=["flights"])),
+        ("cutover", lambda: CutoverOperator(task_id="t", environment="/lake", generation="7")),
+        ("fill", lambda: FillOperator(task_id="t", environment="/lake", generation="7", collections=["flights"])),
+    ],
+)
+def test_a_paused_task_gives_its_worker_back_and_goes_on(verbs: FakeVerbs, verb: str, make: Callable[[], Any]) -> None:
+    verbs.raises[verb] = [PAUSED, PAUSED]
+    operator = make()
+    first = deferred(lambda: operator.execute({}))
+    trigger = first.trigger
+    assert isinstance(trigger, PauseTrigger)
+    assert (trigger.environment, trigger.scopes, trigger.hours, trigger.generation) == ("/lake", ["*", "flights"], False, 7)
+    assert trigger.poll_interval == 30
+    event = {"status": "look", **trigger.kept()}
+    resume = getattr(operator, first.method_name)
+    deferred(lambda: resume({}, event))
+    assert resume({}, event)["notes"] == ["a note"]
+    assert len(verbs.calls[verb]) == 3
+
+
+def test_the_trigger_of_a_pause_looks_at_the_ledger(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = core_verbs.preflight(lake.env, lake.second, jobs=without_spark).generation
+    assert generation is not None
+    uri = lake.env.location.uri
+
+    def over(scopes: Sequence[str] = ("*", "a"), hours: bool = False) -> bool:
+        path, arguments = PauseTrigger(uri, 5.0, 1.0, scopes, hours, str(generation)).serialize()
+        assert path.endswith(".PauseTrigger")
+        return PauseTrigger(**json.loads(json.dumps(arguments))).look()
+
+    assert over()
+    controls.pause(lake.env, "a")
+    assert not over()
+    assert over(["*"])
+    hour = pendulum.now("UTC").hour
+    controls.throttle(lake.env, None, window=((hour + 2) % 24, (hour + 3) % 24))
+    controls.resume(lake.env, "a")
+    assert over()
+    assert not over(hours=True)
+    controls.pause(lake.env, "a")
+    with pytest.raises(Paused):
+        core_verbs.promote(SchemamigHook(uri).environment, generation)
+    core_verbs.cancel(lake.env, generation)
+    assert over(), "there is nothing to wait for"
 
 
 def test_cancel_gives_the_generation_up(verbs: FakeVerbs) -> None:

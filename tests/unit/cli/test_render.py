@@ -229,6 +229,9 @@ def test_a_status_while_rows_are_copied() -> None:
             "max_files": 8,
             "commits_per_minute": 4,
             "window": None,
+            "paused_by": "ann",
+            "paused_at": "2026-11-21T09:00:00+00:00",
+            "reason": "disk full",
         }
     ]
     pin = {"collection": None, "shard": "s0", "holder": "2", "hours": 400, "pinned_by": "ann", "pinned_at": "2026-11-21T09:00:00+00:00"}
@@ -245,7 +248,7 @@ def test_a_status_while_rows_are_copied() -> None:
         "collection  stage            done       rows  rows/s        left  as of\n"
         "planes      copy   30/1,200 files  5,000,000  81,000  3 h 05 min  2026-11-21 10:00 UTC\n"
         "\n"
-        "all collections  paused, 8 files a batch, 4 commits a minute\n"
+        "all collections  paused by ann since 2026-11-21 09:00 UTC (disk full), 8 files a batch, 4 commits a minute\n"
         "pin    s0  400 h for 2, by ann since 2026-11-21 09:00 UTC\n"
     )
 

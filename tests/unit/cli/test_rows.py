@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import deltalake
@@ -14,25 +15,47 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Progress
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import controls, verbs
 from airflow_provider_schemamig.core.upgrade.work import Outcome
 from tests.support.bytes import tree
 from tests.support.product import Product
 from tests.unit.cli.samples import SCHEMA_1, Run, conforms, refused
 
-NO_LIMITS = {"last_step": False, "paused": False, "rows_per_second": None, "max_files": None, "commits_per_minute": None, "window": None}
+NO_LIMITS = {
+    "last_step": False,
+    "paused": False,
+    "rows_per_second": None,
+    "max_files": None,
+    "commits_per_minute": None,
+    "window": None,
+    "paused_by": None,
+    "paused_at": None,
+    "reason": None,
+}
+NOW = pendulum.datetime(2026, 11, 21, 9, 30)
+SAID = {"paused": True, "paused_by": getpass.getuser(), "paused_at": NOW.isoformat()}
+BY = f"by {getpass.getuser()} since 2026-11-21 09:30 UTC"
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controls, "pendulum", SimpleNamespace(now=lambda zone: NOW))
 
 
 # --- pause, resume, throttle ---------------------------------------------------------------------------------------------------------
 
 CONTROLS: list[tuple[list[str], dict[str, Any], str]] = [
-    (["pause"], {"collection": None, **NO_LIMITS, "paused": True}, "all collections  paused, no limits"),
+    (["pause"], {"collection": None, **NO_LIMITS, **SAID}, f"all collections  paused {BY}, no limits"),
     (["resume"], {"collection": None, **NO_LIMITS}, "all collections  runs, no limits"),
-    (["pause", "--collection", "flights"], {"collection": "flights", **NO_LIMITS, "paused": True}, "flights  paused, no limits"),
+    (
+        ["pause", "--collection", "flights", "--reason", "the disk is full"],
+        {"collection": "flights", **NO_LIMITS, **SAID, "reason": "the disk is full"},
+        f"flights  paused {BY} (the disk is full), no limits",
+    ),
     (
         ["postpone", "--collection", "flights"],
-        {"collection": "flights", **NO_LIMITS, "last_step": True, "paused": True},
-        "flights  runs until its last step, which waits for `schemamig resume`",
+        {"collection": "flights", **NO_LIMITS, **SAID, "last_step": True},
+        f"flights  runs until its last step, which waits for `schemamig resume` {BY}",
     ),
     (
         ["force", "--collection", "flights"],
@@ -41,15 +64,7 @@ CONTROLS: list[tuple[list[str], dict[str, Any], str]] = [
     ),
     (
         ["throttle", "--rows-per-second", "50000", "--max-files", "8", "--commits-per-minute", "4", "--window", "22-6"],
-        {
-            "collection": None,
-            "last_step": False,
-            "paused": False,
-            "rows_per_second": 50000,
-            "max_files": 8,
-            "commits_per_minute": 4,
-            "window": "22-6",
-        },
+        {"collection": None, **NO_LIMITS, "rows_per_second": 50000, "max_files": 8, "commits_per_minute": 4, "window": "22-6"},
         "all collections  runs, 50,000 rows/s, 8 files a batch, 4 commits a minute, only in the hours 22-6 UTC",
     ),
 ]
@@ -70,7 +85,7 @@ def test_what_is_said_to_work_on_rows(run: Run, env: Path, command: list[str], d
 def test_a_throttle_of_nothing_takes_the_limits_back_and_leaves_a_pause(run: Run, env: Path) -> None:
     run("throttle", "--env", env, "--max-files", 4)
     run("pause", "--env", env)
-    assert run("throttle", "--env", env, "--json").document == {"collection": None, **NO_LIMITS, "paused": True}
+    assert run("throttle", "--env", env, "--json").document == {"collection": None, **NO_LIMITS, **SAID}
     run("resume", "--env", env)
     assert run("status", "--env", env, "--json").document["controls"] == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,13 +65,14 @@ def columns(lake: Lake) -> list[str]:
 @pytest.mark.parametrize("scope", ["a", None])
 def test_the_swap_waits_until_it_is_told(lake: Lake, scope: str | None) -> None:
     generation = expanded(lake)
-    assert controls.postpone(lake.env, scope) == Control(f"last step of {scope or '*'}", paused=True)
+    said = controls.postpone(lake.env, scope, by="ann", reason="after the run")
+    assert (said.scope, said.paused, said.paused_by, said.reason) == (f"last step of {scope or '*'}", True, "ann", "after the run")
 
     def go_on() -> None:
         assert columns(lake) == ["id", "v", "schemamig_new_v"]
         (element,) = verbs.status(lake.env).document["elements"]
         assert (element["state"], element["phase"]) == ("reorg", "last step")
-        assert element["waits"] == "postponed until `schemamig resume`"
+        assert re.fullmatch(r"postponed by ann since .* until `schemamig resume`: after the run", element["waits"])
         insert(lake.path("a"), [{"id": 2, "v": "8", "schemamig_new_v": None}])
         controls.resume(lake.env, scope)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.shards import pace
@@ -32,11 +34,19 @@ def found(deployed: Rewritten, tmp_path: Path) -> Rewritten:
 
 def test_pause_and_resume_leave_limits_alone(found: Rewritten) -> None:
     controls.throttle(found.env, "keyed", max_files=3, window=(22, 6))
-    assert controls.pause(found.env, "keyed") == Control("keyed", paused=True, max_files=3, window=(22, 6))
-    assert controls.throttle(found.env, "keyed", rows_per_second=9) == Control("keyed", paused=True, rows_per_second=9)
+    paused = controls.pause(found.env, "keyed", by="ann", reason="too  many\n\x1b[31mlocks ")
+    assert paused.paused_at is not None
+    said: dict[str, Any] = {"paused": True, "paused_by": "ann", "paused_at": paused.paused_at, "reason": "too many [31mlocks"}
+    assert paused == Control("keyed", max_files=3, window=(22, 6), **said)
+    assert controls.throttle(found.env, "keyed", rows_per_second=9) == Control("keyed", rows_per_second=9, **said)
+    again = controls.pause(found.env, "keyed")
+    assert (again.paused_by, again.paused_at, again.reason) == (getpass.getuser(), paused.paused_at, None)
     assert controls.resume(found.env, "keyed") == Control("keyed", rows_per_second=9)
     assert controls.throttle(found.env, "keyed") == Control("keyed")
     assert not found.state.controls, "what says nothing is no row"
+    told = [(entry.what, entry.collection, entry.who, entry.detail) for entry in read_history(found.env)][-6:-1]
+    assert told[1] == ("pause", "keyed", "ann", "too many [31mlocks")
+    assert [what for what, *_ in told] == ["throttle", "pause", "throttle", "pause", "resume"]
 
 
 def test_of_all(found: Rewritten) -> None:
@@ -120,7 +130,7 @@ def test_a_paused_copy_waits(found: Rewritten, monkeypatch: pytest.MonkeyPatch) 
     runner, heard = jobs(), threading.Event()
 
     def listen(event: Any) -> None:
-        if event.note == "paused":
+        if event.note.startswith(f"paused by {getpass.getuser()} since 2"):
             heard.set()
 
     def preflight() -> None:

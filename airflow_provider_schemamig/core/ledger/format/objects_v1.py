@@ -108,6 +108,9 @@ class Control:
     max_files: int | None = None
     commits_per_minute: int | None = None
     window: tuple[int, int] | None = None
+    paused_by: str | None = None
+    paused_at: str | None = None
+    reason: str | None = None
 
     @property
     def key(self) -> str:
