@@ -18,6 +18,7 @@ from pathlib import Path
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.features import check_writable
+from airflow_provider_schemamig.core.deltalog.head import another_table
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import write_plan
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
@@ -40,12 +41,14 @@ from airflow_provider_schemamig.core.release.next_version import Known, NextVers
 from airflow_provider_schemamig.core.schema.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, ForeignKey, Key
+from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.upgrade import adopt_errors as e
 from airflow_provider_schemamig.core.upgrade.adoptable import Found, given_tables, is_managed, look, refuse_place
 from airflow_provider_schemamig.core.upgrade.field_names import names_of
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.stages import Commit
+from airflow_provider_schemamig.core.upgrade.tables import look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.target import Target, target_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
@@ -86,7 +89,9 @@ def adopt(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str]]
     if state is not None:
         state.require_current("adopt")
         no_open_deployment(state)
-    given = [table for table in given_tables(tables) if not is_managed(env, state, *table)]
+    named = given_tables(tables)
+    _refuse_made_anew(env, state, named)
+    given = [table for table in named if not is_managed(env, state, *table)]
     if not given:
         assert state is not None and state.release is not None  # it manages them
         return Adoption(state.release.version, None, (), (), ())
@@ -94,6 +99,17 @@ def adopt(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str]]
     release = _release(release_dir, state, found)
     files = release.written.write() if release.written is not None else ()
     return _record(env, ledger, state, release, found, files)
+
+
+def _refuse_made_anew(env: Environment, state: State | None, named: Sequence[tuple[CollectionName, Location]]) -> None:
+    """Raises AnotherTable: at the place of a table that is managed there is another one now, and it is not."""
+    refusals: list[SchemamigError] = []
+    for collection, location in named:
+        if state is not None and is_managed(env, state, collection, location):
+            store = table_store(env, state, state.objects[collection].shard)
+            head = look_or_none(store)
+            refusals += [another_table(store, head, collection)] if head is not None and head.is_another else []
+    raise_refusals(refusals)
 
 
 # --- the release ---------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG, is_of_pin, lengthened
 from airflow_provider_schemamig.core.upgrade.moves import stand
-from airflow_provider_schemamig.core.upgrade.tables import fence_of, known, table_store
+from airflow_provider_schemamig.core.upgrade.tables import fence_of, known, look_or_none, table_store
 
 
 def pin(env: Environment, collection: str, holder: str, hours: int) -> Pin:
@@ -84,7 +84,9 @@ def _apply(env: Environment, state: State, shard: ShardId, without: str | None) 
         return
     hours = max((found.hours for found in pins if found.holder != without), default=0)
     store = table_store(env, state, shard)
-    head = read_head(store)
+    head = look_or_none(store)
+    if head is None or head.is_another:
+        return  # what was raised is gone with its table
     configuration = dict(head.metadata.get("configuration") or {})
     wanted = {key: _wanted(key, configuration.get(key), own, hours) for key, own in pins[0].properties}
     after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}

@@ -58,7 +58,7 @@ def verify(env: Environment, state: State, jobs: Jobs, collections: Collection[C
     for name in names:
         table = look(env, state, name)
         if table is None:
-            found.append(Unasked(name, None, "no Delta table is there"))
+            found.append(Unasked(name, None, "no Delta table is there, or another one than the ledger knows"))
         else:
             tables[name] = table
             found += _by_the_log(table)

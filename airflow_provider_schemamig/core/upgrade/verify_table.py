@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.tables import look_or_none, table_store
 
 #: A finding names so many files.
 MOST_FILES = 5
@@ -99,10 +99,10 @@ class Table:
 
 
 def look(env: Environment, state: State, collection: CollectionName) -> Table | None:
-    """None if no Delta table is there."""
+    """None if no Delta table is there, or another one than the ledger knows."""
     store = table_store(env, state, state.objects[collection].shard)
-    head = head_or_none(store)
-    return None if head is None else Table(collection, state, state.entry(collection), store, head)
+    head = look_or_none(store)
+    return None if head is None or head.is_another else Table(collection, state, state.entry(collection), store, head)
 
 
 def source_of(commit: Commit) -> Source:

@@ -13,8 +13,10 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.accept import accept
 from airflow_provider_schemamig.core.upgrade.adopt import adopt
+from airflow_provider_schemamig.core.upgrade.pins import pin, unpin
 from airflow_provider_schemamig.core.upgrade.revert import revert
 from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
+from airflow_provider_schemamig.core.upgrade.verify import verify_environment
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.bytes import tree, unwritten
@@ -78,6 +80,26 @@ def test_the_new_table_is_taken_by_giving_the_old_one_back(lake: Lake) -> None:
     assert lake.state.shard_of(T).table_id == "ANOTHER"
     lake.upgrade(lake.second)
     whole(lake)
+
+
+def test_it_is_not_taken_for_managed_already(lake: Lake) -> None:
+    anew(lake)
+    with unwritten(lake.env), refused("another_table", "t"):
+        adopt(lake.env, lake.first, [("t", str(lake.path("t")))])
+
+
+def test_verify_says_so_and_asks_the_others(lake: Lake) -> None:
+    anew(lake)
+    found = {item["collection"]: item["reason"] for item in verify_environment(lake.env, jobs=no_spark).to_json()["unasked"]}
+    assert "another one than the ledger knows" in found["t"]
+
+
+def test_a_pin_goes_with_its_table(lake: Lake) -> None:
+    pin(lake.env, "t", "ann", 2000)
+    anew(lake)
+    before = tree(lake.path("t"))
+    unpin(lake.env, "t", "ann")
+    assert tree(lake.path("t")) == before and not lake.state.pins
 
 
 @pytest.mark.parametrize("begin", [promoted, expanded])
