@@ -37,6 +37,8 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 
 _OPERATION = "backfill"
+#: What the batches of a clustering say that they are (``Tag.action``).
+CLUSTER = "cluster"
 #: How often over the files that were due at first may be rewritten before somebody should look: Delta's own guard of this kind has 3, too.
 _PATIENCE = 3
 
@@ -248,7 +250,8 @@ def _take(commit: Commit, fill: Fill, column: str, active: dict[FileId, RawActio
     removes = [file_id(remove) for remove in commit.removes]
     gone = {path for path, _ in removes}
     copies = any(owed.get(path, fill.before) in _DUE for path in gone)
-    ours, brings_back = fill.made(commit) or (_fills(commit) and not copies), commit.info.get("operation") in BRINGS_BACK
+    keeps = _fills(commit) or _lays_out(commit)
+    ours, brings_back = fill.made(commit) or (keeps and not copies), commit.info.get("operation") in BRINGS_BACK
     for identity in removes:
         active.pop(identity, None)
     for add in commit.adds:
@@ -264,6 +267,11 @@ def _take(commit: Commit, fill: Fill, column: str, active: dict[FileId, RawActio
 def _fills(commit: Commit) -> bool:
     """A batch of some fill: it gives its rows values of its own column and leaves all others as they are."""
     return str((about_of(commit) or {}).get("action")).startswith(f"{_OPERATION}:")
+
+
+def _lays_out(commit: Commit) -> bool:
+    """A batch of ours that clusters: its rows are those of the files that it took."""
+    return (about_of(commit) or {}).get("action") == CLUSTER
 
 
 def _owed_by(add: RawAction, fill: Fill, column: str, *, copies: bool) -> _Owed:

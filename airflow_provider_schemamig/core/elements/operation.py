@@ -36,14 +36,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """A metadata commit, shared with the other elements of the table whose turn it is.
-
-    ``filled``: it is right only where no row lacks its value, so it follows a version at which none did, with no file in between.
-    """
+    """A metadata commit, shared with the other elements of the table whose turn it is."""
 
     state: ElementState
     changes: tuple[Change, ...]
-    filled: Reorg | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,20 @@ class Recluster:
     state: ElementState = ElementState.REORG
 
 
-Step = Note | Enter | Validate | Reorg | Recluster
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A part of the cut-over's own metadata commit: from it on the column of the new type is the one in use.
+
+    ``filled``: it is right only where no row lacks its value, so it follows a version at which none did, with no file in between. None: a
+    rule over such a column, which comes with it.
+    """
+
+    changes: tuple[Change, ...]
+    filled: Reorg | None = None
+    state: ElementState = ElementState.PUBLIC
+
+
+Step = Note | Enter | Validate | Reorg | Recluster | Swap
 #: What reads or writes rows, and the next step waits for.
 RowWork = Validate | Reorg | Recluster
 
@@ -115,6 +124,11 @@ class Operation:
         return any(isinstance(step, Reorg) for step in self.steps)
 
     @property
+    def swaps(self) -> bool:
+        """True if it becomes PUBLIC with the cut-over: it is about a column whose type changes by a shadow column."""
+        return any(isinstance(step, Swap) for step in self.steps)
+
+    @property
     def questions(self) -> tuple[Question, ...]:
         """What preflight asks before anything is written: what must hold of every row once it is PUBLIC, and what it begins with."""
         return (*self.asks, *(step.question for step in self.steps if isinstance(step, Validate)))
@@ -129,33 +143,49 @@ class Turn:
     """What happens to a table between two of its metadata commits: first ``changes`` in one commit (none: no commit), with which the
     elements of ``entering`` reach their states, then ``work`` one after the other, which the next turn waits for."""
 
-    entering: tuple[tuple[Operation, Note | Enter], ...]
+    entering: tuple[tuple[Operation, Note | Enter | Swap], ...]
     work: tuple[tuple[Operation, RowWork], ...]
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        return tuple(change for _, step in self.entering if isinstance(step, Enter) for change in step.changes)
+        return tuple(change for _, step in self.entering if isinstance(step, Enter | Swap) for change in step.changes)
+
+    @property
+    def swaps(self) -> bool:
+        """True for the last turn of a table of which columns change places: its commit is the cut-over's."""
+        return any(isinstance(step, Swap) for _, step in self.entering)
 
     @property
     def filled(self) -> tuple[tuple[Operation, Reorg], ...]:
         """What no row may lack when the commit is made."""
-        return tuple((operation, step.filled) for operation, step in self.entering if isinstance(step, Enter) and step.filled is not None)
+        return tuple((operation, step.filled) for operation, step in self.entering if isinstance(step, Swap) and step.filled is not None)
 
 
 def schedule(chains: Sequence[Chain]) -> tuple[Turn, ...]:
-    """All steps of all chains in as few commits as there are in the longest chain.
+    """All steps of all chains in as few commits as there are in the longest chain; columns that change places do so in a turn of their own,
+    the last one.
 
     A rule over a column that older rows have no value in yet waits: enforced before, it would refuse whoever copies such a row. Clustering
     waits for every column to have its values: files that are written once more would lie out of order again.
     """
-    left = [[(operation, step) for operation in chain for step in operation.steps] for chain in chains]
+    everything = [[(operation, step) for operation in chain for step in operation.steps] for chain in chains]
+    left = [[taken for taken in steps if not isinstance(taken[1], Swap)] for steps in everything]
     turns = []
     while any(left):
         ready = [steps for steps in left if steps and not _waits(steps, left)]
         entering = [taken for steps in ready for taken in _enter(steps)]
-        work = [taken for steps in ready for taken in _work(steps)]
+        # Each of a shadow's values is a CAST of its row as it is then, so the other columns have theirs before.
+        work = sorted((taken for steps in ready for taken in _work(steps)), key=lambda taken: _fills_shadow(taken[1]))
         turns.append(Turn(tuple(entering), tuple(work)))
+    swaps = [(operation, step) for steps in everything for operation, step in steps if isinstance(step, Swap)]
+    if swaps:  # the rules come after the columns that they are about
+        ordered = sorted(swaps, key=lambda taken: taken[1].filled is None)
+        turns.append(Turn(tuple(ordered), ()))
     return tuple(turns)
+
+
+def _fills_shadow(step: RowWork) -> bool:
+    return isinstance(step, Reorg) and step.files is Files.ALL
 
 
 def filled(chains: Sequence[Chain]) -> frozenset[ColumnPath]:
@@ -166,6 +196,8 @@ def filled(chains: Sequence[Chain]) -> frozenset[ColumnPath]:
 def _waits(steps: list[tuple[Operation, Step]], left: Sequence[list[tuple[Operation, Step]]]) -> bool:
     operation, step = steps[0]
     if operation.fills or step is not operation.steps[0]:
+        return False
+    if operation.swaps:  # the fill itself asks rows for the rule
         return False
     everything = any(isinstance(own, Recluster) for own in operation.steps)
     others = [other for found in left if found is not steps for other, left_over in found if not isinstance(left_over, Note)]
@@ -182,7 +214,7 @@ def _enter(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, Not
     committed = False
     while steps:
         operation, step = steps[0]
-        if isinstance(step, RowWork) or (committed and isinstance(step, Enter)):
+        if isinstance(step, RowWork | Swap) or (committed and isinstance(step, Enter)):
             return
         committed |= isinstance(step, Enter)
         yield operation, step

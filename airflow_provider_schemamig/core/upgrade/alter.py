@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.online_errors import NameOfRelease, NeverDeployed
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, open_holds
-from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, check_data
+from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, check_data, report_on
 from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.target import Target
 from airflow_provider_schemamig.core.upgrade.verbs import contract, go_through
@@ -35,7 +35,7 @@ def plan_alter(env: Environment, statement: str, *, jobs: Jobs | None = None) ->
     """What ``alter`` would do; writes nothing. With ``jobs`` also what only the rows know."""
     started = time.monotonic()
     view, planned = _plan(env, statement)
-    return PlanReport(planned, view) if jobs is None else check_data(env, view, planned, jobs, started)
+    return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
 
 
 def alter(

@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES
-from airflow_provider_schemamig.core.upgrade.batches import Batches
+from airflow_provider_schemamig.core.upgrade.batches import Batches, Rush
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.work import Work
 
@@ -22,17 +22,21 @@ def stage_of(column: str) -> str:
     return f"{_NAME} {column}"
 
 
-def backfill(work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, *, is_held: bool = True) -> int:
-    """Fill what is due until nothing is; the version at which nothing was. ``is_held``: by pauses and hours.
+def backfill(
+    work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, *, is_held: bool = True, rush: Rush | None = None
+) -> int:
+    """Fill what is due until nothing is; the version at which nothing was. ``is_held``: by pauses and hours; ``rush``: see ``Batches``.
 
     Raises BackfillStarved, CannotBackfill, what Spark raises, and as ``Batches.run``.
     """
-    return _Backfill(work, collection, shard, fill, jobs, is_held).run()
+    return _Backfill(work, collection, shard, fill, jobs, is_held, rush).run()
 
 
 class _Backfill(Batches[DueFiles]):
-    def __init__(self, work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, is_held: bool) -> None:
-        super().__init__(work, collection, shard, jobs, fill.since, _NAME, stage_of(fill.column), is_held=is_held)
+    def __init__(
+        self, work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, is_held: bool, rush: Rush | None
+    ) -> None:
+        super().__init__(work, collection, shard, jobs, fill.since, _NAME, stage_of(fill.column), is_held=is_held, rush=rush)
         self._fill = fill
         self._effort: Effort | None = None
 
@@ -45,7 +49,8 @@ class _Backfill(Batches[DueFiles]):
     def _batch(self, head: Head, due: DueFiles, control: Control, lost: int, fence: Fence) -> tuple[int, Rewritten, Appended]:
         effort = self._effort or Effort(due.files)
         effort.check(self._fill, self._collection)
-        batch = due.batches(min(BATCH_FILES, control.max_files or BATCH_FILES), BATCH_BYTES)[0]
+        most = BATCH_BYTES if self._rush is None else self._rush.bytes
+        batch = due.batches(min(BATCH_FILES, control.max_files or BATCH_FILES), most)[0]
         env, tag = self._work.env, self._work.tag(self._fill.action)
         done, appended = fill_batch(env, self._store, self._collection, head, batch, self._fill, fence, tag, self._jobs())
         self._effort = effort.after(done)

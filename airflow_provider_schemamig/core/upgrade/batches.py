@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from airflow_provider_schemamig.core.deltalog.append import Appended
@@ -36,6 +38,15 @@ _TRIES = 8
 _LONGEST_PAUSE_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class Rush:
+    """Others wait for these batches: no pause, hours or limits hold them up, and they are small. ``check`` raises if it takes too long."""
+
+    check: Callable[[], None]
+    files: int = 32
+    bytes: int = 2**30
+
+
 class Batches(ABC, Generic[Due]):
     """Work of one kind on one table. ``since``: the version of the metadata commit that it began with."""
 
@@ -50,8 +61,10 @@ class Batches(ABC, Generic[Due]):
         stage: str,
         *,
         is_held: bool = True,
+        rush: Rush | None = None,
     ) -> None:
         """``name``: of the work; ``stage``: what its progress is called in the ledger; ``is_held``: by pauses and hours."""
+        self._rush = rush
         self._work = work
         self._collection = collection
         self._shard = shard
@@ -109,6 +122,10 @@ class Batches(ABC, Generic[Due]):
 
     def _begin(self) -> Control:
         """Wait until a batch may begin, but not while writers wait behind our seal; the limits it has to keep."""
+        if self._rush is not None:
+            self._rush.check()
+            self._work.look_again()  # Fenced, where another leads by now
+            return Control(self._collection, max_files=self._rush.files)
         if self._is_held and not any(intent.shard == self._shard for intent in held_seals(self._work)):
             return self._pace.begin(self._name, self._collection)
         return control_of(self._work.newest(), self._collection)

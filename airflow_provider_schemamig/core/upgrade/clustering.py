@@ -6,6 +6,7 @@ from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.append import Appended
 from airflow_provider_schemamig.core.deltalog.fence import Fence
 from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.elements.backfill import CLUSTER
 from airflow_provider_schemamig.core.elements.clustering import check_clustered, cluster_batch, next_batch, older_files
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -15,7 +16,7 @@ from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: What progress of it is called in the ledger, and its commits in their tag.
-STAGE = "cluster"
+STAGE = CLUSTER
 
 
 def recluster(work: Work, collection: CollectionName, shard: ShardId, since: int, jobs: Jobs) -> int:

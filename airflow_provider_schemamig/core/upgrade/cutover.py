@@ -1,7 +1,7 @@
-"""Cut over and commit: seals, renames and orders, then ONE ledger append that makes the release true (DESIGN section 5).
+"""Cut over and commit: seals, renames, orders and swaps, then ONE ledger append that makes the release true (DESIGN section 5).
 
-All or nothing: until that append every reader of the ledger sees the source release, after it the target; a seal whose commit does not
-come is lifted by this task on its way out, by its own rerun, or by the next leader's ``settle``.
+All or nothing: until that append every reader of the ledger sees the source release, after it the target; a seal or a swap whose commit
+does not come is taken back by this task on its way out, by its own rerun, or by the next leader's ``settle``.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.ahead import caught_up, no_table, went_ahead
 from airflow_provider_schemamig.core.upgrade.build import check_built, new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.courses import course, is_changed
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move, not_expanded
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
-from airflow_provider_schemamig.core.upgrade.online import course, is_public
 from airflow_provider_schemamig.core.upgrade.pausing import Allow, unless_paused
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.rewrites import Followed, catch_up, check_current, check_untouched, complete_copies, follow_all
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE, announce_seals, check_held, check_time, held_seals, lift, seal_all
 from airflow_provider_schemamig.core.upgrade.streams import hand_on
+from airflow_provider_schemamig.core.upgrade.swaps import Swaps, lift_swaps, take_back_swaps
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -71,12 +72,17 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
     if work.deployment.state is DeploymentState.COMMITTED:
         return
     with work.until(work.is_committed):
+        take_back_swaps(work, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
         landed = _check_expanded(work)
-        if work.plan.of_kind(s.Copy):
-            lift(work, held_seals(work))  # of a run that died: its writers are not to wait for our digests
-            complete_copies(work, jobs)
+        swaps = Swaps.of(work, jobs)
+        if work.plan.of_kind(s.Copy) or swaps.all:
+            lift(work, held_seals(work))
+        swaps.wait()
+        swaps.come_near()
+        complete_copies(work, jobs)
         check_built(work.env, work.state, work.deployment, work.plan)  # a fill that ran again may have been refused
         followed = follow_all(work, jobs)
+        swaps.come_near()
         allow = unless_paused(work, "cutover")
         seals = _announced(work, allow)
         sealed = time.monotonic()
@@ -85,12 +91,15 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
             caught_up = catch_up(work, followed, jobs)
             moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work), allow)
             hand_on(work)
+            moved |= swaps.make(allow)
             check_untouched(work, caught_up)
-            _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up, allow)
+            _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up, swaps, allow)
             work.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
         except BaseException:
-            # Do not leave writers locked out for the next run's sake, nor for a pause: it seals again. Killed here, settle does the same.
+            # Do not leave others locked out for the next run's sake, nor for a pause: it seals and swaps again. Killed here, settle does
+            # the same.
             lift(work, seals)
+            lift_swaps(work, swaps.held, jobs)
             raise
     work.deployment = work.state.deployments[work.generation]
 
@@ -126,10 +135,10 @@ def _check_expanded(work: Work) -> list[Landed]:
         move = expand_move(work, step)
         expanded = work.state.entry(source).physical if move is None else move.after
         online = course(work, step)
-        physical = expanded if online is None else online.end
-        if online is not None and not is_public(work, online):
+        physical = expanded if online is None else online.changed
+        if online is not None and not is_changed(work, online):
             raise _not_changed(work, source)
-        final = apply(physical, found.cutover)
+        final = apply(expanded if online is None else online.end, found.cutover)
         head = _head(work, source)
         if not is_in_place(physical, head) and not is_in_place(final, head):
             if move is not None and is_in_place(move.before, head):
@@ -170,12 +179,13 @@ def _head(work: Work, collection: CollectionName) -> Head:
 
 
 def _cutover_moves(work: Work) -> list[Move]:
+    """Of all tables but those of ``Swaps``."""
     moves = []
     for step in evolutions(work):
         source = step.old.name
         found = work.plan.phases_of(step, work.state)
-        if found.cutover:
-            online = course(work, step)
+        online = course(work, step)
+        if found.cutover and (online is None or online.swap is None):
             before = apply(work.state.entry(source).physical, found.expand) if online is None else online.end
             moves.append(Move(source, head_shard(work, source), before, found.cutover))
     return moves
@@ -201,7 +211,9 @@ def _successor(work: Work, collection: CollectionName) -> ShardId:
 # --- the one append ------------------------------------------------------------------------------------------------------------------
 
 
-def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[Followed], allow: Allow) -> None:
+def _commit(
+    work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[Followed], swaps: Swaps, allow: Allow
+) -> None:
     started = time.monotonic()
 
     sealed = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)).version for intent in seals}
@@ -210,6 +222,7 @@ def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent], follo
         allow(state)
         check_held(state, seals)
         check_time(seals)
+        swaps.check(state)
         check_current(work, state, followed)
         deployment = state.deployments[work.generation]
         updates: list[Update] = []
@@ -228,6 +241,7 @@ def _commit(work: Work, landed: Sequence[Landed], seals: Sequence[Intent], follo
         updates += _restated(work, state, work.plan.of_kind(s.Commit)[0].restated)
         updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
         updates += [Drop(Element, element.key) for element in state.elements.values() if element.generation == work.generation]
+        updates += swaps.forget_force(state)
         updates += [] if work.plan.target.ahead else caught_up(state)
         target = work.plan.target
         updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint)))

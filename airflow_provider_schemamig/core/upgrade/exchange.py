@@ -37,30 +37,37 @@ from airflow_provider_schemamig.core.upgrade.work import Work
 T = TypeVar("T")
 
 #: Lost races until somebody should look: each was preceded by a fill of what had come.
-_TRIES = 5
+TRIES = 5
+#: Races that are run while everybody may write; after as many were lost, others wait.
+OPEN_RACES = 2
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
 def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, attempt: Callable[[], T]) -> T:
-    """Repeat ``attempt``, which fills and may commit upon it, as long as rows come in between; if somebody said ``force``, from the second
-    time on while nobody else may write: what the first time filled, nobody has to wait for.
+    """Repeat ``attempt``, which fills and may commit upon it, as long as rows come in between; after two lost races while nobody else may
+    write, and if somebody said ``force`` after the first one: what was filled before, nobody has to wait for.
 
     Raises SwapRaced; without ``force`` BackfillStarved and FilesMoved at once, since the fill has had its own tries.
     """
-    for number in range(1, _TRIES + 1):
+    for number in range(1, TRIES + 1):
         try:
-            if number > 1 and forced(work.newest(), collection):
+            if number > OPEN_RACES or (number > 1 and forced(work.newest(), collection)):
                 with closed(work, collection, shard):
                     return attempt()
             return attempt()
         except FilesArrived as arrived:
-            if number == _TRIES:
-                raise SwapRaced(collection=collection, uri=arrived.uri, version=arrived.version, tries=_TRIES) from arrived
+            if number == TRIES:
+                raise SwapRaced(collection=collection, uri=arrived.uri, version=arrived.version, tries=TRIES) from arrived
         except (BackfillStarved, FilesMoved):
-            if number == _TRIES or not forced(work.newest(), collection):
+            if number == TRIES or not forced(work.newest(), collection):
                 raise
-        time.sleep(random.uniform(0.0, min(0.1 * 2**number, _LONGEST_PAUSE_SECONDS)))
+        rest(number)
     raise AssertionError("unreachable")
+
+
+def rest(number: int) -> None:
+    """Before the race after the ``number``-th lost one."""
+    time.sleep(random.uniform(0.0, min(0.1 * 2**number, _LONGEST_PAUSE_SECONDS)))
 
 
 @dataclass(frozen=True)

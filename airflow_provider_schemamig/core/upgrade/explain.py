@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.schema.properties import WITH_FEATURE
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.plan import Plan
+from airflow_provider_schemamig.core.upgrade.seals import SEAL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,12 @@ _ADDED = (
 )
 _RETYPED = (
     "from the shadow column on until contract the table has one more column: positional INSERT and MERGE ... * without autoMerge, and "
-    "delta-rs appends without schema_mode='merge', fail meanwhile (a declared rewrite spares them); from the swap on, which is before the "
-    "cut-over, readers and writers of the release before are fenced, and others get the new type"
+    "delta-rs appends without schema_mode='merge', fail meanwhile (a declared rewrite spares them); from the cut-over's commit, in which "
+    "the columns change places, readers and writers of the release before are fenced, and others get the new type"
+)
+_SEALED = (
+    "writers that are faster than this commit twice (force: once) are refused by a seal while the rows that they brought are filled: "
+    f"seconds, and at most {SEAL_SECONDS}"
 )
 _CAST_BACK = (
     "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
@@ -161,7 +166,7 @@ class _Explainer:
         found = self._changes("change", stage.collection, stage.changes)
         table = self._tables[stage.collection]
         chains, together = chains_of(stage.changes, table), joined(stage.changes, table)
-        commits = [turn.changes for turn in schedule(chains) if turn.changes]
+        commits = [turn.changes for turn in schedule(chains) if turn.changes and not turn.swaps]
         aborts = sum(map(_aborts, commits))
         lines = [f"{describe(change)}: {_way(chain)}" for change, chain in zip(together, chains, strict=True)]
         which = "each of which aborts" if aborts == len(commits) else f"{aborts} of which abort(s)"
@@ -173,7 +178,12 @@ class _Explainer:
         return replace(found, lines=tuple(lines), breaks=(*found.breaks, *_held_to_rules(stage.changes)))
 
     def visit_cutover(self, stage: s.CutOver) -> Explanation:
-        return self._changes("cutover", stage.collection, stage.changes)
+        found = self._changes("cutover", stage.collection, stage.changes)
+        if not stage.swaps:
+            return found
+        lines = (*(f"{path}: the column of its new type takes its place" for path in stage.swaps), *found.lines)
+        breaks = tuple(dict.fromkeys((_ABORTS, _SEALED, *found.breaks)))
+        return replace(found, summary="; ".join(lines), cost=c.Cost.INSTANT, lines=lines, breaks=breaks)
 
     def visit_contract(self, stage: s.Contract) -> Explanation:
         found = self._changes("contract", stage.collection, stage.changes)

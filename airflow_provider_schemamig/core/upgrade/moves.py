@@ -46,6 +46,8 @@ class Move:
     checked_at: int | None = None
     #: Of one step of many: the physical schema before the first. Whoever goes back goes back there.
     origin: Declaration | None = None
+    #: What of ``changes`` comes before all else: columns that change places, which are seen from their names (``inverse``).
+    swaps: int = 0
     #: Its rules are enforced before rows are asked (``commit_changes``), so rows that come in between do not stop it.
     asked_later: bool = False
 
@@ -55,7 +57,7 @@ class Move:
 
     @property
     def renames(self) -> tuple[tuple[ColumnPath, str], ...]:
-        return tuple(net_renames(self.changes).items())
+        return tuple(net_renames(self.changes[self.swaps :]).items())
 
 
 def move_all(work: Work, kind: IntentKind, moves: Sequence[Move], allow: Allow = always) -> dict[CollectionName, int]:
@@ -108,14 +110,14 @@ def _head(work: Work, move: Move) -> Head:
 def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[ShardId, Head], allow: Allow) -> dict[ShardId, Intent]:
     """One append with all intents. One of this epoch that is there already keeps its base: the fence is looked for from there, and what
     came in since the first of many steps."""
-    wanted = {move.shard: _intent(work, kind, move, heads[move.shard].version) for move in moves}
+    wanted = {move.shard: intent_of(work, kind, move, heads[move.shard].version) for move in moves}
 
     def decide(state: State) -> list[Update]:
         updates: list[Update] = []
         allow(state)
         for shard, intent in wanted.items():
             known = state.intents.get((intent.shard, intent.kind, intent.generation))
-            if known is not None and replace(intent, base_version=known.base_version, done_version=known.done_version) == known:
+            if known is not None and intent == replace(known, base_version=intent.base_version, done_version=None, deadline=None):
                 wanted[shard] = known
                 continue
             if known is not None and kind is IntentKind.CHANGE and (known.epoch, known.before) == (intent.epoch, intent.before):
@@ -127,7 +129,7 @@ def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[S
     return wanted
 
 
-def _intent(work: Work, kind: IntentKind, move: Move, base_version: int) -> Intent:
+def intent_of(work: Work, kind: IntentKind, move: Move, base_version: int) -> Intent:
     return Intent(
         collection=move.collection,
         shard=move.shard,

@@ -1,39 +1,44 @@
 """The online changes of a plan, between expand and cut-over: every element walks its path to PUBLIC (seed 002; DESIGN section 6).
 
 Per collection the steps are set in turns (``elements.operation.schedule``). A turn is at most one metadata commit, the ledger rows of the
-elements it took along, and the work on rows that the next turn waits for. Where a killed run was is seen from the table, whose physical
+elements it took along, and the work on rows that the next turn waits for. The last turn of columns that change places is the cut-over's
+(``swaps``); before it their rows are filled here. Where a killed run was is seen from the table, whose physical
 schema belongs to one turn, and from the elements; what it had filled is seen from the log. Work that fails for good walks the whole
 collection back, in one commit, so that no writer is held to a rule that is not going to come.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.elements.backfill import Fill
-from airflow_provider_schemamig.core.elements.backfill_errors import CannotBackfill
 from airflow_provider_schemamig.core.elements.keys import key_of
-from airflow_provider_schemamig.core.elements.operation import Enter, Operation, Recluster, Reorg, RowWork, Turn, Validate, schedule
-from airflow_provider_schemamig.core.elements.operations import chains_of
-from airflow_provider_schemamig.core.ledger.rows import Control, Element, Intent, IntentKind
+from airflow_provider_schemamig.core.elements.operation import Enter, Operation, Recluster, Reorg, RowWork, Turn, Validate
+from airflow_provider_schemamig.core.ledger.rows import Control, Element, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, ShardId
-from airflow_provider_schemamig.core.progress import Event
-from airflow_provider_schemamig.core.release.chain import Evolve
-from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.shards.pace import LAST_STEP, Pace, forced
-from airflow_provider_schemamig.core.upgrade.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.change_log import Walk
 from airflow_provider_schemamig.core.upgrade.clustering import recluster
+from airflow_provider_schemamig.core.upgrade.courses import (
+    Course,
+    absent,
+    change_intent_of,
+    course,
+    fill_due,
+    is_at_least,
+    is_changed,
+    is_cut_over,
+    tell,
+)
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back, until_nobody_writes
 from airflow_provider_schemamig.core.upgrade.expand import check_expanded, evolutions
@@ -50,72 +55,9 @@ from airflow_provider_schemamig.core.upgrade.work import Work
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
-@dataclass(frozen=True)
-class Course:
-    """All that is to happen to one table: ``begin`` is its physical schema before the first turn."""
-
-    collection: CollectionName
-    shard: ShardId
-    begin: Declaration
-    turns: tuple[Turn, ...]
-    #: Where going back leads: the same, unless an attempt before this one was walked back.
-    origin: Declaration
-
-    @cached_property
-    def reached(self) -> tuple[Declaration, ...]:
-        """The physical schema before the first turn, and after the commit of each."""
-        found = [self.begin]
-        for turn in self.turns:
-            found.append(apply(found[-1], turn.changes))
-        return tuple(found)
-
-    @property
-    def end(self) -> Declaration:
-        return self.reached[-1]
-
-    @cached_property
-    def last_step(self) -> int | None:
-        """The turn whose commit comes when all work on rows is done, which may be postponed; None: no commit comes after work on rows."""
-        made = [number for number, turn in enumerate(self.turns) if turn.changes]
-        return made[-1] if made and any(turn.work for turn in self.turns[: made[-1]]) else None
-
-    @cached_property
-    def operations(self) -> tuple[Operation, ...]:
-        """Each once, in the order in which they begin."""
-        found = {(operation.name, operation.spec): operation for turn in self.turns for operation, _ in turn.entering}
-        return tuple(found.values())
-
-
-def course(work: Work, step: Evolve) -> Course | None:
-    """The way of an evolved collection through its online changes; None if it has none.
-
-    It begins where expand ended, or where an attempt that was walked back left the table (a filled column stays, hidden).
-    """
-    found = work.plan.phases_of(step, work.state)
-    if not found.online:
-        return None
-    source = step.old.name
-    shard = work.state.objects[source].shard
-    begin = apply(work.state.entry(source).physical, found.expand)
-    intent = _intent(work, shard)
-    states = {element.state for element in _elements(work, shard)}
-    if intent is not None and states == {ElementState.ABSENT}:
-        head = read_head(table_store(work.env, work.state, shard))
-        begin = shown(intent, head) or begin
-    return Course(source, shard, begin, schedule(chains_of(found.online, begin)), begin if intent is None else intent.before or begin)
-
-
-def _intent(work: Work, shard: ShardId) -> Intent | None:
-    intent = work.state.intents.get((shard, IntentKind.CHANGE, work.generation))
-    return intent if intent is not None and intent.epoch == work.epoch else None
-
-
-def _elements(work: Work, shard: ShardId) -> tuple[Element, ...]:
-    return tuple(element for element in work.state.elements_of(shard) if element.epoch == work.epoch)
-
-
 def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> None:
-    """Take the online changes of all collections, or of the named ones, to their end. Safe to repeat: what is done is found done.
+    """Take the online changes of all collections, or of the named ones, as far as they come before the cut-over. Safe to repeat: what
+    is done is found done.
 
     A refusal of one collection walks that one back; the others go on. Raises DataViolation, DriftFound, WrongState before expand.
     """
@@ -124,17 +66,18 @@ def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> 
         if collections is not None and step.collection not in set(collections):
             continue
         item = course(work, step)
-        if item is None or _is_cut_over(work, item):
+        if item is None or is_cut_over(work, item):
             continue
         check_expanded(work, step)
         open_again(work, item.shard)
-        walk, was_public = Walk(work, item.collection, item.shard, item.operations), is_public(work, item)
+        refused = len(refusals)
+        walk, was_changed = Walk(work, item.collection, item.shard, item.operations), is_changed(work, item)
         try:
             if exchanges(item.begin, item.origin, ()):  # a way back that was cut short
                 _take_back(work, item, jobs)
                 item = course(work, step) or item
             _Run(work, item, jobs).to_the_end()
-            if not was_public:
+            if not was_changed:
                 walk.ended()
         except Refusal as refusal:
             refusal.collection = refusal.collection or item.collection
@@ -145,19 +88,14 @@ def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> 
             except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
                 refusals.append(stuck)
                 walk.ended(refusal.code, f"stays where it is, {stuck.message} {refusal.message}")
-        _forget_force(work, item.collection)
+        if item.swap is None or len(refusals) > refused:  # else it is not over yet
+            _forget_force(work, item.collection)
     raise_refusals(refusals)
 
 
 def _forget_force(work: Work, collection: CollectionName) -> None:
     if forced(work.state, collection):
         work.append(lambda state: [Drop(Control, f"{LAST_STEP}{collection}")] if forced(state, collection) else [])
-
-
-def _is_cut_over(work: Work, item: Course) -> bool:
-    """A rerun after its own cut-over was begun: the table has gone on from the end of the course."""
-    intent = work.state.intents.get((item.shard, IntentKind.CUTOVER, work.generation))
-    return intent is not None and intent.epoch == work.epoch
 
 
 class _Run:
@@ -169,7 +107,7 @@ class _Run:
         self._pace = Pace(work.newest, work.listen, waits=work.env.waits)
 
     def to_the_end(self) -> None:
-        for number, turn in enumerate(self._course.turns):
+        for number, turn in enumerate(turn for turn in self._course.turns if not turn.swaps):
             if not self._is_entered(turn):
                 self._pace.begin_step("change", self._course.collection)
                 if number == self._course.last_step and not self._has_reached(number + 1):
@@ -228,26 +166,15 @@ class _Run:
 
     def _commit(self, number: int, turn: Turn) -> int:
         item = self._course
-
-        def attempt() -> int:
-            checked_at = self._filled_at(number, turn)
-            begin, origin = item.reached[number], item.origin
-            move = Move(item.collection, item.shard, begin, turn.changes, checked_at=checked_at, origin=origin, asked_later=True)
-            return move_all(self._work, IntentKind.CHANGE, [move])[item.collection]
-
+        begin, origin = item.reached[number], item.origin
         try:
-            return until_nobody_writes(self._work, item.collection, item.shard, attempt) if turn.filled else attempt()
+            move = Move(item.collection, item.shard, begin, turn.changes, origin=origin, asked_later=True)
+            return move_all(self._work, IntentKind.CHANGE, [move])[item.collection]
         except DriftFound:
             self._work.look_again()
             if not self._is_entered(turn):
                 raise
             return self._element(turn.entering[-1][0]).table_version or 0  # a twin was here, and has gone on
-
-    def _filled_at(self, number: int, turn: Turn) -> int | None:
-        """A version at which no row lacked what the commit of ``turn`` builds on; None if it builds on nothing, or is made already."""
-        if not turn.filled or self._has_reached(number + 1):
-            return None
-        return min(self._fill(number, operation, step) for operation, step in turn.filled)
 
     def _has_reached(self, number: int) -> bool:
         head = read_head(self._store)
@@ -260,27 +187,12 @@ class _Run:
             case Validate():
                 version = self._validate(element, step)
             case Reorg():
-                version = until_nobody_writes(self._work, item.collection, item.shard, lambda: self._fill(number + 1, operation, step))
+                fill = functools.partial(fill_due, self._work, item, operation, step, self._jobs)
+                version = until_nobody_writes(self._work, item.collection, item.shard, fill)
             case Recluster():
                 assert element.table_version is not None  # its columns are in the log since then
                 version = recluster(self._work, item.collection, item.shard, element.table_version, self._jobs)
         self._put({operation: replace(element, checked_version=version)})
-
-    def _fill(self, number: int, operation: Operation, step: Reorg) -> int:
-        """The version at which no row lacked its value. ``number``: the turn after the fill, whose commit may take its column away."""
-        element, item = self._element(operation), self._course
-        assert element.table_version is not None  # its column is there
-        try:
-            return backfill(
-                self._work, item.collection, item.shard, Fill(step.column, step.expression, element.table_version, step.files), self._jobs
-            )
-        except CannotBackfill:
-            self._work.look_again()
-            head = read_head(self._store)
-            gone = all(column["name"] != step.column for column in head.schema["fields"])
-            if not gone or not (self._has_reached(number + 1) or _is_cut_over(self._work, item)):
-                raise
-            return head.version  # a twin was here: all was filled, and it has gone on
 
     def _validate(self, element: Element, step: Validate) -> int:
         """At the newest version: a rule on the table is enforced since an earlier one, so what comes later keeps it. A key is not on the
@@ -295,49 +207,6 @@ class _Run:
             raise_refusals([violation_of(item) for item in ask(self._work.env, self._jobs, [check])])
         self._work.report("validate", collection, version, started)
         return version
-
-
-def absent(work: Work, item: Course, operation: Operation, error: str | None = None) -> Element:
-    """An element before its first step, or walked back because of ``error``."""
-    return Element(
-        collection=item.collection,
-        name=operation.name,
-        spec=operation.spec,
-        op=operation.change.op,
-        state=ElementState.ABSENT,
-        adding=True,
-        shard=item.shard,
-        generation=work.generation,
-        epoch=work.epoch,
-        since=pendulum.now("UTC"),
-        table_version=None,
-        checked_version=None,
-        columns=operation.columns,
-        refers=operation.refers,
-        refers_columns=operation.refers_columns,
-        error=error,
-    )
-
-
-def tell(work: Work, collection: CollectionName, operation: Operation, state: ElementState) -> None:
-    """Whoever listens: an element has reached a state."""
-    measures = {"element_state": list(ElementState).index(state)}
-    work.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
-
-
-def is_public(work: Work, item: Course) -> bool:
-    """True if every element of the course has come to its end."""
-    known = {(element.name, element.spec): element for element in _elements(work, item.shard)}
-    return all(
-        (element := known.get((operation.name, operation.spec))) is not None and element.state is ElementState.PUBLIC
-        for operation in item.operations
-    )
-
-
-def is_at_least(operation: Operation, state: ElementState, wanted: ElementState) -> bool:
-    """Whether an element in ``state`` has come as far as ``wanted`` on its way to PUBLIC."""
-    path = PATHS[operation.cls]
-    return path.index(state) >= path.index(wanted)
 
 
 # --- back ----------------------------------------------------------------------------------------------------------------------------
@@ -360,14 +229,14 @@ def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
 
 def _left_at(work: Work, item: Course) -> Declaration | None:
     """What the table has; None if nothing was changed yet, or somebody else changed it: the next look tells."""
-    intent = _intent(work, item.shard)
+    intent = change_intent_of(work, item.shard)
     if intent is None:
         return None
     return shown(intent, read_head(table_store(work.env, work.state, item.shard)))
 
 
 def _home(work: Work, item: Course, now: Declaration) -> WayHome:
-    intent = _intent(work, item.shard)
+    intent = change_intent_of(work, item.shard)
     assert intent is not None  # it told what ``now`` is
     return WayHome(item.collection, item.shard, now, item.origin, (), intent.base_version)
 

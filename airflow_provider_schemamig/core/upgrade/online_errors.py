@@ -76,9 +76,25 @@ class SwapRaced(Conflict):
     @property
     def next_action(self) -> str:
         return (
-            "Try again when fewer commits come in: what is filled stays filled. A limit that `schemamig throttle` set makes each round "
-            f"longer: take it away. Or let writers wait for some seconds: `schemamig force --collection {self.collection}`."
+            "Try again: what is filled stays filled. The last rounds were behind a seal, which RESTORE alone gets through: look for who "
+            f"does that to {self.collection} again and again, and let it rest meanwhile."
         )
+
+
+@dataclass(eq=False)
+class SwapTakenBack(Conflict):
+    """A twin of this generation failed, and let columns change places again that this process counted on; nothing was committed."""
+
+    code = "swap_taken_back"
+    shard: str
+
+    @property
+    def message(self) -> str:
+        return f"columns of shard {self.shard} have changed places again: another process of this generation took its cut-over back."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again: what is filled stays filled."
 
 
 @dataclass(eq=False)

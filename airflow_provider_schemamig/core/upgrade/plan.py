@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.ledger import blobs
 from airflow_provider_schemamig.core.ledger.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
@@ -279,8 +279,9 @@ class _Planner:
             result.append(s.Expand(collection, found.expand))
         if found.online:
             result.append(s.Online(collection, found.online))
-        if found.cutover:
-            result.append(s.CutOver(collection, found.cutover))
+        swaps = _swapped_by(courses)
+        if found.cutover or swaps:
+            result.append(s.CutOver(collection, found.cutover, swaps))
         if found.contract:
             result.append(s.Contract(collection, found.contract))
         return result
@@ -313,7 +314,9 @@ class _Planner:
     def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, turns: Sequence[Turn]) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
         table = TableState(head.protocol, head.metadata, head.clustering)
-        for changes in (held, found.expand, *(turn.changes for turn in turns), found.cutover, found.contract):
+        online = [turn.changes for turn in turns]
+        cutover = (*online.pop(), *found.cutover) if turns and turns[-1].swaps else found.cutover
+        for changes in (held, found.expand, *online, cutover, found.contract):
             if changes:
                 table = edit(table.protocol, table.metadata, changes, clustering=table.clustering or ())
 
@@ -322,6 +325,12 @@ def _left_by(chains: Sequence[Chain]) -> Iterator[DropColumn]:
     """Columns that the online changes leave behind for their way back."""
     for operation in (operation for chain in chains for operation in chain):
         yield from map(DropColumn, operation.leaves)
+
+
+def _swapped_by(chains: Sequence[Chain]) -> tuple[ColumnPath, ...]:
+    """The columns that change places with the cut-over."""
+    operations = (operation for chain in chains for operation in chain)
+    return tuple(path for operation in operations if operation.swaps and operation.fills for path in operation.columns)
 
 
 def evolution_phases(state: State, step: Evolve) -> Phases:

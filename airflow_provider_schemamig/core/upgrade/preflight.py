@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, hold_json
 from airflow_provider_schemamig.core.upgrade.questions import check_of
 from airflow_provider_schemamig.core.upgrade.stages import Build, Copy, Stage
+from airflow_provider_schemamig.core.upgrade.stopped_writers import stopped_writers
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.timing import Timing, timing_of
 from airflow_provider_schemamig.core.upgrade.work import StageResult
@@ -36,6 +37,8 @@ class PlanReport:
     estimates: tuple[dict[str, Any], ...] = ()
     #: How long that took, and would take; known like the estimates.
     timing: Timing | None = None
+    #: A note for each table of which a seal stops writers without handles (``stopped_writers``).
+    stopped: tuple[str, ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -59,10 +62,10 @@ class PlanReport:
     @property
     def notes(self) -> tuple[str, ...]:
         """The plan's, and what else has to be done before it can run."""
-        state = self.view.state
+        state, notes = self.view.state, (*self.plan.notes, *self.stopped)
         if state is None or state.is_current or self.plan.is_empty:
-            return self.plan.notes
-        return (*self.plan.notes, f"the ledger has format {state.format}: `schemamig ledger upgrade` has to run before promotion")
+            return notes
+        return (*notes, f"the ledger has format {state.format}: `schemamig ledger upgrade` has to run before promotion")
 
     def explanations(self) -> list[dict[str, Any]]:
         return [item.to_json() for item in explain(self.plan, self.view.heads)]
@@ -123,14 +126,20 @@ def write_report(env: Environment, deployment: Deployment, report: PlanReport) -
 # --- checks on data ------------------------------------------------------------------------------------------------------------------
 
 
+def report_on(env: Environment, view: View, planned: Planned) -> PlanReport:
+    """What can be said without Spark."""
+    return PlanReport(planned, view, stopped=stopped_writers(env, view, planned.plan))
+
+
 def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs, started: float) -> PlanReport:
     """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys; and what the fills will read.
 
     Violations become refusals of the report. No question, no JVM. ``started``: when planning began, by ``time.monotonic``.
     """
     checks, inputs = data_checks(env, view, planned), fill_sizes(env, view, planned.plan)
+    stopped = stopped_writers(env, view, planned.plan)
     if not checks and not inputs:
-        return PlanReport(planned, view, timing=timing_of(view.state, (), time.monotonic() - started))
+        return PlanReport(planned, view, timing=timing_of(view.state, (), time.monotonic() - started), stopped=stopped)
     wanted = [{"collection": source, "uri": uri} for _, source, uri in inputs]
     found = jobs().run("preflight", {"checks": checks, "estimates": wanted, "storage_options": dict(env.options)})
     violations = tuple(violation_of(item) for item in found["violations"])
@@ -139,7 +148,7 @@ def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs, start
         for (collection, source, _), item in zip(inputs, found["estimates"], strict=True)
     )
     timing = timing_of(view.state, estimates, time.monotonic() - started)
-    return PlanReport(replace(planned, refusals=(*planned.refusals, *violations)), view, estimates, timing)
+    return PlanReport(replace(planned, refusals=(*planned.refusals, *violations)), view, estimates, timing, stopped)
 
 
 def fill_sizes(env: Environment, view: View, plan: Plan) -> list[tuple[str, str, str]]:

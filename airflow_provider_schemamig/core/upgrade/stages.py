@@ -99,7 +99,8 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """Changes that rows have to be looked at or written for, while others read and write (seed 002): each to PUBLIC before the cut-over."""
+    """Changes that rows have to be looked at or written for, while others read and write (seed 002): each to PUBLIC before the cut-over;
+    columns that change places, and rules over them, by it."""
 
     kind: ClassVar[str] = "change"
     collection: CollectionName
@@ -117,11 +118,13 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class CutOver:
-    """One metadata commit with the renames and the order of the target release."""
+    """One metadata commit with the renames and the order of the target release, in which columns of another type take their places."""
 
     kind: ClassVar[str] = "cutover"
     collection: CollectionName
     changes: tuple[Change, ...]
+    #: The columns that do, by their names before it.
+    swaps: tuple[ColumnPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

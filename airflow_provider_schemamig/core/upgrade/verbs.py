@@ -45,7 +45,7 @@ from airflow_provider_schemamig.core.upgrade.following import follow_while_claim
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.online import change_online
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, open_holds
-from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data
+from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, report_on
 from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.stages import Copy, Online
@@ -71,7 +71,7 @@ def plan(env: Environment, release_dir: Path, *, end_hold: bool = False, jobs: J
     """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
     started = time.monotonic()
     view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
-    return PlanReport(planned, view) if jobs is None else check_data(env, view, planned, jobs, started)
+    return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
 
 
 def _plan(env: Environment, release: Release, *, end_hold: bool) -> tuple[View, Planned]:

@@ -274,8 +274,11 @@ def _unfilled_at(table: Table, version: int, column: str, shadow: str) -> Iterat
 
 
 def _filled(table: Table, version: int, shadow: str) -> frozenset[str]:
-    """The files that batches of the fill wrote which ended at ``version``, and those that a batch for another column made of such files."""
-    seen = [commit for commit in commits(table.store, _newest_begin(table), version - 1) if _fill_of(commit) is not None]
+    """The files that batches of the fill wrote which ended at ``version``, and those that a batch for another column, or one that clusters,
+    made of such files."""
+    seen = [
+        commit for commit in commits(table.store, _newest_begin(table), version - 1) if _fill_of(commit) is not None or _clusters(commit)
+    ]
     begins = [_begin_of(commit) for commit in seen if _fill_of(commit) == shadow]
     filled: set[str] = set()
     for commit in seen:
@@ -295,6 +298,10 @@ def _fill_of(commit: Commit) -> str | None:
     """The column that a batch of a backfill fills, as its commit says."""
     kind, _, column = str((about_of(commit) or {}).get("action")).partition(":")
     return column if kind == "backfill" else None
+
+
+def _clusters(commit: Commit) -> bool:
+    return (about_of(commit) or {}).get("action") == "cluster"
 
 
 # --- 5: an index that is not there ---------------------------------------------------------------------------------------------------

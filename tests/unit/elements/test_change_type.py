@@ -66,7 +66,7 @@ def test_the_swap_leaves_everything_else_as_it_was() -> None:
 
 def test_until_the_swap_the_shadow_asks_nothing_of_a_writer() -> None:
     (chain,) = chains_of([change("a.b")], TABLE)
-    (first, _) = (step for step in chain[0].steps if isinstance(step, Enter))
+    (first,) = (step for step in chain[0].steps if isinstance(step, Enter))
     shadow = apply(TABLE, first.changes).field("schemamig_new_a")
     assert shadow is not None and isinstance(shadow.type, Struct)
     assert shadow.nullable and all(field.nullable for field in shadow.type.fields)

@@ -103,8 +103,7 @@ def test_clustering_waits_until_no_file_is_filled_any_more(filling: str) -> None
     fill, own = chains(filling, "clustering")
     turns = schedule((own, fill))
     assert when(turns, own[0], ElementState.WRITE) > when(turns, fill[0], ElementState.REORG)
-    swaps = [number for number, turn in enumerate(turns) if turn.filled]
-    assert all(when(turns, own[0], ElementState.REORG) >= number for number in swaps)
+    assert not any(turn.swaps for turn in turns[:-1])
     assert filled((own, fill)) == {column for operation in fill for column in operation.columns}
     assert not clustering.fills
 
@@ -115,6 +114,19 @@ def test_a_unique_index_is_one_turn_of_two_elements() -> None:
     assert first.changes == (CHANGES["clustering"],)
     assert [type(step) for _, step in first.work] == [Validate, Recluster]
     assert {step.state for _, step in second.entering} == {ElementState.PUBLIC}
+
+
+def test_rules_over_a_column_that_changes_its_type_come_with_it() -> None:
+    """And a column that is filled, too, is filled first: the fill of the other type asks a CHECK over both."""
+    both = c.AddCheck(Check("both", "a <> n"))
+    together = (c.SetNotNull(ColumnPath("a")), both, FILLING["another type"], ADD_N)
+    not_null, check, retyped, column = (operations_of(change, TABLE, together) for change in together)
+    first, *others, swap = schedule((not_null, check, retyped, column))
+    assert swap.swaps and not any(turn.swaps or turn.changes for turn in others)
+    assert [operation for operation, _ in swap.entering] == [*retyped, *not_null, *check]
+    assert [operation for operation, _ in first.work] == [*column, *retyped]
+    assert not any(isinstance(found, c.SetNotNull | c.AddCheck) for found in first.changes)
+    assert [found for found in swap.changes if isinstance(found, c.SetNotNull | c.AddCheck)] == list(together[:2])
 
 
 def test_elements_share_commits() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import ReaderFenced, WriterFenced
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
+from airflow_provider_schemamig.core.upgrade import exchange, swaps, verbs
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
+from airflow_provider_schemamig.core.upgrade.exchange import OPEN_RACES, TRIES
 from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack, SwapRaced
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
@@ -55,7 +57,7 @@ def columns(lake: Lake) -> list[str]:
 
 
 def changed(lake: Lake, jobs: OnlineJobs | None = None) -> Generation:
-    """Up to the swap, and not to the commit."""
+    """Up to the cut-over."""
     jobs = jobs or OnlineJobs()
     generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
     assert generation is not None
@@ -63,6 +65,19 @@ def changed(lake: Lake, jobs: OnlineJobs | None = None) -> Generation:
     verbs.expand(lake.env, generation)
     verbs.change(lake.env, generation, jobs=jobs)
     return generation
+
+
+def swapped(lake: Lake) -> None:
+    """Up to the swap, and not to the commit: the process dies in between."""
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if OUTDATED in columns(lake):
+            raise Crash
+
+    generation = changed(lake)
+    with pytest.raises(Crash):
+        verbs.cutover(replace(lake.env, on_write=dies), generation, jobs=OnlineJobs())
+    assert OUTDATED in columns(lake)
 
 
 def upgraded(lake: Lake) -> Lake:
@@ -125,13 +140,31 @@ def test_a_write_between_the_fill_and_the_swap(tmp_path: Path, write: Callable[[
     whole(lake)
 
 
-def test_writers_that_are_always_faster(tmp_path: Path) -> None:
+def test_writers_that_are_always_faster_wait_the_third_time(tmp_path: Path) -> None:
+    lake, acknowledged = texts(tmp_path), []
+
+    def write(path: Path, number: int) -> None:
+        with suppress(ConstraintViolated):
+            insert(path, [{"id": 10 + number, "s": "1"}])
+            acknowledged.append(10 + number)
+
+    rival = Rival(lake, write, 9)
+    upgraded(replace(lake, env=rival.env))
+    assert len(acknowledged) == OPEN_RACES < rival.written
+    assert table(lake) == {1: 7, 2: None, 3: 3} | dict.fromkeys(acknowledged, 1)
+    assert not snapshot(lake.path("a")).sealed
+    whole(lake)
+
+
+def test_what_a_seal_lets_through_may_be_faster_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = texts(tmp_path)
-    rival = Rival(lake, lambda path, number: insert(path, [{"id": 10 + number, "s": "1"}]), 5)
+    monkeypatch.setattr(exchange, "OPEN_RACES", TRIES)
+    monkeypatch.setattr(swaps, "OPEN_RACES", TRIES)
+    rival = Rival(lake, lambda path, number: insert(path, [{"id": 10 + number, "s": "1"}]), TRIES)
+    generation = changed(lake)
     with pytest.raises(SwapRaced) as caught:
-        changed(replace(lake, env=rival.env))
+        verbs.cutover(rival.env, generation, jobs=OnlineJobs())
     assert (caught.value.retryable, caught.value.tries, caught.value.collection) == (True, 5, "a")
-    assert "throttle" in caught.value.next_action and "schemamig force --collection a" in caught.value.next_action
     upgraded(lake)
     assert table(lake) == {1: 7, 2: None, 3: 3} | {10 + number: 1 for number in range(1, 6)}
     whole(lake)
@@ -211,7 +244,7 @@ def test_a_write_before_the_columns_change_places_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", ["rollback", "another generation"])
 def test_rows_written_between_the_swap_and_the_commit(tmp_path: Path, way: str) -> None:
     lake = texts(tmp_path)
-    changed(lake)
+    swapped(lake)
     expected = go_on(lake)
     if way == "rollback":
         verbs.rollback(lake.env, jobs=OnlineJobs())
@@ -225,7 +258,7 @@ def test_rows_written_between_the_swap_and_the_commit(tmp_path: Path, way: str) 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_value_that_does_not_go_back(tmp_path: Path, committed: bool) -> None:
     lake = numbers(tmp_path)
-    upgraded(lake) if committed else changed(lake)
+    upgraded(lake) if committed else swapped(lake)
     insert(lake.path("a"), [{"id": 2, "s": "two"}, {"id": 3, "s": "3"}])
     with pytest.raises(LossyRollback if committed else DoesNotGoBack):
         verbs.rollback(lake.env, jobs=OnlineJobs())

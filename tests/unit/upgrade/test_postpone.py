@@ -76,9 +76,9 @@ def test_the_swap_waits_until_it_is_told(lake: Lake, scope: str | None) -> None:
         insert(lake.path("a"), [{"id": 2, "v": "8", "schemamig_new_v": None}])
         controls.resume(lake.env, scope)
 
-    verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(go_on))
+    verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(never))
+    verbs.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(go_on))
     assert not lake.state.controls
-    verbs.cutover(lake.env, generation)
     assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": 7}, {"id": 2, "v": 8}]
     whole(lake)
 
@@ -90,9 +90,10 @@ def _die() -> None:
 def test_killed_while_it_waits_it_waits_again_and_can_go_back(lake: Lake) -> None:
     generation = expanded(lake)
     controls.postpone(lake.env, "a")
+    verbs.change(lake.env, generation, jobs=OnlineJobs())
     for _ in range(2):
         with pytest.raises(Crash):
-            verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(_die))
+            verbs.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(_die))
     verbs.rollback(lake.env, jobs=OnlineJobs())
     assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": "7"}]
     whole(lake)
@@ -101,12 +102,13 @@ def test_killed_while_it_waits_it_waits_again_and_can_go_back(lake: Lake) -> Non
 def test_a_rollback_ends_the_waiting(lake: Lake) -> None:
     generation = expanded(lake)
     controls.postpone(lake.env, "a")
+    verbs.change(lake.env, generation, jobs=OnlineJobs())
     with pytest.raises(Fenced):
-        verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(lambda: verbs.rollback(lake.env, jobs=OnlineJobs())))
+        verbs.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(lambda: verbs.rollback(lake.env, jobs=OnlineJobs())))
     whole(lake)
 
 
-def test_what_is_swapped_is_not_waited_for(lake: Lake) -> None:
+def test_what_was_swapped_is_swapped_back_before_it_waits(lake: Lake) -> None:
     """Killed between the swap and the ledger, and postponed since."""
     generation = expanded(lake)
 
@@ -114,12 +116,17 @@ def test_what_is_swapped_is_not_waited_for(lake: Lake) -> None:
         if "schemamig_old_v" in columns(lake):
             raise Crash
 
+    def go_on() -> None:
+        assert columns(lake) == ["id", "v", "schemamig_new_v"]
+        controls.resume(lake.env, None)
+
+    verbs.change(lake.env, generation, jobs=OnlineJobs())
     with pytest.raises(Crash):
-        verbs.change(replace(lake.env, on_write=dies_at_the_next_write), generation, jobs=OnlineJobs())
+        verbs.cutover(replace(lake.env, on_write=dies_at_the_next_write), generation, jobs=OnlineJobs())
     assert {element.state.value for element in lake.state.elements.values()} == {"reorg"}
+    assert columns(lake) == ["id", "v", "schemamig_old_v"]
     controls.postpone(lake.env, None)
-    verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(never))
-    verbs.cutover(lake.env, generation)
+    verbs.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(go_on))
     assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": 7}]
 
 

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.elements.operations import (
     cluster_by,
     set_not_null,
 )
+from airflow_provider_schemamig.core.elements.operations.with_swap import with_swap
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.model import Declaration
 
@@ -47,7 +48,9 @@ def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Chang
     if make is None:
         where = getattr(change, "path", "")
         raise NotOnline(collection=table.name, op=change.op, path=str(where), reason="schemamig cannot make this change on a live table")
-    return change_type.operations(change, table, beside) if isinstance(change, c.ChangeType) else make(change, table)
+    if isinstance(change, c.ChangeType):
+        return change_type.operations(change, table, beside)
+    return with_swap(make(change, table), change_type.retyped(beside))
 
 
 def check_on_head(head: Head, change: c.Change) -> None:

@@ -2,8 +2,10 @@
 (research/rewrite.md section 4, recipe B; DESIGN section 6).
 
 Nobody but us fills the shadow, and nobody keeps it right: who changes a value of the column leaves an old one in the shadow. So every file
-that is not our own batch's is due, and the swap is committed as exactly the version after one at which none was. The column of the old
-type steps aside and stays until the hold ends: with it a rollback brings every old value back as it was, also one that the cast changed.
+that is not our own batch's is due, and the swap is committed as exactly the version after one at which none was: by the cut-over, whose
+release knows the new type. The column of the old type steps aside and stays until the hold ends: with it a rollback brings every old value
+back as it was, also one that the cast changed. A CHECK or NOT NULL that comes with the new type is asked of each value as it is filled,
+and stands on the table from the swap on.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS
 from airflow_provider_schemamig.core.elements.errors import NotOnline
 from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
 from airflow_provider_schemamig.core.elements.nested_types import asks_again, leaves, relaxed, relaxes, why_not
-from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Files, Note, Operation, Question, Reorg
+from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Files, Note, Operation, Question, Reorg, Swap
+from airflow_provider_schemamig.core.elements.operations.set_not_null import guard_of
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
@@ -34,9 +37,9 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.elements import ElementClass, ElementState
-from airflow_provider_schemamig.core.schema.expressions import NotFollowed
+from airflow_provider_schemamig.core.schema.expressions import NotFollowed, column_references
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
-from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
+from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.renames import is_stand_in, outdated_name, shadow_name
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.widening import varchar_length
@@ -51,16 +54,22 @@ def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] 
     assert column is not None  # it is to be changed
     shadow = _shadow(change, table)
     outdated = ColumnPath(outdated_name(column.name, (field.name.lower() for field in table.fields)))
-    new, kept = relaxed(change.new), _kept(change, table, beside, "CAST")
-    fill = Reorg(shadow, guarded(_cast(change, "CAST"), kept, quote(column.name)), Files.ALL)
+    new, kept = relaxed(change.new), _kept(change, table, beside, "CAST", table.checks)
+    held = (*kept, *_kept(change, table, beside, "CAST", _coming(beside)))
+    fill = Reorg(shadow, guarded(_cast(change, "CAST"), held, quote(column.name)), Files.ALL)
     steps = (
         Note(ElementState.DELETE),
         Enter(ElementState.WRITE, (AddColumn(ColumnPath(shadow), Field(shadow, new)),)),
         fill,
-        Enter(ElementState.PUBLIC, _swap(change, table, shadow, outdated, kept), filled=fill),
+        Swap(_swap(change, table, shadow, outdated, kept), filled=fill),
     )
     name, asks = f"type:{change.path}", (*_questions(change), *_kept_questions(change, table, beside))
     return (Operation(name, ElementClass.REORG, change, steps, (change.path,), asks=asks, leaves=(outdated,)),)
+
+
+def retyped(beside: Sequence[Change]) -> frozenset[str]:
+    """The columns that change places among ``beside``, as Spark compares names."""
+    return frozenset(change.path.lower() for change in beside if isinstance(change, ChangeType))
 
 
 def check_on_head(head: Head, change: ChangeType) -> None:
@@ -125,11 +134,17 @@ def _cast(change: ChangeType, how: str) -> str:
     return f"{how}({quote(change.path)} AS {type_sql(change.new)})"
 
 
-def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how: str) -> tuple[KeptCheck, ...]:
-    """The CHECKs that use the column, over the values of all columns that change their type with it. Raises NotOnline."""
+def _coming(beside: Sequence[Change]) -> tuple[Check, ...]:
+    """The rules that come with the release; a NOT NULL as the CHECK that says the same."""
+    checks = [change.check for change in beside if isinstance(change, AddCheck)]
+    return (*checks, *(guard_of(change.path) for change in beside if isinstance(change, SetNotNull)))
+
+
+def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how: str, checks: Sequence[Check]) -> tuple[KeptCheck, ...]:
+    """Those of ``checks`` that use the column, over the values of all columns that change their type with it. Raises NotOnline."""
     values = {str(other.path): _cast(other, how) for other in (*beside, change) if isinstance(other, ChangeType)}
     try:
-        return kept_checks(table.checks, change.path, values)
+        return kept_checks(checks, change.path, values)
     except NotFollowed as lost:
         reason = f"it cannot be told how ({lost}), a CHECK, uses it"
         raise NotOnline(collection=table.name, op=change.op, path=change.path, reason=reason) from lost
@@ -138,9 +153,15 @@ def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how:
 def _kept_questions(change: ChangeType, table: Declaration, beside: Sequence[Change]) -> Iterator[Question]:
     """A row without a value of the new type is found by the cast's own question."""
     lost = f"({quote(change.path)} IS NOT NULL AND {_cast(change, 'TRY_CAST')} IS NULL)"
-    for item in _kept(change, table, beside, "TRY_CAST"):
+    there = {field.name.lower() for field in table.fields} - {other.path.lower() for other in beside if isinstance(other, AddColumn)}
+    coming = [check for check in _coming(beside) if there.issuperset(map(_root, column_references(check.expression)))]
+    for item in _kept(change, table, beside, "TRY_CAST", (*table.checks, *coming)):
         rule = f"CHECK {item.check.name} with {change.path} as {type_sql(change.new)}"
         yield Question("check", (("expression", f"{lost} OR ({item.expression})"), ("rule", rule)))
+
+
+def _root(path: str) -> str:
+    return path.partition(".")[0].lower()
 
 
 def _swap(change: ChangeType, table: Declaration, shadow: str, outdated: ColumnPath, kept: Sequence[KeptCheck]) -> tuple[Change, ...]:
