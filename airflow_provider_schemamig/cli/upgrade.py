@@ -170,7 +170,7 @@ def change(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
 @app.command(rich_help_panel=TASKS)
 @answered
 def cutover(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
-    """Follow and check what is rewritten, seal, catch up, rename, and commit: the environment is at the release after it."""
+    """Follow and check what is rewritten, seal, catch up, rename, swap, commit: the environment is at the release after it."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
     return run_task(lambda listen: verbs.cutover(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))

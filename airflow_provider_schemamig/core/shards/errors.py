@@ -110,14 +110,14 @@ class Paused(Conflict):
 
 @dataclass(eq=False)
 class NeverSettles(Conflict):
-    """Catching up with the source takes as long after every round, and longer than writers may be locked out."""
+    """Catching up with a table's writers takes as long after every round, and longer than they may be locked out."""
 
     code = "tail_never_settles"
     seconds: float
 
     @property
     def message(self) -> str:
-        return f"catching up with the source still takes {self.seconds:.0f} s after every tail round, too long to lock its writers out."
+        return f"catching up with its writers still takes {self.seconds:.0f} s after every round, too long to lock them out."
 
     @property
     def next_action(self) -> str:

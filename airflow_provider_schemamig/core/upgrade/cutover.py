@@ -95,6 +95,7 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
             check_untouched(work, caught_up)
             _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up, swaps, allow)
             work.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
+            work.notes.extend(swaps.note())
         except BaseException:
             # Do not leave others locked out for the next run's sake, nor for a pause: it seals and swaps again. Killed here, settle does
             # the same.

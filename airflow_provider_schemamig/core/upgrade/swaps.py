@@ -73,6 +73,8 @@ class Swaps:
     jobs: Jobs
     all: tuple[Swap, ...]
     held: tuple[Intent, ...] = ()
+    #: When the first table was about to be swapped, by ``time.monotonic``.
+    began: float | None = None
     #: The version of each table at which no row lacked anything.
     _ready: dict[Swap, int] = field(default_factory=dict)
 
@@ -183,6 +185,7 @@ class Swaps:
         if behind:
             return behind
         rush.check()
+        self.began = self.began or time.monotonic()
         ordered = sorted(self.all, key=lambda swap: swap.shard in sealed)
         moves = [replace(swap.move, checked_at=self._ready[swap] if swap in left else None) for swap in ordered]
         try:
@@ -200,6 +203,11 @@ class Swaps:
             for operation in swap.course.operations:
                 if operation.swaps:
                     tell(self.work, swap.collection, operation, ElementState.PUBLIC)
+
+    def note(self) -> tuple[str, ...]:
+        """How long handles of neither release could use the columns. To be asked right after the commit."""
+        seconds = 0.0 if self.began is None else time.monotonic() - self.began
+        return tuple(f"{swap.collection}: columns of another type were locked for {seconds:.1f} s at most" for swap in self.all)
 
     def forget_force(self, state: State) -> list[Update]:
         """It was said of one change, which has ended."""
@@ -306,7 +314,8 @@ def _go_back(work: Work, intent: Intent, jobs: Jobs) -> bool:
     work.look_again()
     if _known(work.state, intent) != intent or not is_in_place(after, head):
         return False
-    back = way_back(store, head, after, before, intent.renames, intent.base_version)
+    made_in = intent.base_version if intent.done_version is None else intent.done_version
+    back = way_back(store, head, after, before, intent.renames, made_in)
     if live_differences(before, after_way_back(after, back)):  # a part would stay behind, and look like somebody else's doing
         return False
     fence, tag = work.fence(intent.shard), work.tag("undo")

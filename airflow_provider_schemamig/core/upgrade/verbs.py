@@ -215,7 +215,7 @@ def change(
 
 
 def cutover(env: Environment, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
-    """Follow and check what is rewritten, seal, catch up, rename, and commit the release in one ledger append."""
+    """Follow and check what is rewritten, seal, catch up, rename, swap columns of another type, and commit in one ledger append."""
     return _led(env, generation, "cutover", listen, lambda work: cut_over(work, jobs))
 
 

@@ -21,7 +21,7 @@ from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
 from tests.support.row_tables import change, insert, snapshot
 from tests.support.upgrades import fingerprints, refused, same_as_new, two_releases, whole
-from tests.unit.upgrade.test_online_types import STRIDE, changed, die, upgraded
+from tests.unit.upgrade.test_online_types import STRIDE, die, swapped, upgraded
 
 A = CollectionName("a")
 OLD = "id BIGINT, a STRUCT<b: STRING NOT NULL COMMENT 'it', l: ARRAY<STRUCT<x: STRING, y: INT>>> NOT NULL, m MAP<STRING, STRING>"
@@ -95,7 +95,7 @@ def test_writers_of_the_old_shape_go_on_until_the_swap(tmp_path: Path) -> None:
             insert(lake.path("a"), [late.pop()])
 
     jobs.before = write
-    changed(lake, jobs)
+    swapped(lake, jobs)
     insert(lake.path("a"), [row(7, 7, 7, 7)])
     assert [item["a"]["b"] for item in found(lake)] == [7, 2, 5, 6, 7]
     with pytest.raises(ReaderFenced, match=r"\ba\b"):

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
 from airflow_provider_schemamig.core.upgrade.exchange import OPEN_RACES, TRIES
 from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack, SwapRaced
 from tests.support.lake import Crash, Lake, rows
-from tests.support.online import OnlineJobs
+from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.row_tables import change, insert, set_property, snapshot
 from tests.support.upgrades import refused, two_releases, whole
 
@@ -67,17 +67,9 @@ def changed(lake: Lake, jobs: OnlineJobs | None = None) -> Generation:
     return generation
 
 
-def swapped(lake: Lake) -> None:
+def swapped(lake: Lake, jobs: OnlineJobs | None = None) -> None:
     """Up to the swap, and not to the commit: the process dies in between."""
-
-    def dies(moment: str, what: str, key: str) -> None:
-        if OUTDATED in columns(lake):
-            raise Crash
-
-    generation = changed(lake)
-    with pytest.raises(Crash):
-        verbs.cutover(replace(lake.env, on_write=dies), generation, jobs=OnlineJobs())
-    assert OUTDATED in columns(lake)
+    die_after_the_swap(lake, changed(lake, jobs))
 
 
 def upgraded(lake: Lake) -> Lake:
