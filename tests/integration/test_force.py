@@ -14,7 +14,6 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import controls, verbs
 from airflow_provider_schemamig.core.upgrade.alter import alter
-from airflow_provider_schemamig.core.upgrade.online_errors import SwapRaced
 from tests.support.product import Product
 from tests.support.row_tables import commit_at, newest
 from tests.support.spark_lake import SparkLake, run
@@ -65,19 +64,16 @@ def values(lake: SparkLake) -> dict[int, object]:
     return {row["id"]: row["v"] for row in lake.sql("SELECT id, v FROM {t}")}
 
 
-def test_without_force_the_writer_wins_with_it_it_waits_and_goes_on(lake: SparkLake) -> None:
+@pytest.mark.parametrize("force", [False, True])
+def test_a_writer_wins_twice_with_force_once_then_waits_and_goes_on(lake: SparkLake, force: bool) -> None:
     busy = Busy(lake)
-    with pytest.raises(SwapRaced):
-        alter(busy.env, STATEMENT, hold=LONG, jobs=EmbeddedRunner)
-    assert not busy.refused
-    won = len(busy.written)
-
-    controls.force(lake.env, "t")
+    if force:
+        controls.force(lake.env, "t")
     alter(busy.env, STATEMENT, hold=LONG, jobs=EmbeddedRunner)
 
     (refused,) = busy.refused
     assert "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES" in refused
-    assert len(busy.written) == won + 1, "once more without a seal, and then behind it"
+    assert len(busy.written) == (2 if force else 3)
     assert values(lake) == {number: number for number in busy.written}
     lake.check("1.0.0")
     lake.sql("INSERT INTO {t} (id, v) VALUES (100, 100)")

@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, LossyRollback
 from airflow_provider_schemamig.exceptions import SchemamigError
+from tests.support.online import die_after_the_swap
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake
 
@@ -78,6 +79,7 @@ def test_a_check_and_types_inside_columns(spark: SparkSession, tmp_path: Path) -
     verbs.promote(lake.env, generation)
     verbs.expand(lake.env, generation)
     verbs.change(lake.env, generation, jobs=EmbeddedRunner)
+    die_after_the_swap(lake.env, lake.folder("c"), generation, EmbeddedRunner)
     lake.sql("INSERT INTO {c} (id, s, a, m) VALUES (3, 3, named_struct('b', 4, 'l', array()), map('k', 5))")
     verbs.rollback(lake.env, jobs=EmbeddedRunner)
     assert rows() == [*before, (3, "3", "4", "[]", "5")]

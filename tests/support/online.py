@@ -6,18 +6,21 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
 from sqlglot import exp, parse_one
 
+from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.schema.renames import is_outdated
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.testing.check_sql import parse, value_of
 from airflow_provider_schemamig.core.upgrade import verbs
-from tests.support.lake import Crash, Lake
+from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from tests.support.lake import Crash
 from tests.support.row_jobs import RowJobs
 from tests.support.row_tables import Row, folder_of, snapshot
 
@@ -53,18 +56,18 @@ class OnlineJobs(RowJobs):
         return {"violations": violations, "estimates": super()._preflight({**request, "checks": []})["estimates"]}
 
 
-def die_after_the_swap(lake: Lake, generation: Generation, collection: str = "a") -> None:
-    """A cut-over whose process dies when columns of another type have changed places, and not a byte of the ledger tells."""
+def die_after_the_swap(env: Environment, table: Path, generation: Generation, jobs: Jobs) -> None:
+    """A cut-over whose process dies when columns of ``table`` have changed places, and not a byte of the ledger tells."""
 
     def has_changed_places() -> bool:
-        return any(is_outdated(field["name"]) for field in snapshot(lake.path(collection)).fields)
+        return any(is_outdated(field["name"]) for field in snapshot(table).fields)
 
     def dies(moment: str, what: str, key: str) -> None:
         if has_changed_places():
             raise Crash
 
     with pytest.raises(Crash):
-        verbs.cutover(replace(lake.env, on_write=dies), generation, jobs=OnlineJobs())
+        verbs.cutover(replace(env, on_write=dies), generation, jobs=jobs)
     assert has_changed_places()
 
 

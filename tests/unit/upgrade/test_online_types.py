@@ -69,7 +69,7 @@ def changed(lake: Lake, jobs: OnlineJobs | None = None) -> Generation:
 
 def swapped(lake: Lake, jobs: OnlineJobs | None = None) -> None:
     """Up to the swap, and not to the commit: the process dies in between."""
-    die_after_the_swap(lake, changed(lake, jobs))
+    die_after_the_swap(lake.env, lake.path("a"), changed(lake, jobs), jobs or OnlineJobs())
 
 
 def upgraded(lake: Lake) -> Lake:

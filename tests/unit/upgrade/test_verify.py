@@ -346,7 +346,7 @@ def test_an_engine_that_leaves_work_out_is_found_out(
     if committed:
         verbs.cutover(lake.env, generation, jobs=OnlineJobs())
     elif expected[1].startswith("type:"):
-        die_after_the_swap(lake, generation)
+        die_after_the_swap(lake.env, lake.path("a"), generation, OnlineJobs())
     assert expected in [(condition, element) for condition, element, _ in told(verified(lake))]
 
 
