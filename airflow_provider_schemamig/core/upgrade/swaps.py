@@ -228,7 +228,8 @@ def _check_time(started: float) -> None:
 
 
 def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[Intent, ...]:
-    """One append with the intents of all swaps. Those a twin announced and still holds are held together."""
+    """One append with the intents of all swaps. Those a twin announced and still holds are held together. One of a swap that could not be
+    taken back keeps its base: rows that came since then have no value in the column that would come back."""
     held: dict[ShardId, Intent] = {}
 
     def announce(state: State) -> list[Update]:
@@ -236,10 +237,11 @@ def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[Intent, 
         deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
         for move in moves:
             known = state.intents.get((move.shard, IntentKind.CUTOVER, work.generation))
-            if known is not None and known.epoch == work.epoch and known.deadline is not None and known.deadline > pendulum.now("UTC"):
+            known = known if known is not None and known.epoch == work.epoch else None
+            if known is not None and known.deadline is not None and known.deadline > pendulum.now("UTC"):
                 held[move.shard] = known
                 continue
-            base = read_head(table_store(work.env, state, move.shard)).version
+            base = read_head(table_store(work.env, state, move.shard)).version if known is None else known.base_version
             held[move.shard] = replace(intent_of(work, IntentKind.CUTOVER, move, base), deadline=deadline)
         return [Put(intent) for intent in held.values() if state.intents.get((intent.shard, intent.kind, intent.generation)) != intent]
 

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade import cutover, swaps, verbs
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack, SealExpired, SourceTouched
 from airflow_provider_schemamig.core.upgrade.online_errors import SwapTakenBack
 from tests.support.lake import Crash, Lake, rows
-from tests.support.online import OnlineJobs
+from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.row_tables import change, commit_at, insert, newest, snapshot
 from tests.support.upgrades import two_releases, whole
 
@@ -306,6 +306,25 @@ def test_a_late_way_back_leaves_a_twins_swap_alone(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(swaps, "_go_back", late)
     verbs.cutover(lake.env, generation, jobs=jobs())
     writers.check("1.1.0")
+
+
+def test_a_swap_that_could_not_be_taken_back_is_taken_back_once_its_rows_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that came between the swap and the kill fits the new type only; another one came with it."""
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT, s INT);", "CREATE TABLE a (id BIGINT, s STRING);", 'evolution("a")')
+    insert(lake.path("a"), [{"id": 1, "s": 7}])
+    generation = ready(lake)
+    die_after_the_swap(lake.env, lake.path("a"), generation, jobs())
+    insert(lake.path("a"), [{"id": 2, "s": "two"}, {"id": 3, "s": "3"}])
+    monkeypatch.setattr(cutover, "_commit", _refuse(SealExpired(seconds=60)))
+    for left in ({1: "7", 2: "two", 3: "3"}, {1: 7, 3: 3}):
+        with pytest.raises(SealExpired):
+            verbs.cutover(lake.env, generation, jobs=jobs())
+        assert table(lake, "a") == left
+        change(lake.path("a"), lambda row: None if row["id"] == 2 else row)
+    monkeypatch.undo()
+    verbs.cutover(lake.env, generation, jobs=jobs())
+    assert (lake.version, table(lake, "a")) == ("1.1.0", {1: "7", 3: "3"})
+    whole(lake)
 
 
 # --- killed -------------------------------------------------------------------------------------------------------------------------------
