@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.schema.expressions import with_values
 from airflow_provider_schemamig.core.schema.model import Check
 from airflow_provider_schemamig.core.schema.sql import string_sql
+
+#: What the names of CHECKs begin with that stand for a NOT NULL.
+NOT_NULL = f"{RESERVED_PREFIX}_not_null_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,11 @@ class KeptCheck:
 
     check: Check
     expression: str
+
+    @property
+    def rule(self) -> str:
+        """What to call it: it may stand for a NOT NULL."""
+        return "NOT NULL" if self.check.name.startswith(NOT_NULL) else f"CHECK {self.check.name}"
 
 
 def kept_checks(checks: Sequence[Check], column: str, values: Mapping[str, str]) -> tuple[KeptCheck, ...]:
@@ -38,4 +47,4 @@ def guarded(value: str, kept: Sequence[KeptCheck], of: str) -> str:
 
 
 def _message(item: KeptCheck) -> str:
-    return string_sql(f"the CHECK {item.check.name} does not hold for the other type of ")
+    return string_sql(f"the {item.rule} does not hold for the other type of ")

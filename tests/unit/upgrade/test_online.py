@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.elements import ElementState
+from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.lake import Crash, Lake, rows
@@ -216,7 +218,10 @@ def test_start_undo_start_finish_revert(tmp_path: Path, operation: Operation) ->
     declared = lake.state.entry(A).declared
 
     changed(lake, jobs)
-    assert {element.state for element in lake.state.elements.values()} == (set() if operation.instant else {ElementState.PUBLIC})
+    elements = lake.state.elements.values()
+    retyped = {ElementState.REORG, ElementState.VALIDATE} if any(element.op == "change_type" for element in elements) else set()
+    assert {element.state for element in elements} - retyped <= {ElementState.PUBLIC}
+    assert bool(elements) is not operation.instant
     verbs.rollback(lake.env, jobs=jobs)
     at_source(lake, operation)
     new = {"id": 3} | {name: 30 for name in ("u", "v") if name in operation.given[0]}
@@ -297,11 +302,12 @@ def test_a_row_that_breaks_the_rule_comes_in_after_preflight(tmp_path: Path, ope
     verbs.expand(lake.env, generation)
 
     for _ in range(2):
-        with pytest.raises(DataViolation) as found:
+        with pytest.raises((DataViolation, BadValue)) as found:
             verbs.change(lake.env, generation, jobs=jobs)
-        assert (found.value.collection, found.value.count > 0) == ("a", True)
+        assert found.value.collection == "a"
+        assert not isinstance(found.value, DataViolation) or found.value.count > 0
         assert {element.state for element in lake.state.elements.values()} == {ElementState.ABSENT}
-        assert any("violate" in (element.error or "") for element in lake.state.elements.values())
+        assert any(re.search("violate|NOT NULL does not hold", element.error or "") for element in lake.state.elements.values())
         assert DeltaTable(str(lake.path("a"))).metadata().configuration.keys().isdisjoint({"delta.constraints.pos"})
     change(lake.path("a"), lambda row: None if row.items() >= bad.items() else row)
     verbs.change(lake.env, generation, jobs=jobs)

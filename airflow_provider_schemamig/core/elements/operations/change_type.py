@@ -156,7 +156,7 @@ def _kept_questions(change: ChangeType, table: Declaration, beside: Sequence[Cha
     there = {field.name.lower() for field in table.fields} - {other.path.lower() for other in beside if isinstance(other, AddColumn)}
     coming = [check for check in _coming(beside) if there.issuperset(map(_root, column_references(check.expression)))]
     for item in _kept(change, table, beside, "TRY_CAST", (*table.checks, *coming)):
-        rule = f"CHECK {item.check.name} with {change.path} as {type_sql(change.new)}"
+        rule = f"{item.rule} with {change.path} as {type_sql(change.new)}"
         yield Question("check", (("expression", f"{lost} OR ({item.expression})"), ("rule", rule)))
 
 

@@ -5,8 +5,9 @@ Not at once: a column that is NOT NULL in the schema while a NULL is in a file g
 
 from __future__ import annotations
 
+from airflow_provider_schemamig.core.elements.kept_checks import NOT_NULL
 from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Operation, Question, Validate
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, ColumnPath, quote
+from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.changes import AddCheck, DropCheck, SetNotNull
 from airflow_provider_schemamig.core.schema.elements import ElementClass, ElementState
 from airflow_provider_schemamig.core.schema.expressions import canonical_expression
@@ -35,4 +36,4 @@ def not_null(path: ColumnPath) -> Operation:
 def guard_of(path: ColumnPath) -> Check:
     """The CHECK that stands for a NOT NULL until all rows are known to keep it."""
     column = ".".join(quote(part) for part in path.split("."))
-    return Check(f"{RESERVED_PREFIX}_not_null_{path.lower().replace('.', '__')}", canonical_expression(f"{column} IS NOT NULL"))
+    return Check(f"{NOT_NULL}{path.lower().replace('.', '__')}", canonical_expression(f"{column} IS NOT NULL"))

@@ -1,0 +1,58 @@
+"""A CHECK or NOT NULL over a column that gets another type in the same release: asked before the swap, enforced by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.spark.errors import BadValue
+from airflow_provider_schemamig.core.upgrade import verbs
+from tests.support.lake import Lake
+from tests.support.row_tables import change, insert
+from tests.support.upgrades import two_releases, whole
+from tests.unit.upgrade.test_swaps import jobs, ready, served, swapped, table
+
+RULES = {
+    "CHECK": (", CONSTRAINT few CHECK (s < 99)", {"id": 9, "s": "100"}),
+    "NOT NULL": (" NOT NULL", {"id": 9, "s": None}),
+    "CHECK over a column that comes, too": (", n INT DEFAULT 50, CONSTRAINT up CHECK (s < n)", {"id": 9, "s": "51", "n": 50}),
+}
+
+
+def ruled(folder: Path, rule: str) -> Lake:
+    lake = two_releases(folder, "CREATE TABLE a (id BIGINT, s STRING);", f"CREATE TABLE a (id BIGINT, s INT{rule});", 'evolution("a")')
+    insert(lake.path("a"), [{"id": 1, "s": "007"}])
+    return lake
+
+
+@pytest.mark.parametrize(("rule", "bad"), RULES.values(), ids=RULES)
+def test_a_row_that_breaks_a_rule_of_the_new_column_comes_late(tmp_path: Path, rule: str, bad: dict[str, Any]) -> None:
+    """After all rows were asked, right before the swap: it is not swapped, and the release before goes on."""
+    lake = ruled(tmp_path, rule)
+    generation = ready(lake)
+    insert(lake.path("a"), [bad])
+    with pytest.raises(BadValue, match="does not hold"):
+        verbs.cutover(lake.env, generation, jobs=jobs())
+    assert not swapped(lake, "a") and served(lake, "a") and lake.version == "1.0.0"
+    change(lake.path("a"), lambda row: None if row["id"] == 9 else row)
+    verbs.cutover(lake.env, generation, jobs=jobs())
+    assert (lake.version, table(lake, "a")) == ("1.1.0", {1: 7})
+    declared = lake.state.entry(CollectionName("a"))
+    assert declared.physical.checks == declared.declared.checks
+    whole(lake)
+
+
+@pytest.mark.parametrize("rule", [rule for rule, _ in RULES.values()], ids=RULES)
+def test_no_scan_of_a_rule_comes_after_the_swap(tmp_path: Path, rule: str) -> None:
+    lake = ruled(tmp_path, rule)
+    seen: list[bool] = []
+    runner = jobs(before=lambda job, request: seen.append(swapped(lake, "a")))
+    verbs.upgrade(lake.env, lake.second, jobs=runner)
+    assert seen and not any(seen)
+    assert (lake.version, table(lake, "a")) == ("1.1.0", {1: 7})
+    verbs.rollback(lake.env, jobs=jobs())
+    assert (lake.version, table(lake, "a")) == ("1.0.0", {1: "007"})
+    whole(lake)
