@@ -44,6 +44,12 @@ class Commit:
         return found[0] if found else {}
 
     @property
+    def milliseconds(self) -> int | None:
+        """When it was made, since 1970, as it says itself; None if it does not."""
+        found = self.info.get("inCommitTimestamp", self.info.get("timestamp"))
+        return found if isinstance(found, int) else None
+
+    @property
     def protocol(self) -> RawAction | None:
         return self._last("protocol")
 

@@ -50,7 +50,6 @@ def age_of(store: ReadStore, head: Head, version: int, now: pendulum.DateTime) -
 def made_at(store: ReadStore, after: int, upto: int) -> pendulum.DateTime | None:
     """When the first commit after version ``after`` was made that says so; None if none up to ``upto`` does. Raises LogTruncated."""
     for commit in commits(store, after, max(after, upto)):
-        milliseconds = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
-        if milliseconds is not None:
-            return pendulum.from_timestamp(int(milliseconds) / 1000)
+        if commit.milliseconds is not None:
+            return pendulum.from_timestamp(commit.milliseconds / 1000)
     return None

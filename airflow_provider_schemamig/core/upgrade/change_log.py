@@ -74,8 +74,7 @@ def _seen(env: Environment, uri: str, version: int) -> _Seen:
     """A commit is read once a process: ``status --watch`` asks for the same ones every two seconds."""
     commit = read_commit(env.table_store(uri), version)
     about = about_of(commit) or {}
-    milliseconds = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
-    at = pendulum.from_timestamp(milliseconds / 1000) if isinstance(milliseconds, int) else None
+    at = pendulum.from_timestamp(commit.milliseconds / 1000) if commit.milliseconds is not None else None
     return _Seen(about.get("generation"), str(about.get("action", "")), at)
 
 

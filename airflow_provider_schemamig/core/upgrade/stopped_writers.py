@@ -75,8 +75,7 @@ def foreign_writers(store: ReadStore, version: int, since: pendulum.DateTime) ->
     """Who changed rows after ``since``, the last one first, as far back as the log goes."""
     found: dict[Writer, list[Commit]] = {}
     for commit in _backwards(store, version):
-        at = _time_of(commit)
-        if at is not None and at < since:
+        if _time_of(commit, since) < since:
             break
         if commit.changes_rows and not _is_ours(commit):
             found.setdefault(Writer(_text(commit, "engineInfo", "clientVersion"), _text(commit, "userName", "userId")), []).append(commit)
@@ -85,7 +84,7 @@ def foreign_writers(store: ReadStore, version: int, since: pendulum.DateTime) ->
 
 def _trace(made: list[Commit], since: pendulum.DateTime) -> Trace:
     operations = dict.fromkeys(_text(commit, "operation") or "an unknown operation" for commit in made)
-    return Trace(tuple(sorted(operations)), len(made), _time_of(made[0]) or since)
+    return Trace(tuple(sorted(operations)), len(made), _time_of(made[0], since))
 
 
 def _backwards(store: ReadStore, version: int) -> Iterator[Commit]:
@@ -107,9 +106,8 @@ def _is_ours(commit: Commit) -> bool:
     return isinstance(stamp, dict) and {"schema_hash", "release", "origin"} <= stamp.keys()
 
 
-def _time_of(commit: Commit) -> pendulum.DateTime | None:
-    milliseconds = commit.info.get("inCommitTimestamp", commit.info.get("timestamp"))
-    return pendulum.from_timestamp(milliseconds / 1000) if isinstance(milliseconds, int) else None
+def _time_of(commit: Commit, unknown: pendulum.DateTime) -> pendulum.DateTime:
+    return unknown if commit.milliseconds is None else pendulum.from_timestamp(commit.milliseconds / 1000)
 
 
 def _text(commit: Commit, *keys: str) -> str:

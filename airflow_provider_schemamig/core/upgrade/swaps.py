@@ -185,7 +185,8 @@ class Swaps:
         if behind:
             return behind
         rush.check()
-        self.began = self.began or time.monotonic()
+        if len(left) == len(self.all):  # a race that was lost by the first of them locked nobody out
+            self.began = time.monotonic()
         ordered = sorted(self.all, key=lambda swap: swap.shard in sealed)
         moves = [replace(swap.move, checked_at=self._ready[swap] if swap in left else None) for swap in ordered]
         try:
