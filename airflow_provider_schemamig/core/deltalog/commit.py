@@ -81,19 +81,21 @@ def commit_changes(
     asked_later: bool = False,
     table_id: str | None = None,
     txns: Mapping[str, int] = MappingProxyType({}),
+    stood_before: bool = False,
 ) -> Committed:
     """All ``changes`` in one commit on top of ``base``. Winners that brought data only are stepped over; nothing is ever overwritten.
 
     ``since``: the intent's base version; a later epoch's fence after it stops us. ``forget``: drops of columns that no file carries.
     ``checked_at``: the version at which the caller looked at the files, where the change is only right for those (``forget``, a
     restored NOT NULL or CHECK; default then: the base). ``asked_later``: a CHECK of which rows are asked once it is enforced, or a NOT NULL
-    that a CHECK has enforced before; rows may come in between. Changes of nothing make a commit without metaData, which disturbs nobody.
+    that a CHECK has enforced before; rows may come in between. ``stood_before``: see ``edit``. Changes of nothing make a commit without
+    metaData, which disturbs nobody.
     ``table_id``: the id that the table gets back, which somebody took from it. ``txns``: transaction versions by application id, for the
     same commit.
 
     Raises MetadataMoved, FilesArrived, Fenced, UnsafeLogStore, UnsupportedFeature, CatalogManagedTable, and what ``edit`` raises.
     """
-    after = edit(base.protocol, base.metadata, changes, forget=forget, clustering=base.clustering)
+    after = edit(base.protocol, base.metadata, changes, forget=forget, clustering=base.clustering, stood_before=stood_before)
     rules = not asked_later and any(isinstance(change, SetNotNull | AddCheck) for change in changes)
     depends_on_files = bool(forget) or rules
     if checked_at is None and depends_on_files:

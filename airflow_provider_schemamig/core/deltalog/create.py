@@ -19,10 +19,11 @@ from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.deltalog.validate import TableState, validate
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
+from airflow_provider_schemamig.core.schema.expression_rules import unusable_in
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
 from airflow_provider_schemamig.core.times import now_millis
-from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
 
 
 @dataclass(eq=False)
@@ -49,7 +50,7 @@ class _Taken(Exception):
 def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag) -> Head:
     """Version 0 of a table of ours; a table with the same id (an earlier try, a twin) is taken as it stands.
 
-    Raises TableExists, UnsafeLogStore, UnsupportedProperty, NotApplicable (NOT NULL inside an array or map).
+    Raises TableExists, UnsafeLogStore, UnsupportedProperty, UnusableExpression, NotApplicable (NOT NULL inside an array or map).
     """
     require_safe_log_store(store)
     try:
@@ -81,6 +82,7 @@ def _same_table(head: Head, table_id: str) -> Head:
 def _actions(declaration: Declaration, table_id: str) -> Sequence[Mapping[str, Any]]:
     schema = {"type": "struct", "fields": [field_to_delta(field) for field in declaration.fields]}
     _refuse_nested_not_null(declaration, schema)
+    raise_refusals(list(unusable_in(declaration)))
     for key, value in declaration.properties:
         check_property(key, value)
     configuration = dict(declaration.properties) | {CONSTRAINT + c.name.lower(): c.expression for c in declaration.checks}

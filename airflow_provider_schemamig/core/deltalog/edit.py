@@ -6,6 +6,7 @@ table features that the new metadata needs; column mapping is switched on when a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CON
 from airflow_provider_schemamig.core.deltalog.validate import TableState
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
+from airflow_provider_schemamig.core.schema.expression_rules import refuse_check, refuse_default
 
 _EDITORS: Mapping[type[Any], Callable[[Draft, Any], None]] = {
     c.AddColumn: columns.add,
@@ -53,22 +56,39 @@ def edit(
     *,
     forget: Sequence[ColumnPath] = (),
     clustering: Clustering = (),
+    stood_before: bool = False,
 ) -> TableState:
     """Protocol, metaData and clustering after ``changes``, one after the other; the arguments are not touched. What is in place changes
     nothing.
 
     ``forget``: columns among the drops that no file carries; removing those does not switch column mapping on.
     ``clustering``: the table's clustering columns (``Head.clustering``), which must not be dropped.
+    ``stood_before``: the changes are a way back, to CHECKs and DEFAULTs that the table had: those are not judged.
 
-    Raises NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda.
+    Raises NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda,
+    UnusableExpression.
     """
     draft = open_draft(metadata, forget, clustering)
     for change in changes:
         _EDITORS[type(change)](draft, change)
+        if not stood_before:
+            _refuse_unusable(draft, change)
     protocol, metadata = _closed(protocol, metadata, draft)
     if draft.clustering != clustering:  # taken back, its features stay
         protocol = with_features(protocol, FEATURES)
     return TableState(protocol, metadata, draft.clustering)
+
+
+def _refuse_unusable(draft: Draft, change: c.Change) -> None:
+    """Raises UnusableExpression for a CHECK or DEFAULT that would stop every writer."""
+    match change:
+        case c.AddCheck(check=check):
+            refuse_check(check.name, check.expression, fields_from_delta(json.dumps(draft.schema)))
+        case c.SetDefault(path=path, new=str() as text):
+            (found,) = fields_from_delta(json.dumps({"type": "struct", "fields": [draft.field(change, path)]}))
+            refuse_default(path, text, found.type)
+        case c.AddColumn(path=path, field=field):
+            refuse_default(path, field.default, field.type)
 
 
 def sealed(protocol: RawAction, metadata: RawAction, moved_to: str) -> tuple[RawAction, RawAction]:

@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.release.folder import Reading, Release, Sna
 from airflow_provider_schemamig.core.release.folder_errors import MissingModule, MissingSnapshot
 from airflow_provider_schemamig.core.release.lock import version_of
 from airflow_provider_schemamig.core.release.validate import validate_pair
+from airflow_provider_schemamig.core.schema.expression_rules import newly_unusable
 from airflow_provider_schemamig.exceptions import Refusal, Refused, raise_refusals
 
 
@@ -40,7 +41,16 @@ def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
             is_whole = version in release.modules and not any(before < gap <= version for gap in missing)
             if is_whole and not {before, version} & broken:
                 refusals.extend(validate_pair(release, before, version))
+                if version == release.version:
+                    refusals.extend(_unusable(release, before))
     return reading, refusals
+
+
+def _unusable(release: Release, before: Version) -> Iterator[Refusal]:
+    """CHECKs and DEFAULTs of the head, new in it, that no engine can evaluate. Versions that are released cannot be mended any more."""
+    old = release.declarations(before)
+    for name, new in release.declarations(release.version).items():
+        yield from newly_unusable(old.get(name), new)
 
 
 def _versions_with_gaps(refusals: Iterable[Refusal]) -> Iterator[Version]:

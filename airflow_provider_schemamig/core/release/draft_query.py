@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.release.expression_calls import not_constant
 from airflow_provider_schemamig.core.release.projection import NotProjectable, project
 from airflow_provider_schemamig.core.release.query import placeholders
 from airflow_provider_schemamig.core.schema.canonical_sql import may_stand_bare
+from airflow_provider_schemamig.core.schema.expression_calls import not_constant
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.functions import GENERATORS
 from airflow_provider_schemamig.core.release.query import placeholder_at
+from airflow_provider_schemamig.core.schema.functions import GENERATORS
 from airflow_provider_schemamig.core.schema.model import Declaration
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release import rowlocal_errors as e
-from airflow_provider_schemamig.core.release.functions import NON_DETERMINISTIC, NON_DETERMINISTIC_IF_EMPTY, OVER_ROWS, WITHOUT_PARENTHESES
 from airflow_provider_schemamig.core.release.query import QueryRefusal, masked, parse_query, placeholder_at, placeholder_tables
 from airflow_provider_schemamig.core.release.query_columns import unknown_columns, wrong_columns
 from airflow_provider_schemamig.core.release.sql_text import line_and_column
+from airflow_provider_schemamig.core.schema.functions import NON_DETERMINISTIC, NON_DETERMINISTIC_IF_EMPTY, OVER_ROWS, WITHOUT_PARENTHESES
 from airflow_provider_schemamig.core.schema.model import Declaration
 
 if TYPE_CHECKING:

@@ -195,7 +195,7 @@ def _tried(foreign: Foreign, changes: Sequence[c.Change], forget: Sequence[Colum
     """The committer's own edit, in memory: what it refuses, or what would still differ after it."""
     head = foreign.head
     try:
-        edited = edit(head.protocol, head.metadata, changes, forget=forget, clustering=head.clustering)
+        edited = edit(head.protocol, head.metadata, changes, forget=forget, clustering=head.clustering, stood_before=True)
     except Refusal as refusal:
         return [refusal.message.rstrip(".")]
     after = replace(head, protocol=edited.protocol, metadata=edited.metadata).declaration(foreign.entry.collection)

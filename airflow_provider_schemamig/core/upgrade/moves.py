@@ -165,6 +165,7 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
                 forget=move.forget,
                 checked_at=move.checked_at,
                 asked_later=move.asked_later,
+                stood_before=kind is IntentKind.REVERT,
             )
         except MetadataMoved:  # a twin of this generation, or a foreign ALTER: look again, then it is in place or drift
             head = _head(work, move)

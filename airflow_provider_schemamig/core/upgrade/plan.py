@@ -33,6 +33,7 @@ from airflow_provider_schemamig.core.release.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn
+from airflow_provider_schemamig.core.schema.expression_rules import UnusableExpression, newly_unusable, unusable_in
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.upgrade import stages as s
@@ -206,8 +207,10 @@ class _Planner:
     def _stages_of(self, step: MergedStep) -> list[s.Stage]:
         match step:
             case CreateStep(collection=collection, new=new):
+                self._refusals += unusable_in(new)
                 return [s.Create(collection, new)]
             case Replace():
+                self._refusals += unusable_in(step.new)
                 self._check_writable(step.old.name)
                 build = s.Build(step.collection, step.new, step.fill, self._target.inputs_of(step.collection), step.snapshot)
                 return [build, s.Seal(step.old.name), s.Retire(step.old.name)]
@@ -224,6 +227,7 @@ class _Planner:
     def _rewrite(self, step: RewriteStep) -> list[s.Stage]:
         if not self._is_there(step.collection, step.old.name):
             return []
+        self._refusals += unusable_in(step.new)
         self._check_writable(step.old.name)
         copy = s.Copy(
             collection=step.collection,
@@ -270,6 +274,11 @@ class _Planner:
             found = replace(found, contract=(*found.contract, *_left_by(courses)))
             if not self._view.state.intents_of(self._view.state.objects[source_name].shard):  # else settle comes before
                 self._try_on_the_head(head, held_drops(self._view.state, source_name), found, schedule(courses))
+        except UnusableExpression as refusal:  # one of several, maybe
+            unusable = list(newly_unusable(step.old, step.new))
+            refusal.collection = collection
+            self._refusals += unusable or [refusal]
+            return []
         except Refusal as refusal:
             refusal.collection = refusal.collection or collection
             self._refusals.append(refusal)

@@ -132,6 +132,7 @@ def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: R
             since=head.version,
             forget=found.forget,
             table_id=work.state.shards[shard].table_id,
+            stood_before=True,
             txns=fence_txns(store, fence) if FORGETS in head.properties else {},
         )
     except MetadataMoved:

@@ -172,7 +172,9 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenc
         if not back.changes:
             return back, None
         fence, tag = work.fence(shard), work.tag("undo")
-        return back, commit_changes(store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at)
+        return back, commit_changes(
+            store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at, stood_before=True
+        )
 
     back, committed = until_nobody_writes(work, first.collection, shard, attempt)
     if committed is not None:

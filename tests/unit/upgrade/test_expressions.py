@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.parse import parse_schema
 from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.alter import alter as alter_table
+from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Incompatible, compare_and_evolve_schema
+from airflow_provider_schemamig.core.upgrade.revert import revert
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.adopting import Site, alter, field
-from tests.support.lake import Lake
-from tests.support.upgrades import two_releases, whole
+from tests.support.bytes import tree
+from tests.support.lake import Lake, no_spark
+from tests.support.upgrades import deployed, releases, two_releases, whole
 
 JSON = """'{"a": 1, "b": "it''s"}'"""
 
@@ -76,9 +83,91 @@ def next_release(site: Site, schema: str, renames: str) -> None:
     (site.release / "schema.sql").write_text(schema)
     toml = site.release / "release.toml"
     toml.write_text(toml.read_text().replace('version = "1.0.0"', 'version = "1.1.0"', 1))
-    steps = (
-        f'"""Names.\n\nWhy: a test."""\n\nfrom airflow_provider_schemamig import evolution\n\nSTEPS = [evolution("t", rename={renames})]\n'
-    )
+    step = f'evolution("t", rename={renames})' if renames else 'evolution("t")'
+    steps = f'"""Names.\n\nWhy: a test."""\n\nfrom airflow_provider_schemamig import evolution\n\nSTEPS = [{step}]\n'
     (site.release / "migrations").mkdir(exist_ok=True)
     (site.release / "migrations" / "v1_1_0.py").write_text(steps)
     snapshot(site.release)
+
+
+# --- what nobody can evaluate --------------------------------------------------------------------------------------------------------
+
+BAD = "CREATE TABLE t (id BIGINT, y INT DEFAULT 'abc', CONSTRAINT c CHECK (id > rand()), CONSTRAINT d CHECK (nosuchfunction(id) > 0))"
+
+
+def faults(error: SchemamigError) -> list[str]:
+    every = error.refusals if isinstance(error, Refused) else [error]
+    return sorted(str(getattr(item, "used_by", item)) for item in every if item.code == "unusable_expression")
+
+
+@pytest.mark.parametrize(
+    ("first", "steps"),
+    [
+        ("CREATE TABLE t (id BIGINT)", 'evolution("t")'),
+        ("CREATE TABLE t (id BIGINT, y INT)", 'evolution("t")'),
+        ("CREATE TABLE t (id BIGINT, y STRING)", 'replacement("t")'),
+        ("CREATE TABLE t (id BIGINT, y STRING)", 'rewrite("t", up="SELECT id, CAST(y AS INT) AS y FROM {t}")'),
+        ("CREATE TABLE u (id BIGINT)", 'removal("u")'),
+    ],
+)
+def test_every_expression_that_nobody_can_evaluate_is_refused_before_anything_is_written(tmp_path: Path, first: str, steps: str) -> None:
+    lake = two_releases(tmp_path, first, BAD, steps)
+    before = tree(tmp_path / "lake")
+    with pytest.raises(SchemamigError) as caught:
+        lake.upgrade(lake.second)
+    assert faults(caught.value) == ["the CHECK c", "the CHECK d", "the DEFAULT of y"]
+    assert tree(tmp_path / "lake") == before
+
+
+def test_a_new_environment_is_refused_too(tmp_path: Path) -> None:
+    (only,) = releases(tmp_path, (BAD, ""))
+    with pytest.raises(SchemamigError) as caught:
+        deployed(tmp_path, only, only)
+    assert faults(caught.value) == ["the CHECK c", "the CHECK d", "the DEFAULT of y"]
+    assert not (tmp_path / "lake" / "t").exists()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t ADD COLUMN z INT DEFAULT 'abc'",
+        "ALTER TABLE t ALTER COLUMN y SET DEFAULT 99999999999",
+        "ALTER TABLE t ADD CONSTRAINT e CHECK (y > sum(y))",
+        "CREATE TABLE u (id BIGINT DEFAULT uuid())",
+    ],
+)
+def test_alter_refuses_it_as_well(tmp_path: Path, statement: str) -> None:
+    one = "CREATE TABLE t (id BIGINT, y INT)"
+    lake = two_releases(tmp_path, one, one.replace("INT)", "INT, x INT)"), 'evolution("t")')
+    before = tree(tmp_path / "lake")
+    with pytest.raises(SchemamigError) as caught:
+        alter_table(lake.env, statement, jobs=no_spark)
+    assert len(faults(caught.value)) == 1
+    assert tree(tmp_path / "lake") == before
+
+
+def test_a_schema_evolved_by_hand_does_not_bring_it_in(tmp_path: Path) -> None:
+    one = "CREATE TABLE t (id BIGINT, y INT)"
+    lake = two_releases(tmp_path, one, one.replace("INT)", "INT, x INT)"), 'evolution("t")')
+    name = CollectionName("t")
+    (new,) = parse_schema(one.replace("y INT", "y INT DEFAULT 'abc'"), "new.sql")
+    answer = compare_and_evolve_schema(lake.env, name, lake.state.entry(name).schema_id, new)
+    assert isinstance(answer, Incompatible) and [reason.change for reason in answer.reasons] == ["unusable_expression"]
+
+
+def test_what_an_adopted_table_has_had_stays_and_comes_back(tmp_path: Path) -> None:
+    """A CHECK by somebody's own function: it is theirs, dropped by them it is reverted, and dropped by a release it is rolled back."""
+    site = Site(tmp_path)
+    fields, check = [field("id", "long")], {"delta__constraints__c": "mine(id) > 0"}
+    table = site.by_hand("t", fields, {"minReaderVersion": 1, "minWriterVersion": 3}, **check)
+    site.adopt(t=table)
+    alter(table, fields, delta__constraints__c=None)
+    revert(site.env, "t")
+    site.check("1.0.0")
+    text = (site.release / "schema.sql").read_text()
+    next_release(site, text.replace(",\n    CONSTRAINT c CHECK (MINE(id) > 0)", ""), "")
+    site.upgrade()
+    site.check("1.1.0")
+    verbs.rollback(site.env)
+    site.check("1.0.0")
+    assert read_head(site.env.table_store(site.uri("t"))).properties["delta.constraints.c"] == "MINE(id) > 0"

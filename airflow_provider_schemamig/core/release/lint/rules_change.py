@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from airflow_provider_schemamig.core.release.expression_calls import not_constant
 from airflow_provider_schemamig.core.release.lint.features import features_before, features_of
 from airflow_provider_schemamig.core.release.lint.model import Hit, Severity, rule
 from airflow_provider_schemamig.core.release.lint.subject import Changed, Subject
@@ -20,6 +19,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.expression_calls import not_constant
 from airflow_provider_schemamig.core.schema.paths import parent_and_name
 
 _CLIENTS = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from airflow_provider_schemamig.core.release.expression_calls import functions_called, not_constant
-from airflow_provider_schemamig.core.release.functions import BUILT_IN, GENERATORS, NON_DETERMINISTIC, OVER_ROWS
 from airflow_provider_schemamig.core.release.lint.model import Hit, Severity, rule
 from airflow_provider_schemamig.core.release.lint.subject import Subject
 from airflow_provider_schemamig.core.schema.canonical_sql import may_stand_bare
+from airflow_provider_schemamig.core.schema.expression_calls import functions_called, not_constant
+from airflow_provider_schemamig.core.schema.functions import BUILT_IN, GENERATORS, NON_DETERMINISTIC, OVER_ROWS
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.ordering import key_columns
 from airflow_provider_schemamig.core.schema.properties import INDEXED_COLUMNS

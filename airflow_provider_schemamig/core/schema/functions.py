@@ -21,7 +21,7 @@ OVER_ROWS = _names("""
     percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg
     session_window skewness some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
     theta_union_agg try_avg try_sum tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
-    tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance
+    tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
 """)
 
@@ -83,8 +83,8 @@ BUILT_IN = _names("""
     tuple_intersection_theta_double tuple_intersection_theta_integer tuple_sketch_estimate_double tuple_sketch_estimate_integer
     tuple_sketch_summary_double tuple_sketch_summary_integer tuple_sketch_theta_double tuple_sketch_theta_integer tuple_union_double
     tuple_union_integer tuple_union_theta_double tuple_union_theta_integer typeof ucase unbase64 unhex unix_date unix_micros
-    unix_millis unix_seconds unix_timestamp upper url_decode url_encode validate_utf8 variant_get vector_avg
-    vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum weekday weekofyear
+    unix_millis unix_seconds unix_timestamp upper url_decode url_encode validate_utf8 variant_get
+    vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize weekday weekofyear
     width_bucket window window_time xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short
     xpath_string xxhash64 year years zeroifnull zip_with
 """)
