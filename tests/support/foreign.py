@@ -50,10 +50,11 @@ def live_schema(path: Path) -> list[dict[str, Any]]:
     return fields
 
 
-def commit(path: Path, *actions: Mapping[str, Any]) -> int:
-    """Put a commit at the end of the log; its version."""
+def commit(path: Path, *actions: Mapping[str, Any], says: str | None = None) -> int:
+    """Put a commit at the end of the log; its version. ``says``: what it says of itself in its user metadata."""
     version = len(list((path / "_delta_log").glob("*.json")))
-    text = "".join(json.dumps(action) + "\n" for action in ({"commitInfo": {"operation": "BY HAND"}}, *actions))
+    info = {"operation": "BY HAND"} | ({"userMetadata": says} if says else {})
+    text = "".join(json.dumps(action) + "\n" for action in ({"commitInfo": info}, *actions))
     with (path / "_delta_log" / f"{version:020}.json").open("x") as file:
         file.write(text)
     return version

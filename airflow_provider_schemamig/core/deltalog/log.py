@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -44,13 +44,13 @@ def nulls_since(store: ReadStore, head: Head, path: str, since: int) -> bool | N
     return None if any(count is None for count in counts) else False
 
 
-def values_since(store: ReadStore, head: Head, path: str, since: int) -> tuple[Decimal, Decimal] | None:
-    """The least and the greatest number in the column at ``path`` (as the head calls it) among the files added after ``since`` that are
-    there at the head; (0, 0) if they hold none. None if a file does not tell. For columns of whole numbers and decimals."""
+def values_in(files: Iterable[RawAction], head: Head, path: str) -> tuple[Decimal, Decimal] | None:
+    """The least and the greatest number in the column at ``path`` (as the head calls it) of ``files``; (0, 0) if they hold none. None if
+    a file does not tell. For columns of whole numbers and decimals."""
     physical = physical_path(head.schema, path)
     if physical is None:
         return None
-    bounds = [_bounds(file, physical) for file in _files_added(store, since, head.version)]
+    bounds = [_bounds(file, physical) for file in files]
     if any(bound is None for bound in bounds):
         return None
     numbers = [number for bound in bounds if bound is not None for number in bound]
@@ -65,6 +65,28 @@ def last_metadata_version(store: ReadStore, since: int, upto: int | None = None)
 def first_metadata_version(store: ReadStore, since: int, upto: int | None = None) -> int | None:
     """The oldest commit after ``since`` that changed metaData, protocol or clustering, or None. Raises LogTruncated."""
     return next((commit.version for commit in commits(store, since, upto) if commit.changes_table), None)
+
+
+def unproven_since(store: ReadStore, since: int, upto: int, proven: Callable[[Commit], bool]) -> list[RawAction]:
+    """The files added after ``since`` that are there at ``upto``, and whose rows did not all come with commits that are ``proven``, or
+    before. A commit that only rearranges rows, or marks some as deleted, brings none; one that is proven brings its own, besides those
+    of files that it replaces."""
+    active: dict[FileId, RawAction] = {}
+    for commit in commits(store, since, upto):
+        unproven = [gone for removed in commit.removes if (gone := active.pop(file_id(removed), None)) is not None]
+        paths = {file["path"] for file in unproven}
+        kept = {removed["path"] for removed in commit.removes}
+        brings = not proven(commit)
+        for added in commit.adds:
+            if added["path"] in kept:  # the same file, with other rows marked as deleted
+                doubtful = added["path"] in paths
+            elif added.get("dataChange") is False or not brings:
+                doubtful = bool(unproven)
+            else:
+                doubtful = True
+            if doubtful:
+                active[file_id(added)] = added
+    return list(active.values())
 
 
 def _files_added(store: ReadStore, since: int, upto: int) -> list[RawAction]:

@@ -22,6 +22,16 @@ class _Fenced(_HandleRefusal):
 
     column: str | None
     reason: str
+    #: The release that an upgrade under way leads to.
+    under_way: Version | None = None
+    #: What the table has is what a rollback left, which the handle's own release did not declare.
+    left_behind: bool = False
+
+    @property
+    def where(self) -> str:
+        """Where the environment is, in words."""
+        coming = f" and an upgrade to {self.under_way} under way" if self.under_way is not None else ""
+        return f"with the environment at {self.current}{coming}"
 
     @property
     def what(self) -> str:
@@ -40,11 +50,15 @@ class ReaderFenced(_Fenced):
 
     @property
     def message(self) -> str:
-        return f"a reader of release {self.release} is fenced, with the environment at {self.current}: {self.what} {self.reason}."
+        return f"a reader of release {self.release} is fenced, {self.where}: {self.what} {self.reason}."
 
     @property
     def next_action(self) -> str:
-        if self.release == self.current:
+        if self.release == self.current and self.under_way is not None:
+            moved = f"An upgrade is under way: move this reader to release {self.under_way} once it is committed"
+        elif self.release == self.current and self.left_behind:
+            moved = f"A rollback to {self.current} left it so: take the rows out that do not fit, or upgrade again"
+        elif self.release == self.current:
             seen = "`schemamig status` says what was changed outside of the release"
             moved = seen if self.column is None else f"{seen}. After `alter` open this reader without a release"
         else:
@@ -60,7 +74,7 @@ class WriterFenced(_Fenced):
 
     @property
     def message(self) -> str:
-        return f"a writer of release {self.release} is fenced, with the environment at {self.current}: {self.what} {self.reason}."
+        return f"a writer of release {self.release} is fenced, {self.where}: {self.what} {self.reason}."
 
     @property
     def next_action(self) -> str:

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.schema.model import Array, DataType, Declar
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at, join
 from airflow_provider_schemamig.core.schema.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import decimal_of, is_widening, varchar_length
+from airflow_provider_schemamig.core.schema.widening import is_widening, limits_of, varchar_length
 
 #: A column of a change of type that is not the one in use: rows written since the swap have no value in it, or one from before.
 STAND_IN = "has another type in the table, and what is left of this one is for the way back only"
@@ -31,8 +31,9 @@ class Evidence(Protocol):
     def no_null(self, path: ColumnPath) -> bool:
         """No row has NULL there."""
 
-    def within(self, path: ColumnPath, narrow: Primitive, low: int, high: int) -> bool:
-        """Every number there is between ``low`` and ``high``, as all are that came in while the type was ``narrow``."""
+    def within(self, path: ColumnPath, narrow: Primitive, limits: tuple[int, int] | None) -> bool:
+        """Every value there is one of ``narrow``: it came in while that was the type, or by a writer of a release that declares it; or it
+        is between ``limits`` (None: no bounds tell)."""
 
 
 class Unfit(Exception):
@@ -165,10 +166,10 @@ class _Fitter:
         old, new = _stored(live), _stored(wanted)
         if old == new or is_widening(old, new):
             return old, new
-        limits = _limits(wanted.name, live.name)
-        if limits is not None and self._gone is not None and self._evidence.within(origin, new, *limits):
+        widened = is_widening(new, old)
+        if widened and self._gone is not None and self._evidence.within(origin, new, limits_of(wanted.name, live.name)):
             return old, old
-        why = "whose values may not fit" if limits is not None else "which does not go back"
+        why = "whose values may not fit" if widened else "which does not go back"
         raise Unfit(path, f"is {type_sql(wanted)} for it, and {type_sql(live)} in the table, {why}")
 
 
@@ -177,23 +178,6 @@ def _strangers(live: Fields, used: Fields) -> Fields:
     as it is wanted shows it whole, so they may not be left out."""
     names = {f.name for f in used}
     return tuple(Field(f"{f.name} ", bare_type(f.type)) for f in live if f.name not in names)
-
-
-_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
-
-
-def _limits(narrow: str, wide: str) -> tuple[int, int] | None:
-    """The least and the greatest whole number that ``narrow`` and ``wide`` both hold exactly, if being between them is all it takes to
-    get from ``wide`` back to ``narrow``: a fraction, or a time of day, is nothing that a file's least and greatest value tell."""
-    if not is_widening(Primitive(narrow), Primitive(wide)):
-        return None
-    decimal, wider = decimal_of(narrow), decimal_of(wide)
-    if narrow in _BITS and (wide in _BITS or (wider is not None and wider[1] == 0)):
-        return -(2 ** _BITS[narrow]), 2 ** _BITS[narrow] - 1
-    if decimal is not None and wider is not None and decimal[1] == wider[1]:
-        digits = 10 ** (decimal[0] - decimal[1])
-        return -digits + 1, digits - 1
-    return None
 
 
 def only(shape: Shape, columns: Sequence[str] | None) -> Shape:

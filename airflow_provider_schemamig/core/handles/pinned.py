@@ -13,11 +13,12 @@ from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.handles.releases import Declared, declared_by, live_shard
 from airflow_provider_schemamig.core.handles.rewritten import seen_from
 from airflow_provider_schemamig.core.handles.shape import Shape
-from airflow_provider_schemamig.core.ledger.rows import Shard
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.merged import RewriteStep
+from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.storage import ReadStore
 
 _ROUNDS = 5
@@ -56,6 +57,21 @@ class Look:
     def is_preview(self) -> bool:
         """True if the release is in preparation, and will have rewritten the collection."""
         return self.declared.planned is not None and isinstance(self.declared.planned.step, RewriteStep)
+
+    @property
+    def under_way(self) -> Version | None:
+        """The release that an upgrade under way leads to."""
+        found = [item.target for item in self.state.deployments.values() if item.state is DeploymentState.PROMOTED]
+        return found[0] if found else None
+
+    @property
+    def is_left_behind(self) -> bool:
+        """True if the ledger knows the table to be other than its release declares, and no ``alter`` made it so: a rollback did."""
+        collection = self.declared.shape.declaration.name
+        if self.declared.release != self.declared.current or collection not in self.state.objects or self.state.ahead_of(collection):
+            return False
+        entry = self.state.entry(collection)
+        return bool(live_differences(entry.declared, entry.physical))
 
     @property
     def gone(self) -> str:

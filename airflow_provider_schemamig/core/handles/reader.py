@@ -98,6 +98,8 @@ class Reader(Handle):
                 release=seen.declared.release,
                 current=seen.declared.current,
                 reason=unfit.reason,
+                under_way=seen.under_way,
+                left_behind=seen.is_left_behind,
             ) from None
         self._version = pinned.version
         return pinned

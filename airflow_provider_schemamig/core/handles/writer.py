@@ -176,6 +176,8 @@ class Writer(Handle):
                 release=seen.declared.release,
                 current=seen.declared.current,
                 reason=unfit.reason,
+                under_way=seen.under_way,
+                left_behind=seen.is_left_behind,
             ) from None
 
     def _key(self, declared: Declared, fit: WriteFit, column: str) -> str:

@@ -110,8 +110,8 @@ class _Trusted:
     def no_null(self, path: ColumnPath) -> bool:
         return True
 
-    def within(self, path: ColumnPath, narrow: Primitive, low: int, high: int) -> bool:
-        return True
+    def within(self, path: ColumnPath, narrow: Primitive, limits: tuple[int, int] | None) -> bool:
+        return limits is not None
 
 
 def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, str]:

@@ -56,3 +56,21 @@ def _widens_string(old: str, new: str) -> bool:
     """Delta stores every varchar(n) as string; a longer limit, or none, is a change of field metadata."""
     source, target = varchar_length(old), varchar_length(new)
     return source is not None and (new == "string" or (target is not None and target > source))
+
+
+#: Of a whole number, without its sign.
+_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+
+
+def limits_of(narrow: str, wide: str) -> tuple[int, int] | None:
+    """The least and the greatest whole number that ``narrow`` and ``wide`` both hold exactly, if being between them is all it takes to
+    get from ``wide`` back to ``narrow``: a fraction, or a time of day, is nothing that a file's least and greatest value tell."""
+    if not _widens(narrow, wide):
+        return None
+    decimal, wider = decimal_of(narrow), decimal_of(wide)
+    if narrow in _BITS and (wide in _BITS or (wider is not None and wider[1] == 0)):
+        return -(2 ** _BITS[narrow]), 2 ** _BITS[narrow] - 1
+    if decimal is not None and wider is not None and decimal[1] == wider[1]:
+        digits = 10 ** (decimal[0] - decimal[1])
+        return -digits + 1, digits - 1
+    return None

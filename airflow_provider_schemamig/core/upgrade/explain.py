@@ -14,13 +14,15 @@ from airflow_provider_schemamig.core.elements.nested_types import joined
 from airflow_provider_schemamig.core.elements.operation import Chain, schedule
 from airflow_provider_schemamig.core.elements.operation import filled as filled_columns
 from airflow_provider_schemamig.core.elements.operations import chains_of
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.elements import PATHS
+from airflow_provider_schemamig.core.schema.model import Primitive
 from airflow_provider_schemamig.core.schema.properties import WITH_FEATURE
 from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.schema.widening import limits_of
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.seals import SEAL_SECONDS
@@ -82,6 +84,19 @@ def _widens(change: c.Change) -> bool:
 def _maps_columns(change: c.Change) -> bool:
     """Renames or drops a column, also by the swap of a change of type."""
     return isinstance(change, c.RenameColumn | c.DropColumn) or (isinstance(change, c.ChangeType) and not change.widening)
+
+
+def _fenced_by_width(source: Version | None, change: c.ChangeType) -> str:
+    """What no file's statistics tell (``limits_of``), only whoever wrote it does."""
+    old, new = change.old, change.new
+    told = isinstance(old, Primitive) and isinstance(new, Primitive) and limits_of(old.name, new.name) is not None
+    rest = ", or their file's statistics say so" if told else ""
+    known = f"known to fit {type_sql(old)}: they came before or by a handle of {source}{rest}"
+    return f"readers of {source} are fenced from expand on, also after a rollback, unless all values are {known}"
+
+
+def _fenced_by_null(source: Version | None) -> str:
+    return f"readers of {source} are fenced from expand on, once a NULL has come in"
 
 
 def explain(plan: Plan, heads: Mapping[CollectionName, Head | None]) -> tuple[Explanation, ...]:
@@ -195,13 +210,17 @@ class _Explainer:
         if any(copy.source == stage.collection for copy in self._plan.of_kind(s.Copy)):
             return self._seal_of_rewrite(stage)
         what = "replaced" if replaced else "removed"
-        breaks = (f"every writer of the old shard is refused from the cut-over on, its readers see frozen rows: the collection is {what}",)
+        breaks = (
+            f"every writer of the old shard is refused from the cut-over on, its readers see frozen rows: the collection is {what}",
+            f"handles of {self._plan.target.source} are fenced from the cut-over on, for all of its columns",
+        )
         loses = ("rows written to the replacement after the commit are lost by a rollback (--allow-lossy)",) if replaced else ()
         return Explanation("seal", stage.collection, f"seal the shard, it is {what}", c.Cost.INSTANT, breaks=breaks, rollback=loses)
 
     def _seal_of_rewrite(self, stage: s.Seal) -> Explanation:
         breaks = (
             "every writer of the old shard is refused from the cut-over on, its readers see frozen rows: foreign ones have to move",
+            f"handles of {self._plan.target.source} are fenced from the cut-over on, but for readers of columns that `up` hands through",
             f"writers are blocked from the seal to the commit: {self._blocked()}",
         )
         return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
@@ -237,6 +256,9 @@ class _Explainer:
         irreversible = list(self._features(collection, changes))
         leaves = [f"{change.path} {_CAST_BACK}" for change in retyped]
         widened = [change for change in changes if isinstance(change, c.ChangeType) and change.widening]
+        source = self._plan.target.source
+        breaks += [f"{change.path}: {_fenced_by_width(source, change)}" for change in widened]
+        breaks += [f"{change.path}: {_fenced_by_null(source)}" for change in changes if isinstance(change, c.Relax)]
         leaves += [f"{change.path} stays {type_sql(change.new)}" for change in widened]
         leaves += [f"{change.path} stays as a hidden column if rows carry it" for change in changes if isinstance(change, c.AddColumn)]
         leaves += [f"{change.path} stays nullable if a NULL came in" for change in changes if isinstance(change, c.Relax)]

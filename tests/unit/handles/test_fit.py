@@ -31,7 +31,7 @@ class Told:
     def no_null(self, path: ColumnPath) -> bool:
         return self.full
 
-    def within(self, path: ColumnPath, narrow: Primitive, low: int, high: int) -> bool:
+    def within(self, path: ColumnPath, narrow: Primitive, limits: tuple[int, int] | None) -> bool:
         return self.fits
 
 
@@ -58,11 +58,13 @@ def shown(live: Shape, wanted: Shape, evidence: Told = Told(), *, ahead: bool = 
         ("x BIGINT", "x INT", Told(), "x is INT for it, and BIGINT in the table, whose values may not fit"),
         ("x BIGINT", "x INT", Told(fits=True), "SELECT CAST(`x` AS INT) AS `x` FROM (SELECT `x` FROM t)"),
         ("x DECIMAL(12,2)", "x DECIMAL(6,2)", Told(fits=True), "SELECT CAST(`x` AS DECIMAL(6,2)) AS `x` FROM (SELECT `x` FROM t)"),
-        ("x DECIMAL(12,4)", "x DECIMAL(6,2)", Told(fits=True), "x is DECIMAL(6,2) for it, and DECIMAL(12,4) in the table, which does not"),
+        ("x DECIMAL(12,4)", "x DECIMAL(6,2)", Told(), "x is DECIMAL(6,2) for it, and DECIMAL(12,4) in the table, whose values may not fit"),
+        ("x DECIMAL(12,4)", "x DECIMAL(6,2)", Told(fits=True), "SELECT CAST(`x` AS DECIMAL(6,2)) AS `x` FROM (SELECT `x` FROM t)"),
         ("x DECIMAL(20,0)", "x INT", Told(fits=True), "SELECT CAST(`x` AS INT) AS `x` FROM (SELECT `x` FROM t)"),
-        ("x DOUBLE", "x INT", Told(fits=True), "x is INT for it, and DOUBLE in the table, which does not go back"),
-        ("x DOUBLE", "x FLOAT", Told(fits=True), "x is FLOAT for it, and DOUBLE in the table, which does not go back"),
-        ("x TIMESTAMP_NTZ", "x DATE", Told(fits=True), "x is DATE for it, and TIMESTAMP_NTZ in the table, which does not go back"),
+        ("x DOUBLE", "x INT", Told(fits=True), "SELECT CAST(`x` AS INT) AS `x` FROM (SELECT `x` FROM t)"),
+        ("x DOUBLE", "x FLOAT", Told(), "x is FLOAT for it, and DOUBLE in the table, whose values may not fit"),
+        ("x DOUBLE", "x FLOAT", Told(fits=True), "SELECT CAST(`x` AS FLOAT) AS `x` FROM (SELECT `x` FROM t)"),
+        ("x TIMESTAMP_NTZ", "x DATE", Told(fits=True), "SELECT CAST(`x` AS DATE) AS `x` FROM (SELECT `x` FROM t)"),
         ("x STRING", "x INT", Told(True, True), "x is INT for it, and STRING in the table, which does not go back"),
         ("x STRUCT<a: INT>", "x INT", Told(True, True), "x is INT for it, and STRUCT<`a`: INT> in the table"),
         ("x STRING", "x VARCHAR(3)", Told(), "SELECT `x` FROM t"),
@@ -192,7 +194,9 @@ class Table:
     def no_null(self, path: ColumnPath) -> bool:
         return None not in self._at(path).values
 
-    def within(self, path: ColumnPath, narrow: Primitive, low: int, high: int) -> bool:
+    def within(self, path: ColumnPath, narrow: Primitive, limits: tuple[int, int] | None) -> bool:
+        assert limits is not None
+        low, high = limits
         return all(value is None or low <= value <= high for value in self._at(path).values)
 
     def _at(self, path: str) -> Column:

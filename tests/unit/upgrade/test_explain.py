@@ -198,3 +198,20 @@ def test_settling_is_explained_with_its_collections(tmp_path: Path) -> None:
     expanded(lake, lake.second)
     found = {item["kind"]: item for item in verbs.plan(lake.env, lake.second).explanations()}
     assert "left open on a" in found["settle"]["summary"]
+
+
+def test_it_names_who_is_fenced_from_which_stage_on(tmp_path: Path) -> None:
+    old = "CREATE TABLE a (n INT, x FLOAT, m INT NOT NULL);\nCREATE TABLE stats (id BIGINT);\nCREATE TABLE gone (id BIGINT);"
+    new = "CREATE TABLE a (n BIGINT, x DOUBLE, m INT);\nCREATE TABLE stats (id STRING);"
+    lake = two_releases(tmp_path, old, new, 'evolution("a"), replacement("stats"), removal("gone")')
+    found = verbs.plan(lake.env, lake.second).to_json(explained=True)["explanations"]
+    breaks = {(item["kind"], item["collection"]): item["breaks"] for item in found}
+    fenced = "readers of 1.0.0 are fenced from expand on"
+    known = "known to fit {}: they came before or by a handle of 1.0.0"
+    expand = breaks["expand", "a"]
+    stated = f"{known.format('INT')}, or their file's statistics say so"
+    assert f"n: {fenced}, also after a rollback, unless all values are {stated}" in expand
+    assert f"x: {fenced}, also after a rollback, unless all values are {known.format('FLOAT')}" in expand
+    assert f"m: {fenced}, once a NULL has come in" in expand
+    for name in ("stats", "gone"):
+        assert "handles of 1.0.0 are fenced from the cut-over on, for all of its columns" in breaks["seal", name]
