@@ -83,7 +83,7 @@ def pause(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption =
 @app.command(rich_help_panel=PANEL)
 @answered
 def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
-    """Work on rows goes on, but the last step of an online change waits for `resume`."""
+    """Work on rows goes on, but the last step of an online change (with another type: the cut-over) waits for `resume`."""
     from airflow_provider_schemamig.core.upgrade import controls
 
     return _control(controls.postpone(open_environment(env), collection, reason=reason))
@@ -92,7 +92,7 @@ def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOptio
 @app.command(rich_help_panel=PANEL)
 @answered
 def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
-    """Do what busy writers keep from an online change, its last step or a fill, even if they have to wait for it."""
+    """Let busy writers wait for the last step of an online change after one lost race, not two, and for a fill that they outrun."""
     from airflow_provider_schemamig.core.upgrade import controls
 
     return _control(controls.force(open_environment(env), collection))

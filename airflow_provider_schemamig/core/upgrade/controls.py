@@ -62,7 +62,8 @@ def postpone(env: Environment, collection: str | None, *, by: str | None = None,
 
 
 def force(env: Environment, collection: str, *, by: str | None = None) -> Control:
-    """What writers keep from the online change of ``collection``, its last step or a fill that they outrun, is done under a seal.
+    """Writers are sealed off for the last step of the online change of ``collection`` after they were faster once (else: twice), and for a
+    fill that they outrun.
 
     It is said of one change: when that has ended it is forgotten. Takes a postponement of the collection back, not one of all."""
     wanted, started = Control(f"{LAST_STEP}{collection}", paused=False), pendulum.now("UTC")
