@@ -10,7 +10,9 @@ import pytest
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.verify import verify
 from tests.support.lake import Lake
+from tests.support.online import die_after_the_swap
 from tests.support.row_tables import change, insert
 from tests.support.upgrades import two_releases, whole
 from tests.unit.upgrade.test_swaps import jobs, ready, served, swapped, table
@@ -56,3 +58,35 @@ def test_no_scan_of_a_rule_comes_after_the_swap(tmp_path: Path, rule: str) -> No
     verbs.rollback(lake.env, jobs=jobs())
     assert (lake.version, table(lake, "a")) == ("1.0.0", {1: "007"})
     whole(lake)
+
+
+# --- what is said meanwhile -----------------------------------------------------------------------------------------------------------
+
+
+def said(lake: Lake) -> set[tuple[str, str, str]]:
+    """Elements, their states, and what is being done; nothing is drift, and nothing wrong."""
+    status = verbs.status(lake.env)
+    assert status.drifted == ()
+    assert verify(lake.env, lake.state, jobs()).findings == ()
+    return {(item["element"], item["state"], item["phase"]) for item in status.document["elements"]}
+
+
+def test_what_status_and_verify_say_before_and_after_the_swap(tmp_path: Path) -> None:
+    lake = ruled(tmp_path, ", CONSTRAINT few CHECK (s < 99)")
+    generation = ready(lake)
+    waiting = {("type:s", "reorg", "last step"), ("check:few", "validate", "validation")}
+    assert said(lake) == waiting
+    die_after_the_swap(lake.env, lake.path("a"), generation, jobs())
+    assert swapped(lake, "a") and said(lake) == waiting
+    verbs.cutover(lake.env, generation, jobs=jobs())
+    assert said(lake) == set()
+
+
+def test_the_plan_says_where_columns_change_places(tmp_path: Path) -> None:
+    lake = ruled(tmp_path, ", CONSTRAINT few CHECK (s < 99)")
+    report = verbs.plan(lake.env, lake.second)
+    assert [stage["kind"] for stage in report.to_json()["stages"]] == ["change", "cutover", "commit", "contract"]
+    change_stage, cutover = report.explanations()[:2]
+    assert "1 metadata commit(s)" in " ".join(change_stage["lines"])
+    assert cutover["lines"] == ["s: the column of its new type takes its place"]
+    assert "seal" in " ".join(cutover["breaks"])
