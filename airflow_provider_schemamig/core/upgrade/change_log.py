@@ -93,7 +93,7 @@ class Walk:
     taken_up: pendulum.DateTime = field(default_factory=lambda: pendulum.now("UTC"))
 
     def ended(self, outcome: str = "done", reason: str = "") -> None:
-        """All elements are PUBLIC, or all were walked back because of ``reason`` (``outcome``: its code)."""
+        """All elements have come as far as before the cut-over, or all were walked back because of ``reason`` (``outcome``: its code)."""
         work = self.work
         intent = change_intent(work.state, self.shard, work.generation)
         made = (made_since(work.env, work.state, intent) if intent is not None else None) or Made()
