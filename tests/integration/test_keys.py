@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.elements.keys import keys_in_force
 from airflow_provider_schemamig.core.elements.watch import Validated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles import writer as writers
-from airflow_provider_schemamig.core.handles.errors import KeyViolated
+from airflow_provider_schemamig.core.handles.errors import KeyViolated, NoColumns, RowsTwice
 from airflow_provider_schemamig.core.handles.statement import run_statement
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
@@ -97,6 +97,31 @@ def test_what_is_refused(lake: SparkLake) -> None:
     (all_of_planes,) = verify_keys(lake.env, lake.state, EmbeddedRunner, {}, [CollectionName("planes")]).findings
     assert (all_of_planes.rows, all_of_planes.sample, all_of_planes.source) == (2, ("tail = N2, rows = 2",), None)
     assert flights(lake) == [(1, 1, "N1"), (3, 2, None), (8, 1, "N2"), (9, 9, "N2")]
+
+
+@pytest.mark.parametrize("plane", ["N2", None])
+def test_a_merge_makes_no_key_twice(lake: SparkLake, plane: str | None) -> None:
+    """Of several rows that it would update none is *the* row that is updated, whether they are equal by a value or by NULL."""
+    append(lake, (4, 3, None), (5, 4, "N2"))
+    before, writer = flights(lake), lake.env.writer("flights", spark=lake.spark)
+    rows = frame(lake, (7, plane), columns="id LONG, plane STRING").selectExpr("id", "plane")
+    assert violation(lambda: writer.merge(rows, on=["plane"])) == (ID, 1, ("(7)",))
+    assert flights(lake) == before
+
+
+def test_a_merge_speaks_of_its_own_rows(lake: SparkLake) -> None:
+    """Two for one row of the table, two for a new one, two for NULL; a merge on nothing, and of rows without columns."""
+    before, writer = flights(lake), lake.env.writer("flights", spark=lake.spark)
+    for day, sample in ((2, "(2)"), (9, "(9)"), (None, "()")):
+        with pytest.raises(RowsTwice, match="2 rows of the merge are equal in day to others of it") as refused:
+            writer.merge(frame(lake, (10, day, "N1"), (11, day, "N2")), on=["day"])
+        assert (refused.value.count, refused.value.sample, refused.value.retryable) == (2, (sample,), False)
+    with pytest.raises(NoColumns, match="merge was called with no columns to merge on"):
+        writer.merge(frame(lake, (1, 1, "N1")), on=[])
+    for nothing in (lake.spark.range(2).select(), lake.spark.sql("SELECT NULL AS id")):
+        with pytest.raises(NoColumns, match="rows that have no column of a type"):
+            writer.append(nothing)
+    assert flights(lake) == before
 
 
 @pytest.mark.soak

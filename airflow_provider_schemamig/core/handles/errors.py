@@ -225,6 +225,48 @@ class KeyViolated(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class NoColumns(Refusal):
+    """The call gives no columns to work with: rows without any, or a merge on none; nothing was written.
+
+    ``doing``: the call. ``lacking``: what it lacks.
+    """
+
+    code = "no_columns"
+    doing: str
+    lacking: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.doing} was called with {self.lacking}; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        return "Give the rows columns of the release, each of a type; merge on the columns that tell its rows apart."
+
+
+@dataclass(eq=False, kw_only=True)
+class RowsTwice(Refusal):
+    """Several rows of a merge are equal in what it is on, and only one of them could be what is written; nothing was written.
+
+    ``on``: the table's names of the columns. ``count``: rows of the write. ``sample``: up to 5 of their values in these columns, as text.
+    """
+
+    code = "rows_twice"
+    on: tuple[str, ...]
+    count: int
+    sample: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        rows = f"{self.count} rows of the merge are equal in {', '.join(self.on)} to others of it"
+        return f"{rows}: {', '.join(self.sample)}; nothing was written."
+
+    @property
+    def next_action(self) -> str:
+        return "Leave one row of each, or merge on more columns. NULL counts as equal to NULL."
+
+
+@dataclass(eq=False, kw_only=True)
 class RowsReferredTo(Refusal):
     """The write could take rows away that a foreign key of ``referring`` refers to; nothing was written.
 

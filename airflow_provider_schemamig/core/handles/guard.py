@@ -23,12 +23,14 @@ from airflow_provider_schemamig.core.handles.pinned import Place
 @dataclass(frozen=True, slots=True)
 class NotTwice:
     """No key twice among the rows written, nor (``in_table``) once more in the table, but in the very row of it that is updated: the one
-    that is equal in ``same``."""
+    that is equal in ``same``. Where the merge changes the key (``changes``) there is no more than one such row: all would get the same.
+    """
 
     rule: str
     columns: tuple[str, ...]
     in_table: bool
     same: tuple[str, ...] = ()
+    changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +48,30 @@ class Known:
     in_rows: bool = False
 
 
-Check = NotTwice | Known
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """No two rows of a merge are equal in what it is on (``columns``; NULL equals NULL): it could not say which one is written."""
+
+    columns: tuple[str, ...]
+
+
+KeyCheck = NotTwice | Known
+Check = KeyCheck | Alone
 
 
 def checks_of(env: Environment, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
-    """What has to be looked at for a write of ``fit.columns``; nothing for a collection without keys. ``on``: of a merge.
+    """What has to be looked at for a write of ``fit.columns``; of a collection without keys only in a merge. ``on``: of a merge.
 
     Raises Unfit where that cannot be known before the statement runs, RowsReferredTo, and TableMissing for what is referred to.
     """
     name = place.shard.collection
     _check_not_referred_to(place, frozenset(fit.columns), mode, frozenset(on))
     keys = keys_in_force(place.state, name)
+    alone = (Alone(tuple(on)),) if mode is Mode.MERGE else ()
     if not keys:
-        return ()
+        return alone
     asked = _Asked(env, place, frozenset(fit.columns), mode, tuple(on))
-    return asked.checks(keys, live_names(place.state, name, place.head.schema))
+    return (*asked.checks(keys, live_names(place.state, name, place.head.schema)), *alone)
 
 
 def _check_not_referred_to(place: Place, written: frozenset[str], mode: Mode, on: frozenset[str]) -> None:
@@ -124,7 +135,7 @@ class _Asked:
             case Mode.OVERWRITE:
                 return NotTwice(key.rule, columns, in_table=False)
             case Mode.MERGE:  # on exactly the key: where it is in the table, that row is updated
-                return NotTwice(key.rule, columns, set(self.on) != set(columns), self.on)
+                return NotTwice(key.rule, columns, set(self.on) != set(columns), self.on, changes=not set(columns) <= set(self.on))
 
     def _reference(self, key: Reference, columns: tuple[str, ...], names: Mapping[str, str]) -> Known:
         state = self.place.state

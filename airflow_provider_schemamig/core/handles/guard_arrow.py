@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.handles.arrow import READABLE, check_honest
 from airflow_provider_schemamig.core.handles.errors import KeyViolated, NeedsSpark
-from airflow_provider_schemamig.core.handles.guard import Check, Known, NotTwice
+from airflow_provider_schemamig.core.handles.guard import Alone, Check, KeyCheck, Known, NotTwice
 from airflow_provider_schemamig.core.names import CollectionName
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def check_rows(rows: pa.Table, table: DeltaTable, checks: Sequence[Check], optio
     Raises KeyViolated; NeedsSpark for what delta-rs or Arrow may compare wrongly.
     """
     for check in checks:
+        assert not isinstance(check, Alone), "a merge is a statement of Spark"
         keys = _keys(rows, check, collection)
         match check:
             case NotTwice():
@@ -37,7 +38,7 @@ def check_rows(rows: pa.Table, table: DeltaTable, checks: Sequence[Check], optio
             raise KeyViolated(collection=collection, key=check.rule, count=broken.num_rows, sample=tuple(texts[:_SAMPLES]))
 
 
-def _keys(rows: pa.Table, check: Check, collection: CollectionName) -> pa.Table:
+def _keys(rows: pa.Table, check: KeyCheck, collection: CollectionName) -> pa.Table:
     """The key of every row that has one: columns k0, k1, ..."""
     import pyarrow as pa
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import UnionType
 from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.handles.errors import KeyViolated
-from airflow_provider_schemamig.core.handles.guard import Check, Known, NotTwice
+from airflow_provider_schemamig.core.handles.errors import KeyViolated, RowsTwice
+from airflow_provider_schemamig.core.handles.guard import Alone, Check, Known, NotTwice
 from airflow_provider_schemamig.core.handles.select import version_sql
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.schema.sql import quote
@@ -37,7 +38,7 @@ def guarded(rows: str, table: str, checks: Sequence[Check], columns: Sequence[st
 
 @contextmanager
 def explained(spark: SparkSession, rows: str, table: str, checks: Sequence[Check]) -> Iterator[None]:
-    """What ``guarded`` raises inside becomes KeyViolated, or ConcurrentWrite if the row that was in the way is gone by now."""
+    """What ``guarded`` raises inside becomes KeyViolated, RowsTwice, or ConcurrentWrite if the row that was in the way is gone by now."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -51,19 +52,23 @@ def explained(spark: SparkSession, rows: str, table: str, checks: Sequence[Check
         raise _explain(spark, _judged(rows, table, checks), number, checks[number]) from error
 
 
-def _explain(spark: SparkSession, judged: str, number: int, check: Check) -> KeyViolated | ConcurrentWrite:
+def _explain(spark: SparkSession, judged: str, number: int, check: Check) -> KeyViolated | RowsTwice | ConcurrentWrite:
     key = ", ".join(f"substring(CAST({quote(column)} AS STRING), 1, {_CHARACTERS})" for column in check.columns)
     broken = f"(SELECT concat_ws(', ', {key}) AS k FROM ({judged}) WHERE {_OWN}_broken{number})"
     (answer,) = spark.sql(f"SELECT count(*) AS n FROM {broken}").collect()
     if not answer["n"]:
-        return ConcurrentWrite(condition="key", detail=f"what stood against {check.rule} is gone again")
-    sample = spark.sql(f"SELECT DISTINCT k FROM {broken} ORDER BY k LIMIT {_SAMPLES}").collect()
-    return KeyViolated(key=check.rule, count=int(answer["n"]), sample=tuple(f"({row['k']})" for row in sample))
+        what = "two rows of the merge" if isinstance(check, Alone) else f"what stood against {check.rule}"
+        return ConcurrentWrite(condition="key", detail=f"{what} is gone again")
+    found = spark.sql(f"SELECT DISTINCT k FROM {broken} ORDER BY k LIMIT {_SAMPLES}").collect()
+    count, sample = int(answer["n"]), tuple(f"({row['k']})" for row in found)
+    if isinstance(check, Alone):
+        return RowsTwice(on=check.columns, count=count, sample=sample)
+    return KeyViolated(key=check.rule, count=count, sample=sample)
 
 
 def _judged(rows: str, table: str, checks: Sequence[Check]) -> str:
     """``rows`` with a column that is true for each check a row breaks."""
-    counts = [f"count(*) OVER (PARTITION BY {_list(check.columns)}) AS {_OWN}_n{n}" for n, check in _numbered(checks, NotTwice)]
+    counts = [f"count(*) OVER (PARTITION BY {_list(check.columns)}) AS {_OWN}_n{n}" for n, check in _numbered(checks, NotTwice | Alone)]
     joins, verdicts = [], []
     for number, check in enumerate(checks):
         present = " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in check.columns)
@@ -72,14 +77,19 @@ def _judged(rows: str, table: str, checks: Sequence[Check]) -> str:
             verdict = f"s.{_OWN}_n{number} > 1"
             if check.in_table:
                 verdict += f" OR (t{number}.{_OWN}_hit IS NOT NULL{_another(check, number)})"
-        else:
+            if check.changes:
+                joins.append(_matched(check, table, number))
+                verdict += f" OR coalesce(m{number}.{_OWN}_rows, 0) > 1"
+        elif isinstance(check, Known):
             joins.append(_there(check, rows, table, number))
             verdict = f"t{number}.{_OWN}_hit IS NULL"
+        else:
+            present, verdict = "true", f"s.{_OWN}_n{number} > 1"
         verdicts.append(f"({present} AND ({verdict})) AS {_OWN}_broken{number}")
     return f"SELECT s.*, {', '.join(verdicts)} FROM (SELECT {', '.join(['*', *counts])} FROM ({rows})) AS s {' '.join(joins)}"
 
 
-def _numbered(checks: Sequence[Check], kind: type[Check]) -> Iterator[tuple[int, Check]]:
+def _numbered(checks: Sequence[Check], kind: type[Check] | UnionType) -> Iterator[tuple[int, Check]]:
     return ((number, check) for number, check in enumerate(checks) if isinstance(check, kind))
 
 
@@ -87,6 +97,15 @@ def _taken(check: NotTwice, table: str, number: int) -> str:
     columns = _list(dict.fromkeys([*check.columns, *check.same]))
     same = " AND ".join(f"s.{quote(column)} = t{number}.{quote(column)}" for column in check.columns)
     return f"LEFT JOIN (SELECT {columns}, true AS {_OWN}_hit FROM {table}) AS t{number} ON {same}"
+
+
+def _matched(check: NotTwice, table: str, number: int) -> str:
+    """How many rows of the table the merge updates by a row."""
+    named = ", ".join(f"{quote(column)} AS c{n}" for n, column in enumerate(check.same))
+    keys = ", ".join(f"c{n}" for n in range(len(check.same)))
+    same = " AND ".join(f"s.{quote(column)} <=> m{number}.c{n}" for n, column in enumerate(check.same))
+    counted = f"SELECT {keys}, count(*) AS {_OWN}_rows FROM (SELECT {named} FROM {table}) GROUP BY {keys}"
+    return f"LEFT JOIN ({counted}) AS m{number} ON {same}"
 
 
 def _another(check: NotTwice, number: int) -> str:

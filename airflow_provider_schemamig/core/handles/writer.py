@@ -21,7 +21,9 @@ from airflow_provider_schemamig.core.deltalog.names import physical_path
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import (
     KeyViolated,
+    NoColumns,
     NotForArrow,
+    RowsTwice,
     ShardMoving,
     UnknownColumn,
     WriterFenced,
@@ -82,7 +84,10 @@ class Writer(Handle):
         return self._write(rows, Mode.APPEND, (), txn)
 
     def merge(self, rows: DataFrame | pa.Table, on: Sequence[str], *, txn: tuple[str, int] | None = None) -> Written:
-        """Update the rows that are equal in the columns ``on`` (NULL equals NULL) in the columns that are given; add the others."""
+        """Update the rows that are equal in the columns ``on`` (NULL equals NULL) in the columns that are given; add the others.
+
+        Raises what ``append`` does, and RowsTwice, RowsReferredTo.
+        """
         return self._write(rows, Mode.MERGE, on, txn)
 
     def overwrite(self, rows: DataFrame | pa.Table, *, txn: tuple[str, int] | None = None) -> Written:
@@ -99,6 +104,10 @@ class Writer(Handle):
         if isinstance(rows, pa.Table) and mode is not Mode.APPEND:
             raise NotForArrow(collection=self.collection, doing=mode.value)
         given = _fields(rows)
+        if not given:
+            raise NoColumns(collection=self.collection, doing=mode.value, lacking="rows that have no column of a type")
+        if mode is Mode.MERGE and not on:
+            raise NoColumns(collection=self.collection, doing=mode.value, lacking="no columns to merge on")
         number = None if txn is None else _checked(txn)
         for left in range(_TRIES - 1, -1, -1):
             seen = self._unsealed()
@@ -108,7 +117,7 @@ class Writer(Handle):
             stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node, seen.state.config.env_id)
             try:
                 self._commit(rows, place, fit, mode, keys, checks, stamp, number)
-            except (ConcurrentWrite, ConstraintViolated, KeyViolated, QueryRefused) as error:
+            except (ConcurrentWrite, ConstraintViolated, KeyViolated, RowsTwice, QueryRefused) as error:
                 version = _landed(place, fit, stamp, self.collection)  # an answer may be lost, and the error be another's
                 if version is None and left and self._may_try_again(error, place):
                     time.sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS / (left + 1)))

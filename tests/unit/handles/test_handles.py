@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.handles import pinned
 from airflow_provider_schemamig.core.handles import writer as writers
 from airflow_provider_schemamig.core.handles.errors import (
     NeedsSpark,
+    NoColumns,
     NotForArrow,
     NotInRelease,
     ReaderFenced,
@@ -235,6 +236,14 @@ def test_rows_that_break_a_rule_are_refused(lake: Lake) -> None:
         writer.append(batch(x=[1]))
     with pytest.raises(NotForArrow, match="merge"):
         writer.merge(batch(id=[1]), on=["id"])
+    assert rows(lake) == []
+
+
+def test_rows_without_columns_are_refused(lake: Lake) -> None:
+    writer = lake.env.writer("t")
+    for nothing in (pa.table({}), pa.table({"x": pa.nulls(3)})):
+        with pytest.raises(NoColumns, match="append was called with rows that have no column of a type; nothing was written"):
+            writer.append(nothing)
     assert rows(lake) == []
 
 

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.handles import writer as writers
 from airflow_provider_schemamig.core.handles.errors import KeyViolated, NeedsSpark, RowsReferredTo, WriterFenced
 from airflow_provider_schemamig.core.handles.fit import Unfit, bare
 from airflow_provider_schemamig.core.handles.fit_write import fit_writer
-from airflow_provider_schemamig.core.handles.guard import Known, NotTwice, checks_of
+from airflow_provider_schemamig.core.handles.guard import Alone, NotTwice, checks_of
 from airflow_provider_schemamig.core.handles.guard_arrow import check_rows
 from airflow_provider_schemamig.core.handles.mode import Mode
 from airflow_provider_schemamig.core.handles.pinned import look
@@ -298,8 +298,12 @@ def asked(lake: Lake, mode: Mode, columns: Sequence[str], on: Sequence[str] = ()
     fit = fit_writer(fields, seen.declared.shape, seen.place.live, ahead=False)
     found: dict[str, Any] = {}
     for check in checks_of(lake.env, seen.place, fit, mode, on):
-        assert isinstance(check, NotTwice | Known)
+        if isinstance(check, Alone):
+            assert (mode, check.columns) == (Mode.MERGE, tuple(on))
+            continue
         found[check.rule.split(" REF")[0]] = check.in_table
+        if isinstance(check, NotTwice):
+            assert check.changes == (mode is Mode.MERGE and not set(check.columns) <= set(on))
     return found
 
 
