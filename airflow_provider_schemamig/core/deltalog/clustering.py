@@ -11,11 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import CLUSTERING, RawAction
+from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster
 from airflow_provider_schemamig.core.deltalog.names import logical_path, physical_name
 from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS, STATS_COUNT, name_parts, stats_columns
 from airflow_provider_schemamig.core.schema.properties import INDEXED_COLUMNS
 
 FEATURES = frozenset({"clustering", "domainMetadata"})
+
+#: Types of which Delta keeps a minimum and a maximum; DECIMAL besides.
+WITH_BOUNDS = frozenset(
+    {"byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz"},
+)
+_MOST = 4
 
 #: Physical paths, in the order of CLUSTER BY.
 Clustering = tuple[tuple[str, ...], ...]
@@ -44,6 +51,30 @@ def has_statistics(schema: Mapping[str, Any], configuration: Mapping[str, str], 
     limit = int(configuration.get(STATS_COUNT, INDEXED_COLUMNS))
     counted = list(leaves(schema))
     return tuple(path) in (counted if limit < 0 else counted[:limit])
+
+
+def has_bounds(data_type: Any) -> bool:
+    """Whether Delta keeps a minimum and a maximum of values of this type."""
+    return isinstance(data_type, str) and (data_type in WITH_BOUNDS or data_type.startswith("decimal"))
+
+
+def check_clustering(schema: Mapping[str, Any], configuration: Mapping[str, str], columns: Clustering) -> None:
+    """Whether Delta clusters by these columns, which are there. Raises CannotCluster."""
+    names = [logical_path(schema, column) for column in columns]
+    if len(columns) > _MOST:
+        raise CannotCluster(op="change_clustering", path=", ".join(names), reason=f"Delta clusters by at most {_MOST} columns")
+    for name, column in zip(names, columns, strict=True):
+        if columns.count(column) > 1:
+            raise CannotCluster(op="change_clustering", path=name, reason="it is named twice")
+        if not has_bounds(_type_of(schema, column)) or not has_statistics(schema, configuration, column):
+            raise CannotCluster(op="change_clustering", path=name, reason="Delta keeps no minimum and maximum of the column")
+
+
+def _type_of(schema: Mapping[str, Any], path: Sequence[str]) -> Any:
+    here: Any = schema
+    for name in path:
+        here = next(field["type"] for field in here["fields"] if physical_name(field) == name)
+    return here
 
 
 def leaves(struct: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

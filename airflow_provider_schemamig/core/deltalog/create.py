@@ -9,12 +9,13 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.append import Entry, append
-from airflow_provider_schemamig.core.deltalog.clustering import FEATURES, clustering_domain
+from airflow_provider_schemamig.core.deltalog.clustering import FEATURES, check_clustering, clustering_domain
 from airflow_provider_schemamig.core.deltalog.features import new_protocol
+from airflow_provider_schemamig.core.deltalog.forbidden import RefusedByDelta, check_allowed, layout_faults
 from airflow_provider_schemamig.core.deltalog.head import Head, TableMissing, look_at_head
 from airflow_provider_schemamig.core.deltalog.names import unenforced_not_nulls
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
-from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property, check_retentions
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.deltalog.validate import TableState, validate
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
@@ -50,16 +51,15 @@ class _Taken(Exception):
 def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag) -> Head:
     """Version 0 of a table of ours; a table with the same id (an earlier try, a twin) is taken as it stands.
 
-    Raises TableExists, UnsafeLogStore, UnsupportedProperty, UnusableExpression, NotApplicable (NOT NULL inside an array or map).
+    Raises TableExists, UnsafeLogStore, and what ``checked`` raises.
     """
     require_safe_log_store(store)
+    actions = checked(declaration, table_id, store.location.uri)
     try:
         return _same_table(look_at_head(store), table_id)
     except TableMissing:
         pass
-    actions = _actions(declaration, table_id)
     protocol, metadata = actions[0]["protocol"], actions[1]["metaData"]
-    validate(store.location.uri, None, TableState(protocol, metadata))
     entry = Entry(tag, actions, _parameters(declaration), operation="CREATE TABLE")
     try:
         append(store, -1, entry, _refuse, in_commit_timestamps=False)
@@ -67,6 +67,25 @@ def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag
         return _same_table(look_at_head(store), table_id)
     domains = {action["domainMetadata"]["domain"]: action["domainMetadata"] for action in actions[2:]}
     return Head(store.location, 0, protocol, metadata, domains)
+
+
+def checked(declaration: Declaration, table_id: str, uri: str) -> Sequence[Mapping[str, Any]]:
+    """Version 0 of a table at ``uri``, as ``create_table`` writes it.
+
+    Raises RefusedByDelta, CannotCluster, UnsupportedProperty, UnusableExpression, NotApplicable (NOT NULL inside an array or map),
+    InvalidCommit.
+    """
+    actions = _actions(declaration, table_id)
+    protocol, metadata = actions[0]["protocol"], actions[1]["metaData"]
+    schema = json.loads(metadata["schemaString"])
+    check_allowed(schema, metadata)
+    faults = tuple(layout_faults(schema, metadata["partitionColumns"]))
+    if faults:
+        raise RefusedByDelta(reasons=faults)
+    clustering = tuple(tuple(path.split(".")) for path in declaration.clustered_by)
+    validate(uri, None, TableState(protocol, metadata, clustering))
+    check_clustering(schema, metadata["configuration"], clustering)
+    return actions
 
 
 def _refuse(_: object) -> None:
@@ -85,6 +104,7 @@ def _actions(declaration: Declaration, table_id: str) -> Sequence[Mapping[str, A
     raise_refusals(list(unusable_in(declaration)))
     for key, value in declaration.properties:
         check_property(key, value)
+    check_retentions(dict(declaration.properties))
     configuration = dict(declaration.properties) | {CONSTRAINT + c.name.lower(): c.expression for c in declaration.checks}
     features = needed_features(schema, configuration) | (FEATURES if declaration.clustered_by else set())
     metadata: dict[str, Any] = {

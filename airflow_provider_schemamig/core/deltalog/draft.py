@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.clustering import Clustering
+from airflow_provider_schemamig.core.deltalog.forbidden import RefusedByDelta, without_mapping
 from airflow_provider_schemamig.core.deltalog.names import (
     MAPPING_ID,
     PHYSICAL_NAME,
@@ -120,6 +121,9 @@ class Draft:
         """Switch column mapping on for files that exist: every field, nested too, gets an id and keeps its name as the physical one."""
         if self.is_mapped:
             return
+        left = without_mapping(self.schema)
+        if left is not None:
+            raise RefusedByDelta(reasons=(f"{left} has a column-mapping id or name of before, and would be read from another column",))
         self.configuration[MAPPING_MODE] = "name"
         for _, found in fields_in(self.schema):
             self._assign(found, found["name"])

@@ -15,9 +15,10 @@ from airflow_provider_schemamig.core.deltalog import edit_table as table
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.clustering import FEATURES, Clustering
 from airflow_provider_schemamig.core.deltalog.draft import Draft, open_draft
-from airflow_provider_schemamig.core.deltalog.features import with_features
+from airflow_provider_schemamig.core.deltalog.features import effective_features, with_features
+from airflow_provider_schemamig.core.deltalog.forbidden import RefusedByDelta, check_allowed
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
-from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CONSTRAINT
+from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CONSTRAINT, SYMLINK_MANIFEST, is_on
 from airflow_provider_schemamig.core.deltalog.validate import TableState
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
@@ -63,9 +64,9 @@ def edit(
 
     ``forget``: columns among the drops that no file carries; removing those does not switch column mapping on.
     ``clustering``: the table's clustering columns (``Head.clustering``), which must not be dropped.
-    ``stood_before``: the changes are a way back, to CHECKs and DEFAULTs that the table had: those are not judged.
+    ``stood_before``: the changes are a way back to what the table was: that is not judged.
 
-    Raises NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda,
+    Raises RefusedByDelta, NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda,
     UnusableExpression.
     """
     draft = open_draft(metadata, forget, clustering)
@@ -73,7 +74,12 @@ def edit(
         _EDITORS[type(change)](draft, change)
         if not stood_before:
             _refuse_unusable(draft, change)
+    had_manifest = is_on(metadata, SYMLINK_MANIFEST)
     protocol, metadata = _closed(protocol, metadata, draft)
+    if not stood_before:
+        check_allowed(draft.schema, metadata)
+        if is_on(metadata, SYMLINK_MANIFEST) and not had_manifest and "deletionVectors" in effective_features(protocol):
+            raise RefusedByDelta(reasons=(f"{SYMLINK_MANIFEST} would be on, and some of its files may have deletion vectors",))
     if draft.clustering != clustering:  # taken back, its features stay
         protocol = with_features(protocol, FEATURES)
     return TableState(protocol, metadata, draft.clustering)

@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.deltalog.dependents import (
 )
 from airflow_provider_schemamig.core.deltalog.draft import Draft, set_type_at, taken_name, type_at
 from airflow_provider_schemamig.core.deltalog.edit_errors import ColumnInUse, NotInstant
+from airflow_provider_schemamig.core.deltalog.forbidden import not_nulls_in
 from airflow_provider_schemamig.core.deltalog.names import JsonField, unenforced_not_nulls
 from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, STATS_COLUMNS, TYPE_WIDENING, name_parts, stats_columns
 from airflow_provider_schemamig.core.names import ColumnPath, quote
@@ -46,6 +47,7 @@ from airflow_provider_schemamig.core.schema.expressions import InvalidExpression
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
+from airflow_provider_schemamig.core.schema.widening import is_widening
 
 TYPE_CHANGES = "delta.typeChanges"
 IDENTITY = "delta.identity.start"
@@ -61,6 +63,9 @@ def add(draft: Draft, change: AddColumn) -> None:
     new = field_to_delta(change.field)
     if next(unenforced_not_nulls(new), None) is not None:
         raise draft.refused(change, "Delta does not enforce NOT NULL inside arrays and maps")
+    inside = next(not_nulls_in(new["type"]), None)
+    if taken is None and inside is not None:
+        raise NotInstant(op=change.op, path=change.path, reason=f"Delta adds no column with NOT NULL inside ({inside})")
     if taken is None:
         draft.map_new(new)
         struct["fields"].append(new)
@@ -121,7 +126,7 @@ def change_type(draft: Draft, change: ChangeType) -> None:
         return
     if found != change.old:
         raise draft.refused(change, "it has another type")
-    if not change.widening:
+    if not change.widening or not is_widening(found, change.new):
         raise NotInstant(op=change.op, path=change.path, reason="Delta cannot read older files as the new type")
     before, after = type_to_delta(change.old), type_to_delta(change.new)
     if before != after:
@@ -148,6 +153,7 @@ def set_not_null(draft: Draft, change: SetNotNull) -> None:
 def set_default(draft: Draft, change: SetDefault) -> None:
     """Rows written from now on; files stay as they are (never EXISTS_DEFAULT: only Spark would see it)."""
     found = draft.field(change, change.path)
+    _refuse_identity(change, found)
     text = found["metadata"].get(DEFAULT_KEY)
     current = None if text is None else default_text(text)
     if current not in (change.old, change.new):
@@ -192,6 +198,7 @@ def _set(found: JsonField, key: str, value: Any) -> None:
 def _set_nullable(draft: Draft, change: Relax | SetNotNull, nullable: bool) -> None:
     place = draft.place(change, change.path)
     if not place.inside:
+        _refuse_identity(change, place.field)
         place.field["nullable"] = nullable
         return
     holder, last = type_at(place.field["type"], place.inside[:-1]), place.inside[-1]
@@ -200,6 +207,11 @@ def _set_nullable(draft: Draft, change: Relax | SetNotNull, nullable: bool) -> N
     if not nullable:
         raise NotInstant(op=change.op, path=change.path, reason="Delta does not enforce NOT NULL inside arrays and maps")
     holder["containsNull" if last == "element" else "valueContainsNull"] = True
+
+
+def _refuse_identity(change: Relax | SetNotNull | SetDefault, found: JsonField) -> None:
+    if IDENTITY in (found.get("metadata") or {}):
+        raise ColumnInUse(op=change.op, path=change.path, user="its own generation")
 
 
 def _expression_user(draft: Draft, path: str) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_provider_schemamig.core.deltalog.clustering import has_statistics
+from airflow_provider_schemamig.core.deltalog.clustering import check_clustering
 from airflow_provider_schemamig.core.deltalog.draft import Draft
 from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster, NotInstant
 from airflow_provider_schemamig.core.deltalog.names import logical_path
-from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property, check_retentions
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddForeignKey,
@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetProperty,
 )
 from airflow_provider_schemamig.core.schema.expressions import InvalidExpression, canonical_expression
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 
 
 def set_property(draft: Draft, change: SetProperty) -> None:
@@ -29,6 +30,8 @@ def set_property(draft: Draft, change: SetProperty) -> None:
     draft.configuration.pop(change.key, None)
     if change.new is not None:
         draft.configuration[change.key] = change.new
+    if change.key in (LOG, FILES):
+        check_retentions(draft.configuration)
 
 
 def add_check(draft: Draft, change: AddCheck) -> None:
@@ -63,13 +66,12 @@ def change_clustering(draft: Draft, change: ChangeClustering) -> None:
     if draft.clustering != before:
         found = ", ".join(logical_path(draft.schema, column) for column in draft.clustering) or "nothing"
         raise draft.refused(change, f"the table is clustered by {found}")
-    for path, column in zip(change.new, after, strict=True):
+    for path in change.new:
         draft.field(change, path)
         if draft.partition_columns:
             reason = f"the table is partitioned by {', '.join(draft.partition_columns)}, and Delta knows one of the two"
             raise CannotCluster(op=change.op, path=path, reason=reason)
-        if not has_statistics(draft.schema, draft.configuration, column):
-            raise CannotCluster(op=change.op, path=path, reason="Delta keeps no minimum and maximum of the column")
+    check_clustering(draft.schema, draft.configuration, after)
     draft.clustering = after
 
 

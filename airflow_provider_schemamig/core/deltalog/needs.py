@@ -24,18 +24,18 @@ def needed_features(schema: Mapping[str, Any], configuration: Mapping[str, str])
         if not field["nullable"]:
             found.add("invariants")
         found.update(feature for key, feature in _BY_FIELD_METADATA.items() if key in (field.get("metadata") or {}))
-        found.update(_BY_TYPE[name] for name in _atomic(field["type"]) if name in _BY_TYPE)
+        found.update(_BY_TYPE[name] for name in atomic_types(field["type"]) if name in _BY_TYPE)
     return found
 
 
-def _atomic(data_type: Any) -> list[str]:
+def atomic_types(data_type: Any) -> list[str]:
     """Names of the atomic types of a field, without those of fields inside it (they are looked at themselves)."""
     if isinstance(data_type, str):
         return [data_type]
     match data_type.get("type"):
         case "array":
-            return _atomic(data_type["elementType"])
+            return atomic_types(data_type["elementType"])
         case "map":
-            return _atomic(data_type["keyType"]) + _atomic(data_type["valueType"])
+            return atomic_types(data_type["keyType"]) + atomic_types(data_type["valueType"])
         case _:
             return []

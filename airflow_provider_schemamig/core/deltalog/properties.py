@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.schema.properties import FORGETS, SPARKS_OWN
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG, hours_of
 from airflow_provider_schemamig.exceptions import Refusal
 
 APPEND_ONLY = "delta.appendOnly"
@@ -23,51 +24,48 @@ STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 STATS_COUNT = "delta.dataSkippingNumIndexedCols"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
+DELETION_VECTORS = "delta.enableDeletionVectors"
+SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
 
 _BOOLEAN = re.compile("true|false", re.IGNORECASE)
 _NATURAL = re.compile(r"\d{1,9}")
 _POSITIVE = re.compile(r"0*[1-9]\d{0,8}")
 _COLUMN_COUNT = re.compile(r"-1|\d{1,9}")
-_SIZE = re.compile(r"\d+\s*([kmgt]?b?)", re.IGNORECASE)
-_INTERVAL = re.compile(
-    r"(interval\s+)?(\d+\s+(microsecond|millisecond|second|minute|hour|day|week)s?\s*)+",
-    re.IGNORECASE,
-)
+#: Of at most so many digits that no sum of them is too long for Delta.
+_PART = r"\d{1,6}\s+(?:microsecond|millisecond|second|minute|hour|day|week)s?"
+_INTERVAL = re.compile(rf"\s*(interval\s+)?{_PART}(\s+{_PART})*\s*", re.IGNORECASE)
 
 _VALUES: dict[str, re.Pattern[str]] = {
     APPEND_ONLY: _BOOLEAN,
     TYPE_WIDENING: _BOOLEAN,
     "delta.autoOptimize": _BOOLEAN,
-    "delta.autoOptimize.autoCompact": re.compile("true|false|auto|legacy", re.IGNORECASE),
+    "delta.autoOptimize.autoCompact": re.compile("true|false", re.IGNORECASE),
     "delta.autoOptimize.optimizeWrite": _BOOLEAN,
     "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
     "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,
     "delta.checkpointInterval": _POSITIVE,
     "delta.checkpointPolicy": re.compile("classic|v2"),
     "delta.checkpointRetentionDuration": _INTERVAL,
-    "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
+    SYMLINK_MANIFEST: _BOOLEAN,
     STATS_COUNT: _COLUMN_COUNT,
     "delta.dataSkippingStringPrefixLength": _NATURAL,
-    "delta.deletedFileRetentionDuration": _INTERVAL,
+    FILES: _INTERVAL,
     CHANGE_DATA_FEED: _BOOLEAN,
-    "delta.enableDeletionVectors": _BOOLEAN,
+    DELETION_VECTORS: _BOOLEAN,
     "delta.enableExpiredLogCleanup": _BOOLEAN,
     "delta.enableFullRetentionRollback": _BOOLEAN,
     "delta.isolationLevel": re.compile("Serializable"),
-    "delta.logRetentionDuration": _INTERVAL,
-    "delta.parquet.compression.codec": re.compile("none|uncompressed|snappy|gzip|lz4|lz4_raw|brotli|zstd", re.IGNORECASE),
+    LOG: _INTERVAL,
     "delta.randomPrefixLength": _POSITIVE,
     "delta.randomizeFilePrefixes": _BOOLEAN,
     "delta.sampleRetentionDuration": _INTERVAL,
-    "delta.targetFileSize": _SIZE,
-    "delta.tuneFileSizesForRewrites": _BOOLEAN,
 }
 _FEATURES = {
     (APPEND_ONLY, "true"): "appendOnly",
     (TYPE_WIDENING, "true"): "typeWidening",
     ("delta.checkpointPolicy", "v2"): "v2Checkpoint",
     (CHANGE_DATA_FEED, "true"): "changeDataFeed",
-    ("delta.enableDeletionVectors", "true"): "deletionVectors",
+    (DELETION_VECTORS, "true"): "deletionVectors",
     (IN_COMMIT_TIMESTAMPS, "true"): "inCommitTimestamp",
     (MAPPING_MODE, "id"): "columnMapping",
     (MAPPING_MODE, "name"): "columnMapping",
@@ -94,13 +92,25 @@ class UnsupportedProperty(Refusal):
 
 def check_property(key: str, value: str | None) -> None:
     """Refuse what would break the table. ``value`` None unsets. Raises UnsupportedProperty."""
+    if key.lower() in SPARKS_OWN and value is not None:
+        raise UnsupportedProperty(key=key, value=value, reason="Spark keeps the name for itself")
     if not key.lower().startswith("delta.") or (key == FORGETS and value is None):
         return
     pattern = _VALUES.get(key)
     if pattern is None:
         raise UnsupportedProperty(key=key, value=value, reason="it is not one of Delta's properties that schemamig sets")
-    if value is not None and pattern.fullmatch(value.strip()) is None:
+    if value is not None and pattern.fullmatch(value) is None:
         raise UnsupportedProperty(key=key, value=value, reason="Delta could not parse the value")
+
+
+def check_retentions(configuration: Mapping[str, str]) -> None:
+    """The log is kept for as long as the files that its versions name. Raises UnsupportedProperty."""
+    log, files = configuration.get(LOG), configuration.get(FILES)
+    if hours_of(LOG, log) < hours_of(FILES, files):
+        reason = "removed files would be kept for longer than the log that names them (30 days and 7 days where nothing is set)"
+        raise UnsupportedProperty(
+            key=LOG if FILES not in configuration else FILES, value=log if FILES not in configuration else files, reason=reason
+        )
 
 
 def property_features(configuration: Mapping[str, str]) -> set[str]:

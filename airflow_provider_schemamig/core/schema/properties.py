@@ -36,17 +36,19 @@ SAFE = frozenset(
         "delta.enableExpiredLogCleanup",
         "delta.enableFullRetentionRollback",
         "delta.logRetentionDuration",
-        "delta.parquet.compression.codec",
         "delta.randomizeFilePrefixes",
         "delta.randomPrefixLength",
         "delta.sampleRetentionDuration",
-        "delta.targetFileSize",
-        "delta.tuneFileSizesForRewrites",
     }
 )
 
 #: Settings that need a table feature, which schemamig's committer adds in the same commit (``deltalog.properties``).
 WITH_FEATURE = frozenset({"delta.enableChangeDataFeed", "delta.enableDeletionVectors"})
+
+#: Keys by which Spark says what a table is, and Delta how it is clustered: no property of anybody's.
+SPARKS_OWN = frozenset(
+    {"clusteringcolumns", "collation", "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type"}
+)
 
 _OWN = {
     "delta.appendOnly": "schemamig sets it while a table is sealed",
@@ -70,6 +72,8 @@ def refusal_reason(key: str) -> str | None:
         return "a key has no control characters, quotes, backticks or backslashes"
     if lower.startswith(RESERVED_PREFIX):
         return f"names beginning with {RESERVED_PREFIX} are its own"
+    if lower in SPARKS_OWN:
+        return "Spark keeps the name for itself"
     if not lower.startswith("delta.") or key in SAFE | WITH_FEATURE:
         return None
     if lower in _LOWER:

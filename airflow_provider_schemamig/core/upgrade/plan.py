@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import pendulum
 
+from airflow_provider_schemamig.core.deltalog.create import checked
 from airflow_provider_schemamig.core.deltalog.edit import edit
 from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster
 from airflow_provider_schemamig.core.deltalog.features import check_writable
@@ -32,7 +33,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, SetProperty
 from airflow_provider_schemamig.core.schema.expression_rules import UnusableExpression, newly_unusable, unusable_in
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
@@ -207,10 +208,10 @@ class _Planner:
     def _stages_of(self, step: MergedStep) -> list[s.Stage]:
         match step:
             case CreateStep(collection=collection, new=new):
-                self._refusals += unusable_in(new)
+                self._check_new(new)
                 return [s.Create(collection, new)]
             case Replace():
-                self._refusals += unusable_in(step.new)
+                self._check_new(step.new)
                 self._check_writable(step.old.name)
                 build = s.Build(step.collection, step.new, step.fill, self._target.inputs_of(step.collection), step.snapshot)
                 return [build, s.Seal(step.old.name), s.Retire(step.old.name)]
@@ -227,7 +228,7 @@ class _Planner:
     def _rewrite(self, step: RewriteStep) -> list[s.Stage]:
         if not self._is_there(step.collection, step.old.name):
             return []
-        self._refusals += unusable_in(step.new)
+        self._check_new(step.new)
         self._check_writable(step.old.name)
         copy = s.Copy(
             collection=step.collection,
@@ -251,6 +252,17 @@ class _Planner:
         if state is not None and self._target.source is not None and source in state.objects:  # else ``not_in_release`` says why
             self._refusals.append(ShardMissing(collection=collection, uri=state.shard_of(source).uri))
         return False
+
+    def _check_new(self, declaration: Declaration) -> None:
+        """What the committer would refuse to make is refused now."""
+        unusable = list(unusable_in(declaration))
+        self._refusals += unusable
+        try:
+            if not unusable:
+                checked(declaration, declaration.name, declaration.name)
+        except Refusal as refusal:
+            refusal.collection = declaration.name
+            self._refusals.append(refusal)
 
     def _check_writable(self, collection: CollectionName) -> None:
         """The seal is a commit, too."""
@@ -328,6 +340,9 @@ class _Planner:
         for changes in (held, found.expand, *online, cutover, found.contract):
             if changes:
                 table = edit(table.protocol, table.metadata, changes, clustering=table.clustering or ())
+                set_back = [SetProperty(change.key, change.new, change.old) for change in changes if isinstance(change, SetProperty)]
+                if set_back:
+                    edit(table.protocol, table.metadata, set_back, clustering=table.clustering or ())
 
 
 def _left_by(chains: Sequence[Chain]) -> Iterator[DropColumn]:

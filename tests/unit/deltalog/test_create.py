@@ -24,7 +24,7 @@ RICH = flights(
     Field("leg", Struct((Field("code", STRING, nullable=False), Field("großes", Array(INT))))),
     clustered_by=("id", "leg.code"),
     checks=(Check("positive", "id > 0"),),
-    properties=(("delta.logRetentionDuration", "interval 60 days"), ("owner", "me")),
+    properties=(("delta.logRetentionDuration", "interval 60 days"), ("owned_by", "me")),
     comment="all flights",
 )
 

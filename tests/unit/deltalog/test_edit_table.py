@@ -97,7 +97,7 @@ def test_a_check_that_compares_may_stay_when_its_column_gets_wider() -> None:
         (ChangePartitioning((), ("id",)), NotInstant),
         (Relax(path("nope")), NotApplicable),
         (SetDefault(path("dep_delay"), "7", "8"), NotApplicable),
-        (SetProperty("owner", "a", "b"), NotApplicable),
+        (SetProperty("owned_by", "a", "b"), NotApplicable),
     ],
 )
 def test_changes_that_do_not_fit(change: Change, kind: type[SchemamigError]) -> None:
@@ -154,7 +154,7 @@ def test_comments_and_order() -> None:
 
 
 def test_properties_are_set_and_unset() -> None:
-    _, metadata = edited(flights(properties=(("owner", "a"),)), SetProperty("owner", "a", None), SetProperty("team", None, "b"))
+    _, metadata = edited(flights(properties=(("owned_by", "a"),)), SetProperty("owned_by", "a", None), SetProperty("team", None, "b"))
     assert metadata["configuration"] == {"team": "b"}
 
 
@@ -242,7 +242,7 @@ def test_keys_are_nothing_on_the_table() -> None:
         SetDefault(path("dep_delay"), "1", None),
         SetComment(path("dep_delay"), "x", None),
         ReorderColumns(path(""), ("dep_delay", "id"), ("id", "dep_delay")),
-        SetProperty("owner", "a", None),
+        SetProperty("owned_by", "a", None),
     ],
 )
 def test_what_is_in_place_changes_nothing(change: Change) -> None:

@@ -125,11 +125,11 @@ def test_foreign_keys() -> None:
 
 def test_clauses() -> None:
     clauses = (
-        "COMMENT 'x' PARTITIONED BY (B, c) USING Delta TBLPROPERTIES ('owner' = 'me', a.b = 1, on = TRUE, delta.checkpointInterval = '5')"
+        "COMMENT 'x' PARTITIONED BY (B, c) USING Delta TBLPROPERTIES (owned_by = 'me', a.b = 1, on = TRUE, delta.checkpointInterval = '5')"
     )
     found = one("a INT, b INT, c INT", clauses)
     assert (found.comment, found.partitioned_by) == ("x", ("b", "c"))
-    assert found.properties == (("a.b", "1"), ("delta.checkpointInterval", "5"), ("on", "true"), ("owner", "me"))
+    assert found.properties == (("a.b", "1"), ("delta.checkpointInterval", "5"), ("on", "true"), ("owned_by", "me"))
     assert one("a INT, s STRUCT<x: STRUCT<y: INT>>", "CLUSTER BY (A, s.X.y)").clustered_by == ("a", "s.x.y")
 
 

@@ -239,7 +239,7 @@ def cluster_by(draw: Draw, old: Declaration) -> Action:
 
 
 def set_property(draw: Draw, old: Declaration) -> Action:
-    key = draw(st.sampled_from(["owner", "other", "delta.checkpointInterval", "delta.appendOnly"]))
+    key = draw(st.sampled_from(["owned_by", "other", "delta.checkpointInterval", "delta.appendOnly"]))
     value = draw(st.sampled_from([None, "1", "x"]))
     properties = dict(old.properties)
     properties.pop(key, None)

@@ -63,7 +63,7 @@ class History:
         self.origin.rearrange()
 
     def property(self, number: int) -> None:
-        self.ends.add(tables.set_property(self.origin.path, "owner", str(number)))
+        self.ends.add(tables.set_property(self.origin.path, "owned_by", str(number)))
 
     def with_rows(self, _: int) -> None:
         """A foreign OVERWRITE: rows and metaData at once."""

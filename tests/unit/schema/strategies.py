@@ -20,7 +20,7 @@ ATOMS = (
     *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz"),
     *("decimal(10,0)", "decimal(12,2)", "decimal(20,0)", "decimal(38,10)"),
 )
-PROPERTIES = ("owner", "delta.logRetentionDuration", "delta.checkpointInterval")
+PROPERTIES = ("owned_by", "delta.logRetentionDuration", "delta.checkpointInterval")
 
 primitives = st.sampled_from(ATOMS).map(Primitive)
 comments = st.none() | st.sampled_from(["", "what it is", "it's \\ ü"])

@@ -106,7 +106,7 @@ def test_a_declaration_from_a_table() -> None:
                 "delta.appendOnly": "true",
                 "delta.enableChangeDataFeed": "true",
                 "delta.logRetentionDuration": "interval 30 days",
-                "owner": "me",
+                "owned_by": "me",
             },
         },
     )
@@ -115,16 +115,18 @@ def test_a_declaration_from_a_table() -> None:
         ("odd", "'not closed"),
         ("positive", "a > 0"),
     ]
-    kept = (("delta.enableChangeDataFeed", "true"), ("delta.logRetentionDuration", "interval 30 days"), ("owner", "me"))
+    kept = (("delta.enableChangeDataFeed", "true"), ("delta.logRetentionDuration", "interval 30 days"), ("owned_by", "me"))
     assert found.properties == kept
 
 
 def test_a_declaration_equals_the_one_its_sql_gives() -> None:
-    wanted = table("a INT NOT NULL, b VARCHAR(3), CONSTRAINT C CHECK (a>0)", "PARTITIONED BY (b) TBLPROPERTIES (owner = 'me') COMMENT 'x'")
+    wanted = table(
+        "a INT NOT NULL, b VARCHAR(3), CONSTRAINT C CHECK (a>0)", "PARTITIONED BY (b) TBLPROPERTIES (owned_by = 'me') COMMENT 'x'"
+    )
     metadata = {
         "schemaString": schema_string([field_to_delta(f) for f in wanted.fields]),
         "partitionColumns": ["b"],
         "description": "x",
-        "configuration": {"delta.constraints.c": "a > 0", "owner": "me"},
+        "configuration": {"delta.constraints.c": "a > 0", "owned_by": "me"},
     }
     assert declaration_from_delta(CollectionName("flights"), metadata) == wanted

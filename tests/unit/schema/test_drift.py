@@ -38,9 +38,9 @@ def test_columns_and_checks(expected: str, found: str, differences: list[str]) -
 @pytest.mark.parametrize(
     ("expected", "found", "differences"),
     [
-        ("TBLPROPERTIES (owner = 'me')", "TBLPROPERTIES (owner = 'you')", ["property owner: expected me, found you"]),
-        ("TBLPROPERTIES (owner = 'me')", "", ["property owner: expected me, found nothing"]),
-        ("", "TBLPROPERTIES (owner = 'you')", []),
+        ("TBLPROPERTIES (owned_by = 'me')", "TBLPROPERTIES (owned_by = 'you')", ["property owned_by: expected me, found you"]),
+        ("TBLPROPERTIES (owned_by = 'me')", "", ["property owned_by: expected me, found nothing"]),
+        ("", "TBLPROPERTIES (owned_by = 'you')", []),
         ("PARTITIONED BY (a)", "", ["partitioning: expected a, found nothing"]),
         ("CLUSTER BY (a)", "", []),
         ("COMMENT 'x'", "COMMENT 'y'", []),

@@ -37,7 +37,7 @@ DIFFERENT = [
     pytest.param(table(COLUMNS + ", UNIQUE (a)"), id="key"),
     pytest.param(table(COLUMNS, "PARTITIONED BY (a)"), id="partitioning"),
     pytest.param(table(COLUMNS, "CLUSTER BY (a)"), id="clustering"),
-    pytest.param(table(COLUMNS, "TBLPROPERTIES ('owner' = 'me')"), id="property"),
+    pytest.param(table(COLUMNS, "TBLPROPERTIES ('owned_by' = 'me')"), id="property"),
     pytest.param(replace(BASE, foreign_keys=(ForeignKey(("a",), BASE.name, ("a",)),)), id="foreign key"),
     pytest.param(replace(BASE, fields=(Field("a", Array(Primitive("int"), contains_null=False)),)), id="element"),
     pytest.param(replace(BASE, fields=(Field("a", Map(Primitive("int"), Primitive("int"), value_contains_null=False)),)), id="value"),

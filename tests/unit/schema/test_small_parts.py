@@ -53,7 +53,7 @@ def test_properties_that_are_refused(key: str, reason: str) -> None:
     assert reason in str(refusal_reason(key))
 
 
-@pytest.mark.parametrize("key", [*sorted(SAFE | WITH_FEATURE), "owner", "deltaish", "my.delta.key"])
+@pytest.mark.parametrize("key", [*sorted(SAFE | WITH_FEATURE), "owned_by", "deltaish", "my.delta.key"])
 def test_properties_that_are_free(key: str) -> None:
     assert refusal_reason(key) is None
 

@@ -56,7 +56,7 @@ CREATE TABLE flights (
     `at` TIMESTAMP,
     local TIMESTAMP_NTZ,
     CONSTRAINT dear CHECK (price > 0)
-) TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'owner' = 'ops')
+) TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'owned_by' = 'ops')
 """
 RICH_FEATURES = ["allowColumnDefaults", "changeDataFeed", "checkConstraints", "generatedColumns", "timestampNtz"]
 
@@ -67,7 +67,7 @@ def rich(site: Site, name: str = "flights") -> Path:
         "delta__constraints__Dear": "price > 0",
         "delta__enableChangeDataFeed": "true",
         "delta__minReaderVersion": "3",
-        "owner": "ops",
+        "owned_by": "ops",
     }
     return site.by_hand(name, RICH, protocol, **settings)
 
@@ -296,7 +296,7 @@ def test_order_comments_and_undeclared_properties_are_no_difference(site: Site, 
     site.adopt(flights=site.table("flights"))
     other = second(site, tmp_path)
     table = other.table("flights")
-    alter(table, [field("day", comment="other"), field("id", "long")], owner="ops")
+    alter(table, [field("day", comment="other"), field("id", "long")], owned_by="ops")
     other.adopt(flights=table)
     other.check("1.0.0")
     begin(other, "day STRING\n", "day STRING,\n    gate STRING\n", 'evolution("flights")')

@@ -174,7 +174,7 @@ def test_another_environment_with_the_same_folder(site: Site, tmp_path: Path) ->
 def test_while_a_release_can_be_rolled_back(site: Site) -> None:
     begin(site, "gate STRING", "gate STRING,\n    more STRING", 'evolution("flights")')
     site.upgrade()
-    alter(table_of(site), owner="somebody")
+    alter(table_of(site), owned_by="somebody")
     with pytest.raises(SchemamigError) as caught:
         accept(site.env, site.release)
     assert caught.value.code == "hold_open"
@@ -188,7 +188,7 @@ def test_while_a_deployment_is_open(site: Site) -> None:
     generation = verbs.preflight(site.env, site.release, jobs=no_spark).generation
     assert generation is not None
     verbs.promote(site.env, Generation(generation))
-    alter(table_of(site), owner="somebody")
+    alter(table_of(site), owned_by="somebody")
     calls = (lambda: accept(site.env, site.release), lambda: revert(site.env, "flights"), lambda: unmanage(site.env, "flights"))
     for call in calls:
         with pytest.raises(SchemamigError) as caught:

@@ -33,7 +33,7 @@ SETTINGS = {
     "delta__columnMapping__mode": "name",
     "delta__columnMapping__maxColumnId": "6",
     "delta__constraints__few": "seats < 9",
-    "owner": "ops",
+    "owned_by": "ops",
 }
 PROTOCOL = {
     **MAPPED,
@@ -98,13 +98,13 @@ WAYS: dict[str, Way] = {
     "set not null": Way(lambda path: alter(path, fields(gate=mapped("gate", 2, nullable=False))), 'evolution("flights")'),
     "add check": Way(lambda path: alter(path, delta__constraints__many="seats > 0"), 'evolution("flights")'),
     "drop check": Way(lambda path: alter(path, delta__constraints__few=None), 'evolution("flights")', impossible_with_rows=True),
-    "property": Way(lambda path: alter(path, owner="somebody"), 'evolution("flights")'),
-    "property gone": Way(lambda path: alter(path, owner=None), 'evolution("flights")'),
+    "property": Way(lambda path: alter(path, owned_by="somebody"), 'evolution("flights")'),
+    "property gone": Way(lambda path: alter(path, owned_by=None), 'evolution("flights")'),
     "drop and add": Way(
         lambda path: alter(path, fields(gate=None, new=mapped("new", 7))), 'evolution("flights", drop=["gate"])', lossy=True
     ),
     "several": Way(
-        lambda path: alter(path, fields(gate=mapped("door", 2, "gate"), new=mapped("new", 7)), owner="me"),
+        lambda path: alter(path, fields(gate=mapped("door", 2, "gate"), new=mapped("new", 7)), owned_by="me"),
         'evolution("flights", rename={"gate": "door"})',
         lossy_with_rows=True,
     ),

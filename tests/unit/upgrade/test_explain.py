@@ -38,7 +38,7 @@ CHANGES: list[c.Change] = [
     c.SetDefault(PATH, None, "1"),
     c.SetComment(PATH, None, "said"),
     c.ReorderColumns(ColumnPath(""), ("a", "b"), ("b", "a")),
-    c.SetProperty("owner", None, "me"),
+    c.SetProperty("owned_by", None, "me"),
     c.AddCheck(CHECK),
     c.DropCheck(CHECK),
     c.AddKey(KEY, primary=True),

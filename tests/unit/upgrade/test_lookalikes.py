@@ -15,7 +15,7 @@ from tests.support import foreign
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.upgrades import promoted, two_releases, whole
 
-FIRST = "CREATE TABLE a (id BIGINT, p STRING, q STRING) TBLPROPERTIES ('owner' = 'me');"
+FIRST = "CREATE TABLE a (id BIGINT, p STRING, q STRING) TBLPROPERTIES ('owned_by' = 'me');"
 SECOND = "CREATE TABLE a (id BIGINT, p STRING, q STRING);"
 SWAP = 'evolution("a", rename={"p": "q", "q": "p"})'
 BEFORE, AFTER = [{"id": 1, "p": "p", "q": "q"}], [{"id": 1, "p": "q", "q": "p"}]
@@ -56,13 +56,13 @@ def another(lake: Lake) -> None:
 
 def at_source(lake: Lake) -> None:
     assert rows(lake.path("a")) == BEFORE
-    assert foreign.metadata(lake.path("a"))["configuration"]["owner"] == "me"
+    assert foreign.metadata(lake.path("a"))["configuration"]["owned_by"] == "me"
     whole(lake)
 
 
 def at_target(lake: Lake) -> None:
     assert rows(lake.path("a")) == AFTER
-    assert "owner" not in foreign.metadata(lake.path("a"))["configuration"]
+    assert "owned_by" not in foreign.metadata(lake.path("a"))["configuration"]
     whole(lake)
 
 

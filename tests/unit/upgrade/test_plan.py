@@ -163,7 +163,7 @@ CHANGED = {
     "another comment": ("CREATE TABLE a (id BIGINT, n INT, x INT COMMENT 'new');", 'evolution("a")'),
     "another order": ("CREATE TABLE a (id BIGINT, x INT, n INT);", 'evolution("a")'),
     "another default": ("CREATE TABLE a (id BIGINT, n INT DEFAULT 1, x INT);", 'evolution("a")'),
-    "another property": ("CREATE TABLE a (id BIGINT, n INT, x INT) TBLPROPERTIES ('owner' = 'me');", 'evolution("a")'),
+    "another property": ("CREATE TABLE a (id BIGINT, n INT, x INT) TBLPROPERTIES ('owned_by' = 'me');", 'evolution("a")'),
     "a rename instead": ("CREATE TABLE a (id BIGINT, x INT);", 'evolution("a", rename={"n": "x"})'),
     "one more collection": ("CREATE TABLE a (id BIGINT, n INT, x INT); CREATE TABLE b (id BIGINT);", 'evolution("a")'),
     "replaced instead": ("CREATE TABLE a (id BIGINT, n INT, x INT);", 'replacement("a")'),

@@ -59,12 +59,12 @@ def test_a_rewrite_without_spark(tmp_path: Path) -> None:
 
 # --- drift ---------------------------------------------------------------------------------------------------------------------------
 
-PROPERTIES = "CREATE TABLE a (id BIGINT, y STRING) TBLPROPERTIES ('owner' = 'me');"
+PROPERTIES = "CREATE TABLE a (id BIGINT, y STRING) TBLPROPERTIES ('owned_by' = 'me');"
 DRIFTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "column added by delta-rs": (lambda path: DeltaTable(str(path)).alter.add_columns(_field("sneaked")), "sneaked: expected nothing"),
     "column dropped": (lambda path: foreign.drop_column(path, "y"), "y: expected STRING, found nothing"),
     "CHECK added by delta-rs": (lambda path: DeltaTable(str(path)).alter.add_constraint({"odd": "id > 1"}), "CHECK odd"),
-    "declared property changed": (lambda path: foreign.set_property(path, "owner", "you"), "property owner: expected me, found you"),
+    "declared property changed": (lambda path: foreign.set_property(path, "owned_by", "you"), "property owned_by: expected me, found you"),
 }
 
 
@@ -74,7 +74,7 @@ def _field(name: str) -> Field:
 
 @pytest.mark.parametrize("case", DRIFTS)
 def test_a_table_changed_behind_our_back_stops_everything(tmp_path: Path, case: str) -> None:
-    after = "CREATE TABLE a (id BIGINT, y STRING, x STRING) TBLPROPERTIES ('owner' = 'me');"
+    after = "CREATE TABLE a (id BIGINT, y STRING, x STRING) TBLPROPERTIES ('owned_by' = 'me');"
     lake = two_releases(tmp_path, PROPERTIES, after, 'evolution("a")')
     change, text = DRIFTS[case]
     change(lake.path("a"))

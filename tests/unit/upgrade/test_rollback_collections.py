@@ -139,7 +139,7 @@ def test_rows_that_came_into_a_replacement_are_not_given_up_unasked(replaced: La
 
 
 def test_metadata_alone_is_no_loss(replaced: Lake) -> None:
-    foreign.set_property(replaced.path("b"), "owner", "me")
+    foreign.set_property(replaced.path("b"), "owned_by", "me")
     verbs.rollback(replaced.env)
     assert rows(replaced.path("b")) == [ONE]
 

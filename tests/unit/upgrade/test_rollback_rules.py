@@ -190,8 +190,8 @@ CASES = [
     Case("default gone", "id BIGINT, n INT DEFAULT 7", "id BIGINT, n INT", [{"id": 1}], [{"id": 2}], back=[{"id": 1}, {"id": 2}]),
     Case(
         "property",
-        "id BIGINT) TBLPROPERTIES ('owner' = 'me', 'delta.logRetentionDuration' = 'interval 60 days'",
-        "id BIGINT) TBLPROPERTIES ('owner' = 'you', 'team' = 'ours'",
+        "id BIGINT) TBLPROPERTIES ('owned_by' = 'me', 'delta.logRetentionDuration' = 'interval 60 days'",
+        "id BIGINT) TBLPROPERTIES ('owned_by' = 'you', 'team' = 'ours'",
         [{"id": 1}],
         [{"id": 2}],
         back=[{"id": 1}, {"id": 2}],
