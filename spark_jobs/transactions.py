@@ -1,7 +1,8 @@
 """One statement that writes, exactly once by Delta's txn identifiers, and its commit found again (research/delta_spark.md, last section).
 
 Delta says nothing when it skips a statement because its txn version is in the log already, so the commit is always looked for, by its
-user metadata. What a statement found out on its way (its *notes*) is written down beside it, so that a repeat can give the same answer.
+operation and its user metadata: a compaction that Delta runs after the statement has the same. What a statement found out on its way (its
+*notes*) is written down beside it, so that a repeat can give the same answer.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.core.deltalog.actions import REARRANGING
 from airflow_provider_schemamig.core.spark.errors import FillSuperseded
 from airflow_provider_schemamig.core.spark.storage_access import session_settings
 from spark_jobs.delta_tables import table_sql
@@ -58,13 +60,13 @@ def write_once(spark: SparkSession, uri: str, statement: str, request: Mapping[s
 
 
 def find_written(spark: SparkSession, uri: str, request: Mapping[str, Any], attempt: str | None = None) -> Written | None:
-    """The newest commit with the request's user metadata, whatever it noted down."""
+    """The newest commit of a statement with the request's user metadata, whatever it noted down."""
     wanted = json.loads(request["user_metadata"])
     history = f"DESCRIBE HISTORY {table_sql(uri)}"
     for statement in (f"{history} LIMIT {_NEWEST}", history):
         # The newest come first. Spark is asked to sort and filter nothing: that would be two jobs more after every statement.
-        for row in spark.sql(statement).select("version", "userMetadata", "operationMetrics").collect():
-            noted = _json_object(row["userMetadata"] or "{}")
+        for row in spark.sql(statement).select("version", "operation", "userMetadata", "operationMetrics").collect():
+            noted = {} if row["operation"] in REARRANGING else _json_object(row["userMetadata"] or "{}")
             by = noted.pop(_ATTEMPT, None)
             if by is not None and {name: noted.pop(name, None) for name in wanted} == wanted:
                 return Written(int(row["version"]), row["operationMetrics"], noted, by != attempt)

@@ -20,6 +20,8 @@ class FakeJobs:
     row: Mapping[str, Any] = field(default_factory=dict)
     violations: Sequence[Mapping[str, Any]] = ()
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    #: Delta runs an OPTIMIZE after each fill, under its settings.
+    compacts: bool = False
 
     def __call__(self) -> FakeJobs:
         return self
@@ -42,7 +44,9 @@ class FakeJobs:
     def _fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
         count = sum(len(rows(_path(source["uri"]))) for source in request["inputs"].values())
         shard = _path(request["shard_uri"])
-        version = foreign.write(shard, [self.row] * count, overwrite=request["mode"] == "overwrite")
+        version = foreign.write(shard, [self.row] * count, overwrite=request["mode"] == "overwrite", says=request["user_metadata"])
+        if self.compacts:
+            foreign.compact(shard, request["user_metadata"])
         inputs = {source["shard"]: source["version"] for source in request["inputs"].values()}
         return {"rows": count, "table_version": version, "inputs": inputs, "skipped": False}
 

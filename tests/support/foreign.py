@@ -50,17 +50,17 @@ def live_schema(path: Path) -> list[dict[str, Any]]:
     return fields
 
 
-def commit(path: Path, *actions: Mapping[str, Any], says: str | None = None) -> int:
+def commit(path: Path, *actions: Mapping[str, Any], operation: str = "BY HAND", says: str | None = None) -> int:
     """Put a commit at the end of the log; its version. ``says``: what it says of itself in its user metadata."""
     version = len(list((path / "_delta_log").glob("*.json")))
-    info = {"operation": "BY HAND"} | ({"userMetadata": says} if says else {})
+    info = {"operation": operation} | ({"userMetadata": says} if says else {})
     text = "".join(json.dumps(action) + "\n" for action in ({"commitInfo": info}, *actions))
     with (path / "_delta_log" / f"{version:020}.json").open("x") as file:
         file.write(text)
     return version
 
 
-def write(path: Path, rows: Rows, *, statistics: bool = True, overwrite: bool = False) -> int:
+def write(path: Path, rows: Rows, *, statistics: bool = True, overwrite: bool = False, says: str | None = None) -> int:
     """Append ``rows`` (or put them instead of all there are), by the names the columns have now; what a row leaves out is NULL."""
     fields = live_schema(path)
     unknown = {name for row in rows for name in row} - {field["name"] for field in fields}
@@ -73,7 +73,23 @@ def write(path: Path, rows: Rows, *, statistics: bool = True, overwrite: bool = 
     size, now = (path / name).stat().st_size, 1
     add = {"path": name, "partitionValues": {}, "size": size, "modificationTime": now, "dataChange": True, "stats": json.dumps(stats)}
     gone = active_files(path) if overwrite else ()
-    return commit(path, *({"remove": {"path": old, "dataChange": True}} for old in gone), {"add": add})
+    return commit(path, *({"remove": {"path": old, "dataChange": True}} for old in gone), {"add": add}, says=says)
+
+
+def compact(path: Path, says: str | None = None) -> int:
+    """OPTIMIZE, of every file by itself. ``says``: what the statement says after which Delta runs it."""
+    actions: list[Mapping[str, Any]] = []
+    for action in list(_actions(path)):
+        if "add" in action and action["add"]["path"] in active_files(path):
+            old, new = action["add"], f"part-{uuid.uuid4()}.parquet"
+            shutil.copy(path / old["path"], path / new)
+            actions += [{"remove": {"path": old["path"], "dataChange": False}}, {"add": {**old, "path": new, "dataChange": False}}]
+    return commit(path, *actions, operation="OPTIMIZE", says=says)
+
+
+def delete_all(path: Path) -> int:
+    """DELETE without a condition, which writes no file."""
+    return commit(path, *({"remove": {"path": old, "dataChange": True}} for old in active_files(path)), operation="DELETE")
 
 
 def active_files(path: Path) -> tuple[str, ...]:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_provider_schemamig.core.deltalog.actions import REARRANGING
 from airflow_provider_schemamig.core.release.query import bind, placeholders
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys, FillSuperseded, TargetDiverged
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import Job
 from tests.support.lake import Crash
-from tests.support.row_tables import Row, Snapshot, Statement, clustered_by, commit_at, data_file, folder_of, newest, put, snapshot
+from tests.support.row_tables import Row, Snapshot, Statement, clustered_by, commit_at, folder_of, newest, optimize, snapshot
 
 #: Rows that a query makes of one row.
 Query = Callable[[Row], Iterable[Row]]
@@ -51,6 +52,8 @@ class RowJobs:
     after: Callable[[str, Mapping[str, Any]], None] | None = None
     #: What ``fill`` and ``apply`` make of a row of the target instead of writing it.
     falsify: Query | None = None
+    #: Delta runs an OPTIMIZE after each statement, under its settings.
+    compacts: bool = False
 
     def __call__(self) -> RowJobs:
         return self
@@ -162,6 +165,8 @@ class RowJobs:
                 self.zombies.append(statement.commit)
                 raise Crash("the process died, its driver goes on")
         statement.commit()
+        if self.compacts:
+            optimize(statement.base.path, statement.user_metadata)
         if self.on_commit is not None:
             self.on_commit("after", "spark", statement.txn[0])
 
@@ -169,14 +174,10 @@ class RowJobs:
 
     def _cluster(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """In order of the clustering columns, which is not Hilbert's curve, but as good in files of a few rows."""
-        base = snapshot(folder_of(request["table_uri"]))
-        columns = clustered_by(base.path)
-        rows = sorted(base.rows, key=lambda row: [(row[column] is None, row[column]) for column in columns])
-        added = [{**data_file(base.path, base.fields, rows), "dataChange": False, "clusteringProvider": "liquid"}] if rows else []
-        removes = [{"path": file, "dataChange": False, "deletionTimestamp": 1} for file in base.files]
-        info = {"timestamp": 1, "operation": "OPTIMIZE"}
-        put(base.path, base.version, [{"commitInfo": info}, *({"remove": file} for file in removes), *({"add": file} for file in added)])
-        return {"rows": len(rows), "seconds": 0.0}
+        path = folder_of(request["table_uri"])
+        columns = clustered_by(path)
+        optimize(path, key=lambda row: [(row[column] is None, row[column]) for column in columns], clusteringProvider="liquid")
+        return {"rows": len(snapshot(path).rows), "seconds": 0.0}
 
     # --- digest, preflight -----------------------------------------------------------------------------------------------------------
 
@@ -305,11 +306,12 @@ def _is_in_log(base: Snapshot, request: Mapping[str, Any]) -> bool:
 
 
 def _find(base: Snapshot, request: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
-    """The newest commit with the request's user metadata: its version and its notes with the attempt."""
+    """The newest commit of a statement with the request's user metadata: its version and its notes with the attempt."""
     wanted = json.loads(request["user_metadata"])
     for version in range(newest(base.path), -1, -1):
         for action in commit_at(base.path, version):
-            noted = json.loads(action.get("commitInfo", {}).get("userMetadata") or "{}")
+            info = action.get("commitInfo", {})
+            noted = json.loads(info.get("userMetadata") or "{}") if info.get("operation") not in REARRANGING else {}
             if _ATTEMPT in noted and {name: noted.pop(name, None) for name in wanted} == wanted:
                 return version, noted
     return None

@@ -222,6 +222,20 @@ def change(path: Path, of: Callable[[Row], Row | None]) -> int:
     return Statement(base, rewritten=rewritten).commit()
 
 
+def optimize(path: Path, user_metadata: str | None = None, *, key: Callable[[Row], Any] = repr, **more: Any) -> int:
+    """OPTIMIZE: all rows in one file, in the order of ``key``. ``more``: of the file's action."""
+    base = snapshot(path)
+    rows = sorted(base.rows, key=key)
+    added = [{**data_file(path, base.fields, rows), "dataChange": False, **more}] if rows else []
+    removes = [{"path": file, "dataChange": False, "deletionTimestamp": 1} for file in base.files]
+    info = {
+        "timestamp": time.time_ns() // 1_000_000,
+        "operation": "OPTIMIZE",
+        **({"userMetadata": user_metadata} if user_metadata is not None else {}),
+    }
+    return put(path, base.version, [{"commitInfo": info}, *({"remove": file} for file in removes), *({"add": file} for file in added)])
+
+
 def restore(path: Path, version: int) -> int:
     """RESTORE TABLE TO VERSION: files and metadata of then, whatever constraint there is now; the protocol stays."""
     now, then = snapshot(path), snapshot(path, version)

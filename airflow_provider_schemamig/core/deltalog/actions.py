@@ -18,6 +18,9 @@ RawAction = Mapping[str, Any]
 CLUSTERING = "delta.clustering"
 #: The feature by which rows have ids, and the domain that says which were given.
 ROW_TRACKING, ROW_IDS = "rowTracking", "delta.rowTracking"
+#: Delta's operations that only lay rows out anew. After a statement Delta may run one by itself (auto compaction), with all settings of the
+#: statement, so that its commit has the statement's user metadata.
+REARRANGING = frozenset({"OPTIMIZE", "REORG"})
 #: What makes a data file the same file: its path, decoded (writers encode differently), and its deletion vector.
 FileId = tuple[str, str]
 
@@ -48,6 +51,11 @@ class Commit:
         """When it was made, since 1970, as it says itself; None if it does not."""
         found = self.info.get("inCommitTimestamp", self.info.get("timestamp"))
         return found if isinstance(found, int) else None
+
+    @property
+    def user_metadata(self) -> str | None:
+        """What who made it says of it. None of what only rearranges rows: that may be the text of the statement before it."""
+        return None if self.info.get("operation") in REARRANGING else self.info.get("userMetadata")
 
     @property
     def protocol(self) -> RawAction | None:

@@ -26,6 +26,11 @@ def files_since(store: ReadStore, version: int) -> bool:
     return any(commit.has_files for commit in commits(store, version))
 
 
+def rows_changed_since(store: ReadStore, version: int) -> bool:
+    """True if any commit after ``version`` added or took away rows. Raises as ``commits`` does."""
+    return any(commit.changes_rows for commit in commits(store, version))
+
+
 def nulls_since(store: ReadStore, head: Head, path: str, since: int) -> bool | None:
     """Did a NULL come into the column at ``path`` (as the head calls it) with the files added after ``since``?
 

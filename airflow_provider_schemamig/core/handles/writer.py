@@ -232,7 +232,7 @@ def _landed(place: Place, fit: WriteFit, stamp: Stamp, collection: CollectionNam
     """The version of the commit with this stamp; None if there is none: Delta skipped it. Raises WroteOtherColumns."""
     renamed = False
     for commit in commits(place.store, place.head.version):
-        if commit.info.get("userMetadata") == stamp.text:
+        if commit.user_metadata == stamp.text:
             if renamed:
                 _check_columns(place, fit, commit.version, collection)
             return commit.version

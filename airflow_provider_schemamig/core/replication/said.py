@@ -31,7 +31,7 @@ class Said:
 
 def said_by(commit: Commit) -> Said:
     """Nothing, for whoever does not say it in our words."""
-    found = _object(commit.info.get("userMetadata"))
+    found = _object(commit.user_metadata)
     ours = found.get(RESERVED_PREFIX)
     if isinstance(ours, dict):
         return Said(action=str(ours.get("action", "")), origin=_text(ours.get("origin")))

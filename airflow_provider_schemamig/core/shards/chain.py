@@ -110,15 +110,17 @@ def put_empty_link(store: Store, chain: Chain, lo: int, hi: int) -> int:
 
 
 def link_of(commit: Commit, chain: Chain) -> dict[str, Any] | None:
-    """What a commit says of itself if it is a link of ``chain``."""
+    """What a commit says of itself if it is a link of ``chain``: by its words, and by the transaction id that only one commit can have."""
     about = about_of(commit)
-    return about if about is not None and (about.get("action"), about.get("generation")) == (chain.name, chain.generation) else None
+    if about is None or (about.get("action"), about.get("generation")) != (chain.name, chain.generation):
+        return None
+    return about if any(txn.get("appId") == chain.txn_app_id(about["lo"]) for txn in commit.txns) else None
 
 
 def about_of(commit: Commit) -> dict[str, Any] | None:
     """What a commit of ours says of itself; None for everybody else's."""
     try:
-        found = json.loads(commit.info.get("userMetadata") or "null")
+        found = json.loads(commit.user_metadata or "null")
     except ValueError:
         return None
     about = found.get(RESERVED_PREFIX) if isinstance(found, dict) else None

@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.build import NO_EPOCH, record_fill, replacement_key
 from airflow_provider_schemamig.core.upgrade.copies import Copying, copy_rows, unless_over
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
+from airflow_provider_schemamig.core.upgrade.flows import FILL
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.stages import Build, Copy
 from airflow_provider_schemamig.core.upgrade.tables import table_store
@@ -119,7 +120,7 @@ def _fill(env: Environment, state: State, row: Replacement, build: Build, epoch:
         "mode": "append" if number == 1 else "overwrite",
         "txn_app_id": Fence(env_id=state.config.env_id, shard=row.shard, epoch=epoch).app_id,
         "txn_version": epoch * EPOCH_STRIDE + number,
-        "user_metadata": canonical({"schemamig": {"generation": row.generation, "epoch": epoch, "action": "fill", "number": number}}),
+        "user_metadata": canonical({"schemamig": {"generation": row.generation, "epoch": epoch, "action": FILL, "number": number}}),
     }
     return jobs.run("fill", request)
 

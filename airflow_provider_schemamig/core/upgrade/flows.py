@@ -21,6 +21,8 @@ from airflow_provider_schemamig.core.upgrade.stages import Copy
 
 #: Names of the chains in the target's log.
 COPY, TAIL, UNDO = "copy", "tail", "undo"
+#: What a commit that fills a replacement shard calls itself.
+FILL = "fill"
 
 
 def row_of(state: State, deployment: Deployment, collection: CollectionName) -> Replacement:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.deltalog.log import files_since
+from airflow_provider_schemamig.core.deltalog.log import rows_changed_since
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import (
@@ -131,16 +131,9 @@ def lossy(env: Environment, state: State, deployment: Deployment) -> tuple[str, 
         if row is None:
             continue
         store = table_store(env, state, row.shard)
-        rewritten = isinstance(step, RewriteStep)
-        since = committed_at(env, state, deployment, row.shard) if rewritten else _filled_version(row.fill_number)
-        if head_or_none(store) is not None and files_since(store, since):
+        if head_or_none(store) is not None and rows_changed_since(store, committed_at(env, state, deployment, row.shard)):
             losses.append(f"{step.collection}: rows written into {row.shard} since {deployment.target} stay behind in it")
     return tuple(losses)
-
-
-def _filled_version(fill_number: int) -> int:
-    """Our fills are the versions 1 to ``fill_number`` of a replacement shard; what comes after is its users'."""
-    return fill_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
     if begin.clustered_by != intent.after.clustered_by:
         return _is_clustered(intent.after, head)
     ours = Tag(intent.generation, intent.epoch, intent.kind.value).user_metadata
-    return any(commit.info.get("userMetadata") == ours for commit in commits(store, intent.base_version, head.version))
+    return any(commit.user_metadata == ours for commit in commits(store, intent.base_version, head.version))
 
 
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.listing import list_log, read_commit
-from airflow_provider_schemamig.core.deltalog.log import files_since
+from airflow_provider_schemamig.core.deltalog.log import rows_changed_since
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.ledger.state import State
@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.shards.chain import about_of, foreign_commi
 from airflow_provider_schemamig.core.shards.tailing import again, tail, where
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
-from airflow_provider_schemamig.core.upgrade.flows import COPY, TAIL, back
+from airflow_provider_schemamig.core.upgrade.flows import COPY, FILL, TAIL, back
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
@@ -37,21 +37,22 @@ class Undo:
 
 
 def committed_at(env: Environment, state: State, deployment: Deployment, shard: ShardId) -> int:
-    """The version of a rewritten shard at its commit: that of the last link of its copy and tail. What comes after is its users'.
+    """The version of a new shard at its commit: that of its last fill, or of the last link of its copy and tail. What comes after is its
+    users', or a compaction.
 
     Raises LogTruncated if the log was cleaned up that far.
     """
     store = table_store(env, state, shard)
     for version in range(list_log(store).version, 0, -1):
         about = about_of(read_commit(store, version))
-        if about is not None and about.get("generation") == deployment.generation and about.get("action") in (COPY, TAIL):
+        if about is not None and about.get("generation") == deployment.generation and about.get("action") in (COPY, TAIL, FILL):
             return version
     return 0
 
 
 def rows_since_commit(env: Environment, state: State, deployment: Deployment, shard: ShardId) -> bool:
-    """Whether the shard has files that its users wrote."""
-    return files_since(table_store(env, state, shard), committed_at(env, state, deployment, shard))
+    """Whether the shard's users changed rows of it."""
+    return rows_changed_since(table_store(env, state, shard), committed_at(env, state, deployment, shard))
 
 
 def warm_up(work: Work, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:

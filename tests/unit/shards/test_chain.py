@@ -79,6 +79,16 @@ def test_position(steps: list[int], start: int, others: list[tuple[Chain | None,
         assert position(store, CHAIN, start) == Position(at, last, sum(steps))
 
 
+def test_whose_commit_it_is_no_text_tells(tmp_path: Path) -> None:
+    """Delta compacts after a statement under the statement's settings, and anybody may write any text; one commit has the transaction."""
+    compaction = link(CHAIN, 0, 4, rows=0)
+    compaction[0]["commitInfo"] |= {"operation": "OPTIMIZE", "operationMetrics": {"numAddedFiles": "1"}}
+    without = link(CHAIN, 4, 9, rows=7)[:1]
+    of_another = [without[0], {"txn": {"appId": CHAIN.txn_app_id(3), "version": TXN_VERSION}}]
+    store = table(tmp_path / "t", link(CHAIN, 0, 4, rows=3), compaction, compaction[:1], without, of_another)
+    assert position(store, CHAIN, 0) == Position(4, 1, 3)
+
+
 @given(steps=st.lists(st.integers(1, 3), min_size=2, max_size=6), missing=st.integers(0, 5))
 def test_a_gap_ends_it(steps: list[int], missing: int) -> None:
     """A link beyond a gap would be one of a driver that knew more than the log: nobody builds on it."""

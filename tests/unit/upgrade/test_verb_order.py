@@ -275,6 +275,36 @@ def test_a_shard_that_is_gone_is_not_promoted(filling: Lake) -> None:
         verbs.promote(filling.env, SECOND)
 
 
+def test_what_only_rearranges_makes_no_fill_stale_and_what_deletes_does(filling: Lake) -> None:
+    claimed_with(filling, FakeJobs({"n": 7}))
+    foreign.compact(filling.path("a"))
+    assert verbs.to_change(filling.env, SECOND) == ()
+    foreign.delete_all(filling.path("a"))
+    assert verbs.to_change(filling.env, SECOND) == ("b",)
+
+
+def test_what_was_filled_twice_and_compacted_is_not_its_users(filling: Lake) -> None:
+    """Delta compacts by itself after a fill, so that no version tells which commits were fills."""
+    jobs = FakeJobs({"n": 7}, compacts=True)
+    claimed_with(filling, jobs)
+    foreign.write(filling.path("a"), [{"id": 4}])
+    for verb in (verbs.promote, verbs.expand):
+        verb(filling.env, SECOND)
+    verbs.change(filling.env, SECOND, jobs=jobs)
+    verbs.cutover(filling.env, SECOND)
+    foreign.compact(filling.path("b"))
+    assert jobs.fills == ["append", "overwrite"]
+    verbs.rollback(filling.env)
+    assert filling.version == "1.0.0"
+
+
+def test_what_users_deleted_from_a_replacement_is_lost_by_a_rollback(filling: Lake) -> None:
+    verbs.upgrade(filling.env, filling.second, jobs=FakeJobs({"n": 7}))
+    foreign.delete_all(filling.path("b"))
+    with refused("lossy_rollback"):
+        verbs.rollback(filling.env)
+
+
 def test_rows_that_came_after_the_fill_are_in_it_after_all(filling: Lake) -> None:
     jobs = FakeJobs({"n": 7})
     claimed_with(filling, jobs)
