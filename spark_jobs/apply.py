@@ -3,9 +3,9 @@
 Request: ``target_uri``, ``storage_options``, ``query`` (row-local, deterministic Spark SQL over ``source_view`` and the views in
 ``inputs``), ``source_view``, ``projection`` (select list that gives the source's changed rows the shape the query expects), ``inputs``
 {view: {"uri", "version", "projection"}} (lookups), ``columns`` (of the target, filled by name from the query's), ``match`` (key columns of
-the target; empty: whole rows), ``kept`` (optional, with ``match``: dotted paths of fields in the target's structs that the query knows
-nothing of: a row that is there keeps them), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection``
-(optional, for errors), and ``changes``:
+the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``, and its ``version`` with all of the changes), ``kept``
+(optional, with ``match``: dotted paths of fields in the target's structs that the query knows nothing of: a row that is there keeps
+them), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection`` (optional, for errors), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/deltalog/scratch``) of the rows that came and went, or null.
@@ -17,7 +17,8 @@ rest is what it noted down), ``seconds``.
 The *net change* counts whole rows in the target's shape: plus one for each that came, minus one for each that went. What happened in
 between does not matter, so neither a key nor an order of commits is needed, and NULLs and duplicates count right (research/rewrite.md
 section 1). Without ``match`` the target must be equal to the query over the source as it was; rows to be removed that are not there are
-TargetDiverged. With it a key that only lost rows is deleted, another is updated or inserted; DuplicateKeys if it would stand for two rows.
+TargetDiverged. With it a key that only lost rows is deleted, another is updated or inserted; DuplicateKeys if it would stand for two rows:
+of the changes, or of the source, when only one of them is new and the target has the other.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
 from spark_jobs import keyed_change, net_change
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
-from spark_jobs.keyed_change import KeyedChange, keyed_change_of
-from spark_jobs.net_change import COUNT, NET, NetChange, changed_rows, net_change_of
-from spark_jobs.row_values import equal_by, same_by, same_key, same_row, updated
+from spark_jobs.keyed_change import IS_NEW, KeyedChange, keyed_change_of
+from spark_jobs.net_change import COUNT, NET, ChangedRows, NetChange, changed_rows, net_change_of
+from spark_jobs.row_values import cast_to, equal_by, same_by, same_key, same_row, updated
 from spark_jobs.transactions import Written, write_once
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _FOUND, _KEYED = "schemamig__found", "schemamig__keyed"
 _DELETE, _HAVE = keyed_change.DELETE, "schemamig__have"
+_IS_THERE = "schemamig: a key that came is there already"
 
 
 def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,11 +71,10 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange | NetChange, notes: Mapping[str, Any]) -> Written:
     target = table_sql(request["target_uri"])
-    if isinstance(change, KeyedChange):
-        statement = _merge_by_key(request, target, change, change.source, deletes=bool(change.gone))
-    elif request["match"]:
-        statement = _merge_by_key(request, target, change, _one_a_key(spark, request, change), deletes=True)
-    elif not change.deleted:
+    if request["match"]:
+        return _write_by_key(spark, request, target, change, notes)
+    assert isinstance(change, NetChange)
+    if not change.deleted:
         statement = f"INSERT INTO {target} ({change.rows.columns}) SELECT {change.rows.columns} FROM {_copies(NET, COUNT)}"
     else:
         # Equal rows cannot be told apart, so all of them go and what is left over comes back. Whatever a twin commits before, in between
@@ -135,28 +136,67 @@ def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, chan
 # --- rows by their key ---------------------------------------------------------------------------------------------------------------
 
 
-def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChange) -> str:
-    """The source of a MERGE by key. Raises DuplicateKeys."""
+def _write_by_key(
+    spark: SparkSession, request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, notes: Mapping[str, Any]
+) -> Written:
+    """Raises DuplicateKeys."""
+    if isinstance(change, KeyedChange):
+        source, new_keys, deletes = change.source, change.new_keys if change.new else None, bool(change.gone)
+    else:
+        source, new_keys, deletes = *_one_a_key(spark, request, change), True
+    if new_keys is not None:
+        guarded = _merge_by_key(request, target, change, source, deletes=deletes, guarded=True)
+        try:
+            with translated("apply"):
+                return write_once(spark, request["target_uri"], guarded, request, notes)
+        except BadValue as error:
+            if _IS_THERE not in error.detail:
+                raise
+        _check_source(spark, request, change.rows, new_keys)
+    return write_once(spark, request["target_uri"], _merge_by_key(request, target, change, source, deletes=deletes), request, notes)
+
+
+def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChange) -> tuple[str, str | None]:
+    """The source of a MERGE by key, and a query of the keys that only came, if there are any. Raises DuplicateKeys."""
     keys = ", ".join(equal_by(quote(f.name), f.dataType) for f in change.rows.key)
     spark.sql(
         f"CACHE LAZY TABLE {_KEYED} AS SELECT max_by(struct({change.rows.columns}), {COUNT}) AS r, max({COUNT}) < 0 AS {_DELETE}, "
-        f"sum(greatest({COUNT}, 0)) AS n FROM {NET} GROUP BY {keys}"
+        f"min({COUNT}) > 0 AS {IS_NEW}, sum(greatest({COUNT}, 0)) AS n FROM {NET} GROUP BY {keys}"
     )
-    (row,) = spark.sql(f"SELECT count_if(n > 1) AS ambiguous FROM {_KEYED}").collect()
+    (row,) = spark.sql(f"SELECT coalesce(sum(n) FILTER (WHERE n > 1), 0) AS ambiguous, count_if({IS_NEW}) AS new FROM {_KEYED}").collect()
     if row["ambiguous"]:
-        raise DuplicateKeys(columns=tuple(request["match"]), keys=int(row["ambiguous"]))
-    return f"SELECT r.*, {_DELETE} FROM {_KEYED}"
+        raise DuplicateKeys(columns=tuple(request["match"]), rows=int(row["ambiguous"]))
+    new_keys = f"SELECT {', '.join(f'r.{quote(f.name)}' for f in change.rows.key)} FROM {_KEYED} WHERE {IS_NEW}"
+    return f"SELECT r.*, {_DELETE}, {IS_NEW} FROM {_KEYED}", new_keys if row["new"] else None
 
 
-def _merge_by_key(request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, source: str, *, deletes: bool) -> str:
-    """``source``: the columns and ``_DELETE``, one row a key. ``deletes``: some rows of it say so."""
+def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows, new_keys: str) -> None:
+    """Raises DuplicateKeys if the source has several rows of a key that only came. Else the row that is there is not of the source, but
+    another writer's, and makes way."""
+    source, keys = request["source"], ", ".join(equal_by(f"q.{quote(f.name)}", f.dataType) for f in rows.key)
+    register_input(spark, request["source_view"], {**source, "projection": request["projection"]})
+    query, same = f"SELECT {cast_to(rows.key)} FROM (\n{request['query']}\n)", same_key(rows.key, "q", "k")
+    (row,) = spark.sql(
+        f"SELECT coalesce(sum(n), 0) AS n FROM (SELECT count(*) AS n FROM ({query}) q LEFT SEMI JOIN ({new_keys}) k ON {same} "
+        f"GROUP BY {keys} HAVING count(*) > 1)"
+    ).collect()
+    if row["n"]:
+        raise DuplicateKeys(columns=tuple(request["match"]), rows=int(row["n"]))
+
+
+def _merge_by_key(
+    request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, source: str, *, deletes: bool, guarded: bool = False
+) -> str:
+    """``source``: the columns, ``_DELETE`` and ``IS_NEW``, one row a key. ``deletes``: some rows of it say so. ``guarded``: the statement
+    fails, and says ``_IS_THERE``, if the target has a row of a key that is new: that costs no look at the target before."""
     rows, kept = change.rows, request.get("kept", ())
     on = " AND ".join([same_key(rows.key, "t", "s"), *change.bounds("t")])
     values = {quote(f.name): updated(f.dataType, f"s.{quote(f.name)}", f"t.{quote(f.name)}", f.name, kept) for f in rows.fields}
     assignments = ", ".join(f"t.{name} = {value}" for name, value in values.items())
+    guard = f" AND IF(s.{IS_NEW}, raise_error('{_IS_THERE}') IS NULL, true)" if guarded else ""
     return (
         f"MERGE INTO {target} t USING ({source}) s ON {on} "
-        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}WHEN MATCHED THEN UPDATE SET {assignments} "
+        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}WHEN MATCHED{guard} THEN UPDATE SET {assignments} "
         f"WHEN NOT MATCHED{f' AND NOT s.{_DELETE}' if deletes else ''} THEN INSERT ({rows.columns}) VALUES ({_from_source(change)})"
     )
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _KEYS = "schemamig__keys"
 VIEWS = (_KEYS,)
-#: Of the source of a MERGE: the row goes.
-DELETE = "schemamig__delete"
+#: Of the source of a MERGE: the row goes; and its key only came, so that nothing of it is there to be changed.
+DELETE, IS_NEW = "schemamig__delete", "schemamig__is_new"
 #: Of ``_KEYS``, beside the key's own columns, which may have any name: how often it came and went, and two hashes of either row.
 _N_CAME, _N_WENT = "schemamig__n_came", "schemamig__n_went"
 _H_CAME, _H_WENT = "schemamig__h_came", "schemamig__h_went"
@@ -33,13 +33,15 @@ _SAME = f"coalesce({_H_CAME} = {_H_WENT} AND {_G_CAME} = {_G_WENT}, false)"
 
 @dataclass(frozen=True)
 class KeyedChange:
-    """``inserted``, ``deleted``: rows of the net change. ``same``, ``gone``: keys whose row came as it went, or went only."""
+    """``inserted``, ``deleted``: rows of the net change. ``same``, ``gone``, ``new``: keys whose row came as it went,
+    went only, came only."""
 
     rows: ChangedRows
     inserted: int
     deleted: int
     same: int
     gone: int
+    new: int
     digest: RowsDigest
     summary: Row
 
@@ -54,15 +56,23 @@ class KeyedChange:
     def source(self) -> str:
         """The rows that came, with ``DELETE`` false, and the keys of those that only went."""
         key = {f.name for f in self.rows.key}
-        source = f"SELECT {self.rows.columns}, false AS {DELETE} FROM {CAME} c"
-        if self.same:
-            source += f" WHERE NOT EXISTS (SELECT 1 FROM {_KEYS} k WHERE {_SAME} AND {same_key(self.rows.key, 'k', 'c')})"
+        columns = ", ".join(f"c.{quote(f.name)}" for f in self.rows.fields)
+        if self.same or (self.new and self.deleted):
+            source = f"SELECT {columns}, false AS {DELETE}, k.{_N_WENT} = 0 AS {IS_NEW} FROM {CAME} c JOIN {_KEYS} k ON "
+            source += f"{same_key(self.rows.key, 'k', 'c')} AND NOT {_SAME}"
+        else:  # all that came is of one kind
+            source = f"SELECT {columns}, false AS {DELETE}, {'true' if self.new else 'false'} AS {IS_NEW} FROM {CAME} c"
         if self.gone:
             row = ", ".join(
                 quote(f.name) if f.name in key else f"CAST(NULL AS {type_sql(f.dataType)}) AS {quote(f.name)}" for f in self.rows.fields
             )
-            source += f" UNION ALL SELECT {row}, true FROM {_KEYS} WHERE {_N_CAME} = 0"
+            source += f" UNION ALL SELECT {row}, true, false FROM {_KEYS} WHERE {_N_CAME} = 0"
         return source
+
+    @property
+    def new_keys(self) -> str:
+        """A query of the keys that only came."""
+        return f"SELECT {', '.join(quote(f.name) for f in self.rows.key)} FROM {_KEYS} WHERE {_N_WENT} = 0"
 
 
 def keyed_change_of(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows) -> KeyedChange | None:
@@ -86,6 +96,7 @@ def _look_at(spark: SparkSession, rows: ChangedRows) -> KeyedChange | None:
         f"coalesce(max(greatest({_N_CAME}, {_N_WENT})), 0L) AS most",
         f"count_if({_SAME}) AS same",
         f"count_if({_N_CAME} = 0) AS gone",
+        f"count_if({_N_WENT} = 0) AS new",
         f"count_if({_N_CAME} > 0 AND NOT {_SAME}) AS inserted",
         f"count_if({_N_WENT} > 0 AND NOT {_SAME}) AS deleted",
         f"coalesce(sum(CAST({_H_CAME} AS DECIMAL(38, 0))), 0) - coalesce(sum(CAST({_H_WENT} AS DECIMAL(38, 0))), 0) AS total",
@@ -97,4 +108,4 @@ def _look_at(spark: SparkSession, rows: ChangedRows) -> KeyedChange | None:
         return None
     inserted, deleted = int(row["inserted"]), int(row["deleted"])
     digest = RowsDigest(inserted - deleted, int(row["parity"]), int(row["total"]))
-    return KeyedChange(rows, inserted, deleted, int(row["same"]), int(row["gone"]), digest, row)
+    return KeyedChange(rows, inserted, deleted, int(row["same"]), int(row["gone"]), int(row["new"]), digest, row)

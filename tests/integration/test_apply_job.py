@@ -53,6 +53,36 @@ def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewri
         rewrite.apply("old", rewrite.changes("files", hi, hi + 1), hi, hi + 1, match=["id"])
 
 
+@pytest.mark.parametrize("kind", ["cdf", "files"])
+def test_by_key_two_rows_of_one_key_are_refused_also_from_two_batches(rewrite: Rewrite, kind: str) -> None:
+    """Beside rows that change. What others wrote to the target makes way."""
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.sql("DELETE FROM {s} WHERE id IS NULL OR id IN (1, 4, 13)")
+    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
+    rewrite.make_target("b")
+    start = rewrite.version()
+    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    before = rewrite.rows("b")
+    row = "SELECT {}, '{}', NULL, NULL, NULL, NULL, NULL"
+    rewrite.sql(f"INSERT INTO {{s}} {row.format(2, 'second')}")
+    lo = rewrite.version()
+    with pytest.raises(errors.DuplicateKeys, match="2 rows"):
+        rewrite.apply("b", rewrite.changes(kind, start, lo), start, lo, match=["id"])
+    rewrite.sql("UPDATE {s} SET v = 'changed' WHERE id = 3")
+    hi = rewrite.version()
+    with pytest.raises(errors.DuplicateKeys, match="2 rows"):
+        rewrite.apply("b", rewrite.changes(kind, start, hi), start, hi, match=["id"])
+    assert rewrite.rows("b") == before
+
+    rewrite.sql("DELETE FROM {s} WHERE v = 'second'")
+    rewrite.sql(f"INSERT INTO {{s}} {row.format(8, 'ours')}")
+    rewrite.spark.sql(f"INSERT INTO delta.`{rewrite.uri('b')}` {row.format(8, 'theirs')}")
+    hi = rewrite.version()
+    result = rewrite.apply("b", rewrite.changes(kind, start, hi), start, hi, match=["id"])
+    assert (result["inserted"], result["deleted"], result["skipped"]) == (2, 1, False)
+    assert rewrite.rows("b") == rewrite.expected(hi)
+
+
 @pytest.mark.soak
 def test_what_only_came_is_inserted_and_what_came_and_went_is_no_commit(rewrite: Rewrite) -> None:
     rewrite.make_source("")

@@ -146,6 +146,7 @@ class Rewrite:
             "inputs": {},
             "changes": changes,
             "match": [],
+            "source": {"uri": self.uri("the source"), "version": hi},
             **self._common(f"tail:{lo}", {"lo": lo, "hi": hi}),
         }
         return self.runner.run("apply", {**request, **more})

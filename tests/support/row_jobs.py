@@ -113,6 +113,8 @@ class RowJobs:
         outcome = {"inserted": inserted, "deleted": deleted, "delta": _digest_of(net).to_json()}
         if not net:
             return {"table_version": None, **outcome, "skipped": False, "seconds": 0.0}
+        if request["match"] and not _is_in_log(base, request):
+            self._check_keys(base, net, request)
         statement = _by_key(base, net, request) if request["match"] else _by_row(base, net, columns)
         if statement is None:
             if _is_in_log(base, request):
@@ -133,6 +135,20 @@ class RowJobs:
         before, after = snapshot(path, changes["from"] - 1), snapshot(path, changes["to"])
         yield 1, [row for file in after.files if file not in before.files for row in after.rows_of(file)]
         yield -1, [row for file in before.files if file not in after.files for row in before.rows_of(file)]
+
+    def _check_keys(self, base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str, Any]) -> None:
+        """Raises DuplicateKeys for a key of two new rows, or of one that only came while the target has the source's other one."""
+        columns, match, source = request["columns"], request["match"], request["source"]
+        keys = {sign: Counter(_key(row, match) for row in _rows(changed, columns)) for sign, changed in ((1, net), (-1, _negative(net)))}
+        there = {_key(row, match) for row in base.rows}
+        doubtful = {key for key in keys[1] if key not in keys[-1] and key in there}
+        if doubtful:
+            shown = _shown(snapshot(folder_of(source["uri"]), source["version"]).rows, request["projection"])
+            rows = Counter(_key(row, match) for row in _shaped(self._query(request["query"], shown), columns))
+            keys[1].update({key: rows[key] for key in doubtful if rows[key] > 1})
+        ambiguous = sum(count for count in keys[1].values() if count > 1)
+        if ambiguous:
+            raise DuplicateKeys(columns=tuple(match), rows=ambiguous)
 
     def _falsified(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows if self.falsify is None else [made for row in rows for made in self.falsify(row)]
@@ -282,9 +298,6 @@ def _by_row(base: Snapshot, net: Counter[tuple[Any, ...]], columns: Sequence[str
 def _by_key(base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str, Any]) -> Statement:
     columns, match = request["columns"], request["match"]
     inserted = _rows(net, columns)
-    keys = Counter(_key(row, match) for row in inserted)
-    if any(count > 1 for count in keys.values()):
-        raise DuplicateKeys(columns=tuple(match), keys=1)
     touched = {_key(dict(zip(columns, row, strict=True)), match) for row in net}
     rewritten: dict[str, list[Row]] = {}
     before: dict[tuple[Any, ...], Row] = {}
@@ -299,6 +312,10 @@ def _by_key(base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str,
 
 def _rows(net: Counter[tuple[Any, ...]], columns: Sequence[str]) -> list[Row]:
     return [dict(zip(columns, row, strict=True)) for row, count in net.items() for _ in range(max(count, 0))]
+
+
+def _negative(net: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    return Counter({row: -count for row, count in net.items()})
 
 
 def _is_in_log(base: Snapshot, request: Mapping[str, Any]) -> bool:

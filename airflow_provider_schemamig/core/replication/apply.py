@@ -90,6 +90,7 @@ def bring(source: Table, event: SchemaEntry, since: int, target: Table, mapping:
                 "inputs": {},
                 "changes": changes,
                 "match": list(mapping.match),
+                "source": {"uri": source.uri, "version": source.head.version},
                 "kept": list(mapping.kept),
             },
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_schemamig.core.deltalog.actions import ROW_TRACKING, Commit, RawAction
 from airflow_provider_schemamig.core.deltalog.append import Appended, Entry, append, uses_in_commit_timestamps
@@ -35,6 +36,7 @@ from airflow_provider_schemamig.core.shards.own_folder import (
     removal,
 )
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
+from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import confirm, require_safe_log_store
 from airflow_provider_schemamig.core.storage.own_places import work_folder
@@ -92,6 +94,7 @@ def copy_rows(source: Table, event: SchemaEntry, target: Table, mapping: Mapped,
     }
     try:
         rows = int(jobs.run("fill", request)["rows"])
+        _check_keys(request, mapping, jobs)
         files = files_in(target.env, store, folder, collection, data_change=True)
         if ROW_TRACKING in head.features and rows_in_files(files) != rows:
             raise FilesDiffer(collection=collection, what="no statistics to give row ids by", expected=f"{rows:,} rows")
@@ -99,6 +102,16 @@ def copy_rows(source: Table, event: SchemaEntry, target: Table, mapping: Mapped,
     except Exception:
         store.delete_tree(folder)
         raise
+
+
+def _check_keys(filled: Mapping[str, Any], mapping: Mapped, jobs: JobRunner) -> None:
+    """By its key a stream finds the row that changed. Raises DuplicateKeys if there are several of one."""
+    if not mapping.match:
+        return
+    asked = {name: filled[name] for name in ("collection", "storage_options")}
+    check = {"collection": filled["collection"], "uri": filled["shard_uri"], "kind": "duplicate_key", "columns": list(mapping.match)}
+    for found in jobs.run("preflight", {**asked, "checks": [check], "estimates": []})["violations"]:
+        raise DuplicateKeys(collection=filled["collection"], columns=mapping.match, rows=int(found["count"]))
 
 
 def put_in_place(copied: Copied, look: Callable[[], Place]) -> tuple[Place, int]:

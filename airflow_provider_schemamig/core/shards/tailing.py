@@ -98,6 +98,7 @@ def _link(env: Environment, flow: Flow, lo: int, first: int, last: int, jobs: Jo
             "projection": flow.projection,
             "changes": changes,
             "match": list(flow.match),
+            "source": {"uri": env.table_location(flow.source_uri).uri, "version": last},
         }
         try:
             result = jobs.run("apply", request)

@@ -274,19 +274,19 @@ class TargetDiverged(Refusal):
 
 @dataclass(eq=False)
 class DuplicateKeys(Refusal):
-    """The changed rows have a key more than once, so it cannot tell which row is meant."""
+    """Changed rows, or those and the rows they come to, have a key more than once, so it cannot tell which row is meant."""
 
     code = "duplicate_keys"
     columns: tuple[str, ...]
-    keys: int
+    rows: int
 
     @property
     def message(self) -> str:
-        return f"{self.keys} value(s) of the key ({', '.join(self.columns)}) stand for several changed rows; nothing was written."
+        return f"{self.rows:,} rows have a key ({', '.join(self.columns)}) that another one has, too; nothing was written."
 
     @property
     def next_action(self) -> str:
-        return "Make the key unique again, or mend the query that yields it."
+        return "Make the key unique again, or mend the query that yields it; a stream that stopped is then restored."
 
 
 @dataclass(eq=False)

@@ -10,9 +10,11 @@ from airflow_provider_schemamig.core.deltalog.log_errors import AnotherTable
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import PauseReason
 from airflow_provider_schemamig.core.replication.restore import restore
+from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.replicas import Replicas, make_replicas
+from tests.support.row_tables import enable_change_data
 
 
 @pytest.fixture
@@ -35,6 +37,52 @@ def test_inserts_updates_deletes_and_changes_of_keys(two: Replicas) -> None:
     again = two.bring("a", "b")
     assert not again.moved
     assert again.states == found.states, "an idle stream writes nothing"
+
+
+@pytest.mark.parametrize("feed", [False, True])
+@pytest.mark.parametrize("comes", ["new", "moved"])
+def test_two_rows_of_one_key_stop_the_stream_also_from_two_batches(two: Replicas, comes: str, feed: bool) -> None:
+    """Keys are not Delta's, and a foreign writer breaks them."""
+    if feed:
+        enable_change_data(two.path("a"))
+    two.insert("a", {"id": 5, "v": "first"}, {"id": 6, "v": "other"})
+    two.bring("a", "b")
+    before, at = two.rows("b"), two.checkpoint("a", "b")
+    if comes == "new":
+        two.insert("a", {"id": 5, "v": "second"})
+    else:
+        two.change("a", lambda row: {**row, "id": 5} if row["id"] == 6 else row)
+    assert two.state("a", "b").error == "duplicate_keys"
+    two.change("a", lambda row: None if row["v"] != "first" and row["id"] == 5 else row)
+    assert two.state("a", "b").error == "duplicate_keys", "what was agreed on to be brought has both"
+    assert (two.rows("b"), two.checkpoint("a", "b")) == (before, at)
+    restore(two.env("a"), two.env("b"), CollectionName("trips"), jobs=two.runner)
+    two.insert("a", {"id": 7, "v": "x"})
+    found = two.state("a", "b")
+    assert (found.error, found.pause) == (None, None)
+    assert two.rows("b") == two.rows("a")
+
+
+def test_two_rows_of_one_key_are_not_restored(two: Replicas) -> None:
+    """An update of the one would be one of the other, too."""
+    two.insert("a", {"id": 5, "v": "first"})
+    two.insert("a", {"id": 5, "v": "second"})
+    assert two.state("a", "b").error == "duplicate_keys"
+    assert two.rows("b") == []
+    with pytest.raises(DuplicateKeys, match="2 rows"):
+        restore(two.env("a"), two.env("b"), CollectionName("trips"), jobs=two.runner)
+    two.change("a", lambda row: None if row["v"] == "second" else row)
+    assert two.state("a", "b").error is None
+    assert two.rows("b") == two.rows("a")
+
+
+def test_a_row_that_others_wrote_to_the_target_makes_way(two: Replicas) -> None:
+    two.insert("a", {"id": 1, "v": "x"})
+    two.bring("a", "b")
+    two.insert("b", {"id": 2, "v": "theirs"})
+    two.insert("a", {"id": 2, "v": "ours"})
+    assert two.state("a", "b").error is None
+    assert two.rows("b") == two.rows("a")
 
 
 def test_a_mismatch_waits_and_goes_on_by_itself(two: Replicas) -> None:
