@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from airflow_provider_schemamig.visible import visible
+
 
 @dataclass(eq=False)
 class SchemamigError(Exception):
@@ -18,6 +20,8 @@ class SchemamigError(Exception):
 
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
+    #: Its text has line ends of its own; in any other they come from somebody else, and are shown.
+    has_lines: ClassVar[bool] = False
 
     collection: str | None = field(default=None, kw_only=True)
 
@@ -33,7 +37,7 @@ class SchemamigError(Exception):
 
     def __str__(self) -> str:
         where = f"{self.collection}: " if self.collection else ""
-        return f"[{self.code}] {where}{self.message} {self.next_action}"
+        return visible(f"[{self.code}] {where}{self.message} {self.next_action}", lines=self.has_lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions pickle by positional args; ours have keyword-only fields, and Airflow moves exceptions between processes.
@@ -69,6 +73,7 @@ class Refused(Refusal):
     """Several refusals found at once; nothing was written."""
 
     code = "refused"
+    has_lines = True
     refusals: Sequence[SchemamigError] = ()
 
     @property

@@ -66,7 +66,11 @@ def _connection_type() -> dict[str, Any]:
             ),
             "storage_options": _field(
                 "Storage options",
-                "JSON object of object store settings and credentials, as delta-rs takes them.",
+                "JSON object of object store settings, as delta-rs takes them, without credentials: this field is shown.",
+            ),
+            "storage_secrets": _field(
+                "Storage secrets",
+                "JSON object of the object store's credentials, as delta-rs takes them. Airflow hides it.",
                 format="password",
             ),
         },

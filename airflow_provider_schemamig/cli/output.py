@@ -63,10 +63,10 @@ def answered(function: Callable[P, Answer]) -> Callable[P, None]:
 
 def console(*, stderr: bool = False) -> Console:
     """Colours and the terminal's width on a terminal (NO_COLOR is respected); plain text of 120 columns anywhere else."""
-    from rich.console import Console  # costs 50 ms, and --json never needs it
+    from airflow_provider_schemamig.cli.console import PlainConsole  # Rich costs 50 ms, and --json never needs it
 
     # Names, SQL and messages hold brackets and colons: nothing in them may be read as markup.
-    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    made = PlainConsole(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=False)
     if not made.is_terminal:
         made.width = 120
     return made
@@ -142,10 +142,19 @@ def _attempt(work: Callable[[], Answer]) -> Answer:
         return Answer(interrupted.document, interrupted.show, Exit.INTERRUPTED, failed=True)
     except (typer.Exit, typer.BadParameter):
         raise  # usage: Typer prints it and exits with 2
-    except Exception as error:  # noqa: BLE001 - the last border: an unexpected exception becomes a document, and its traceback is one setting away
-        if os.environ.get("SCHEMAMIG_DEBUG"):
-            traceback.print_exc(file=sys.stderr)
-        return failure(InternalError(kind=type(error).__name__, text=str(error)))
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - the last border: whatever comes (panics of Rust are no Exception) becomes a document
+        return _internal(error)
+
+
+def _internal(error: BaseException) -> Answer:
+    """Its traceback is one setting away; a library's text may quote a request, with what it was signed with."""
+    from airflow_provider_schemamig.core.storage import blank
+
+    if os.environ.get("SCHEMAMIG_DEBUG"):
+        traceback.print_exc(file=sys.stderr)
+    return failure(InternalError(kind=type(error).__name__, text=blank(str(error))))
 
 
 def _give(answer: Answer, *, as_json: bool) -> int:

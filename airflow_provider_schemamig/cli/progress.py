@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -45,7 +46,7 @@ class Lines:
         if not (ended or event.note or first or now - self._last[event.stage] >= QUIET_SECONDS):
             return
         self._last[event.stage] = now
-        self._to.write(line(event) + "\n")
+        self._to.write(visible(line(event)) + "\n")
         self._to.flush()
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from airflow_provider_schemamig.cli.output import refusals_of
 from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,8 +36,8 @@ def _show_one(to: Console, head: str, error: SchemamigError) -> None:
     if error.collection:
         title.append(f"  {error.collection}", style="cyan")
     to.print(title)
-    print_indented(to, Text(_sentence(error.message)))
-    print_indented(to, Text.assemble(("next: ", "bold"), error.next_action))
+    print_indented(to, Text(_sentence(visible(error.message, lines=error.has_lines))))
+    print_indented(to, Text.assemble(("next: ", "bold"), visible(error.next_action)))
 
 
 def print_indented(to: Console, text: Text, by: int = 2) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, WriteReceipt, open_store
+from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, WriteReceipt, check_addresses, open_store
 from airflow_provider_schemamig.core.storage.own_places import SYSTEM_FOLDER
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +44,13 @@ class Environment:
 
     @classmethod
     def open(cls, uri: str, options: Mapping[str, str] | None = None) -> Environment:
-        """``uri``: a path or a file, s3, gs, abfs(s), az URI. ``options``: storage options by object_store's names (InvalidLocation)."""
-        return cls(Location.parse(uri), StorageOptions(options or {}))
+        """``uri``: a path or a file, s3, gs, abfs(s), az URI. ``options``: storage options by object_store's names.
+
+        Raises InvalidLocation, InvalidStorageOption (an address that is no URL, or holds a password).
+        """
+        location = Location.parse(uri)
+        check_addresses(location, options or {})
+        return cls(location, StorageOptions(options or {}))
 
     def reader(
         self, collection: str, release: Version | str | None = None, spark: SparkSession | None = None, node: str | None = None
@@ -107,7 +113,7 @@ class Environment:
     def first_line(self, error: Exception | None) -> str:
         """An error of a library in one line and without secrets: Rust's go on for pages, and may quote requests."""
         text = str(error) if error is not None else ""
-        return self.options.redact(text.splitlines()[0] if text else type(error).__name__).rstrip(".")
+        return visible(self.options.redact(text.splitlines()[0] if text else type(error).__name__)).rstrip(".")
 
     def _open(self, location: Location, table_id: str | None = None) -> Store:
         store = open_store(location, self.options, table_id)

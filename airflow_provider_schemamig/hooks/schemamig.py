@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_schemamig.config import DEFAULT_ENVIRONMENT
+from airflow_provider_schemamig.core.storage.credentials import holds_userinfo, is_credential, secrets_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ class SchemamigHook(BaseHook):
 
 
 def read_settings(connection: Connection) -> Settings:
-    """The settings in a connection's extras: ``environment_uri``, ``spark_conn_id``, ``storage_options`` (an object, or its JSON text)."""
+    """The settings in a connection's extras: ``environment_uri``, ``spark_conn_id``, ``storage_options``, ``storage_secrets`` (an object
+    each, or its JSON text). Airflow hides an extra by its name only, so credentials stand apart, and nowhere else."""
     if connection.conn_type != SchemamigHook.conn_type:
         problem = f"its type is {connection.conn_type!r}, not 'schemamig'"
         raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy="Name a connection of type schemamig.")
@@ -164,21 +166,37 @@ def read_settings(connection: Connection) -> Settings:
     if not uri:
         remedy = "Set the field Environment URI (extra environment_uri) of the connection."
         raise ConnectionUnusable(conn_id=connection.conn_id, problem="it names no environment", remedy=remedy)
-    options = _storage_options(connection.conn_id, extra.get("storage_options") or {})
-    return Settings(str(uri), extra.get("spark_conn_id") or LOCAL_SPARK, options)
+    secrets = _texts(connection.conn_id, "storage_secrets", extra.get("storage_secrets") or {})
+    mask_secrets(secrets)
+    options = _texts(connection.conn_id, "storage_options", extra.get("storage_options") or {})
+    mask_secrets(options)
+    open_to_all = sorted(name for name, value in options.items() if is_credential(name) or holds_userinfo(value))
+    if open_to_all:
+        problem = f"its storage_options hold credentials ({', '.join(open_to_all)}), and Airflow shows them with the connection"
+        remedy = "Move them into the extra storage_secrets, which Airflow hides; and renew them, for they were shown."
+        raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy=remedy)
+    if holds_userinfo(str(uri)):
+        raise ConnectionUnusable(
+            conn_id=connection.conn_id,
+            problem="its environment_uri holds a user and a password",
+            remedy="Take them out of the URI, and give them in the extra storage_secrets.",
+        )
+    return Settings(str(uri), extra.get("spark_conn_id") or LOCAL_SPARK, options | secrets)
 
 
-def _storage_options(conn_id: str, value: Any) -> dict[str, str]:
-    """The options as text values; each is masked in the logs, for names of credentials differ between stores."""
+def mask_secrets(options: Mapping[str, str]) -> None:
+    """Credentials among the options are blanked wherever they come into a log of this process, in every spelling."""
+    for secret in secrets_of(options):
+        mask_secret(secret)
+
+
+def _texts(conn_id: str, extra: str, value: Any) -> dict[str, str]:
+    """The object in an extra, with text values."""
     try:
         options = json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError:
         options = None
     if not isinstance(options, dict) or not all(isinstance(option, str | int | float | bool) for option in options.values()):
-        remedy = 'Give storage_options as a JSON object of names and values, such as {"aws_region": "eu-west-1"}.'
-        raise ConnectionUnusable(conn_id=conn_id, problem="its storage options are not a JSON object of plain values", remedy=remedy)
-    texts = {str(name): str(option).lower() if isinstance(option, bool) else str(option) for name, option in options.items()}
-    for name, text in texts.items():
-        if any(part in name.lower() for part in ("key", "secret", "token", "password", "sas", "credential")):
-            mask_secret(text)
-    return texts
+        remedy = f'Give {extra} as a JSON object of names and values, such as {{"aws_region": "eu-west-1"}}.'
+        raise ConnectionUnusable(conn_id=conn_id, problem=f"its {extra} are not a JSON object of plain values", remedy=remedy)
+    return {str(name): str(option).lower() if isinstance(option, bool) else str(option) for name, option in options.items()}

@@ -40,6 +40,7 @@ from airflow_provider_schemamig.core.ledger.state import check_format
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.ledger.texts import sums
 from airflow_provider_schemamig.core.ledger.verify_rows import check_rows, strictest_types
+from airflow_provider_schemamig.core.storage import secrets_of
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 _CONFIG = (EnvironmentConfig.COLLECTION, encode_key(EnvironmentConfig.key))
@@ -311,9 +312,8 @@ def _detail(env: Environment, task: _Task) -> str:
 
 
 def _secrets(env: Environment) -> list[str]:
-    """Values of storage options that are credentials by their name; shorter than eight characters none is."""
-    words = ("key", "secret", "token", "password", "credential", "sas")
-    return [value for name, value in env.options.items() if len(value) >= 8 and any(word in name.lower() for word in words)]
+    """Credentials of the storage options that are long enough not to stand in a row by chance."""
+    return [secret for secret in secrets_of(env.options) if len(secret) >= 8]
 
 
 def _names_a_format(value: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.visible import visible
 
 
 def change_json(change: c.Change) -> dict[str, Any]:
@@ -17,7 +18,7 @@ def change_json(change: c.Change) -> dict[str, Any]:
 def describe(change: c.Change) -> str:
     """One change as a person says it."""
     text: str = _DESCRIBE[type(change)](change)
-    return text
+    return visible(text)
 
 
 def _key(change: c.AddKey | c.DropKey) -> str:

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.schema.paths import Fields, join
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.schema.retention import DEFAULT_HOURS, hours_of
 from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.visible import visible
 
 ABSENT = "nothing"
 
@@ -29,7 +30,7 @@ class Drift:
     found: str
 
     def __str__(self) -> str:
-        return f"{self.path}: expected {self.expected}, found {self.found}"
+        return visible(f"{self.path}: expected {self.expected}, found {self.found}")
 
 
 def live_differences(physical: Declaration, live: Declaration) -> tuple[Drift, ...]:

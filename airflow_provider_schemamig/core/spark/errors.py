@@ -85,6 +85,7 @@ class SparkDriverDied(Conflict):
     """A driver ended without leaving a result: killed, out of memory, or never able to start. ``tail``: its last lines."""
 
     code = "spark_driver_died"
+    has_lines = True
     job: str
     exit_code: int
     tail: str
@@ -103,6 +104,7 @@ class SparkJobFailed(Refusal):
     """A job failed in a way nobody has a name for yet. ``tail``: the last lines of what Spark said."""
 
     code = "spark_job_failed"
+    has_lines = True
     job: str
     tail: str
 

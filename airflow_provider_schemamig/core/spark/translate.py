@@ -13,6 +13,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.spark import errors as e
+from airflow_provider_schemamig.core.storage import blank
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: ``[CONDITION.SUB] text``, and below a broken constraint the row's values, one a line.
@@ -107,7 +108,7 @@ def translated(job: str, collection: str | None = None) -> Iterator[None]:
 
 def translate(error: Exception, job: str, collection: str | None = None) -> SchemamigError:
     """The typed error for an exception of Spark, by the conditions in its text; ``SparkJobFailed`` if none is known."""
-    text = str(error)
+    text = blank(str(error))
     found = [(match[1], _detail(match[2])) for match in _CONDITION.finditer(text)]
     for kind, prefixes in _CLASSES:
         for condition, detail in found:
@@ -137,7 +138,7 @@ def _is_analysis(error: Exception) -> bool:
 
 def last_lines(text: str, count: int = _TAIL_LINES) -> str:
     """The last ``count`` lines that say something: no blank ones, no frames of a stack."""
-    return "\n".join([line.rstrip() for line in text.splitlines() if line.strip() and not _FRAME.match(line)][-count:])
+    return "\n".join([line.rstrip() for line in blank(text).splitlines() if line.strip() and not _FRAME.match(line)][-count:])
 
 
 # --- across processes ----------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 Everything above (Delta logs, ledger, plans, reports) goes through ``Store``; nothing else opens a path or a bucket.
 """
 
+from airflow_provider_schemamig.core.storage.credentials import blank, is_credential, secrets_of
 from airflow_provider_schemamig.core.storage.errors import (
     InvalidLocation,
     InvalidStorageOption,
@@ -17,7 +18,14 @@ from airflow_provider_schemamig.core.storage.errors import (
     UnsafeLogStore,
 )
 from airflow_provider_schemamig.core.storage.local import LocalStore
-from airflow_provider_schemamig.core.storage.location import CONDITIONAL_LOG_STORE, THROWAWAY, Location, StorageOptions, spark_uri
+from airflow_provider_schemamig.core.storage.location import (
+    CONDITIONAL_LOG_STORE,
+    THROWAWAY,
+    Location,
+    StorageOptions,
+    check_addresses,
+    spark_uri,
+)
 from airflow_provider_schemamig.core.storage.objects import ObjectStore
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 from airflow_provider_schemamig.core.storage.store import (
@@ -52,9 +60,13 @@ __all__ = [
     "Store",
     "UnsafeLogStore",
     "WriteReceipt",
+    "blank",
+    "check_addresses",
     "confirm",
+    "is_credential",
     "open_store",
     "probe_put_if_absent",
     "require_safe_log_store",
+    "secrets_of",
     "spark_uri",
 ]

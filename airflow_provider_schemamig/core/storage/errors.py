@@ -56,6 +56,11 @@ class NotOurPlace(Refusal):
         return "Look who wrote that: `schemamig ledger verify` lists rows whose place is wrong, `schemamig ledger edit` mends one."
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether a library written in Rust gave up: pyo3's PanicException is no Exception, and each library has a class of its own for it."""
+    return type(error).__name__ == "PanicException"
+
+
 @dataclass(eq=False)
 class ObjectMissing(Refusal):
     code = "object_missing"

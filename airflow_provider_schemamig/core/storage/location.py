@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_schemamig.core.storage.errors import InvalidLocation
+from airflow_provider_schemamig.core.storage.credentials import address_faults, blank, holds_userinfo, secrets_of
+from airflow_provider_schemamig.core.storage.errors import InvalidLocation, InvalidStorageOption
 
 SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
 #: The option by which a connection declares that every Spark writer on S3 uses a conditional-create LogStore (DESIGN section 6).
@@ -19,6 +20,7 @@ THROWAWAY = "schemamig.throwaway"
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", re.DOTALL)
 # ? and # would begin a URI's query or fragment, a backtick would end Spark's delta.`path`.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f`?#]")
+_AFTER_QUERY = re.compile(r"\?.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +33,15 @@ class Location:
     def parse(cls, text: str) -> Location:
         """From a plain path (made absolute) or a file, s3, s3a, gs, abfs, abfss, az or memory URI. Raises InvalidLocation."""
         if not text.strip():
-            raise InvalidLocation(uri=text, rule="it is empty")
+            raise _invalid(text, "it is empty")
         if _FORBIDDEN.search(text):
-            raise InvalidLocation(uri=text, rule="control characters, backticks, ? and # are not allowed")
+            raise _invalid(text, "control characters, backticks, ? and # are not allowed")
         match = _URI.fullmatch(text)
         if match is None:
             return cls(f"file://{os.path.abspath(os.path.expanduser(text))}")
         scheme, rest = match[1].lower(), match[2]
         if scheme not in SCHEMES:
-            raise InvalidLocation(uri=text, rule=f"the scheme {scheme} is not one of {', '.join(sorted(SCHEMES))}")
+            raise _invalid(text, f"the scheme {scheme} is not one of {', '.join(sorted(SCHEMES))}")
         if scheme == "file":
             return cls(f"file://{_file_path(text, rest)}")
         return cls(f"{scheme}://{_bucket_and_key(text, rest)}")
@@ -64,6 +66,14 @@ class Location:
         return self.uri
 
 
+def check_addresses(location: Location, options: Mapping[str, str]) -> None:
+    """Refuse endpoints that are no URL (clients of stores panic over them) or hold a password. Raises InvalidStorageOption."""
+    if location.scheme not in ("file", "memory"):
+        fault = next(address_faults(options, location.scheme, os.environ), None)
+        if fault is not None:
+            raise InvalidStorageOption(uri=location.uri, reason=fault)
+
+
 def spark_uri(uri: str) -> str:
     """The URI as Hadoop and so Spark spell it: ``s3://`` is ``s3a://`` there."""
     return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri
@@ -73,19 +83,26 @@ def _file_path(text: str, rest: str) -> str:
     """``file:/a``, ``file:///a`` and ``file://localhost/a`` are the same path."""
     host, slash, path = rest[1:].partition("/") if rest.startswith("/") else ("", "/", rest)
     if host not in ("", "localhost") or not slash:
-        raise InvalidLocation(uri=text, rule="a file URI has the form file:///absolute/path")
+        raise _invalid(text, "a file URI has the form file:///absolute/path")
     return os.path.abspath("/" + path)
 
 
 def _bucket_and_key(text: str, rest: str) -> str:
     if not rest.startswith("/"):
-        raise InvalidLocation(uri=text, rule="two slashes follow the scheme")
+        raise _invalid(text, "two slashes follow the scheme")
+    if holds_userinfo(text):
+        raise _invalid(text, "it holds a user and a password, which belong into the storage options")
     bucket, *parts = rest[1:].rstrip("/").split("/")
     if not bucket:
-        raise InvalidLocation(uri=text, rule="the bucket or container is missing")
+        raise _invalid(text, "the bucket or container is missing")
     if any(part in ("", ".", "..") for part in parts):
-        raise InvalidLocation(uri=text, rule="empty, . and .. parts are not allowed")
+        raise _invalid(text, "empty, . and .. parts are not allowed")
     return "/".join((bucket, *parts))
+
+
+def _invalid(text: str, rule: str) -> InvalidLocation:
+    """With the text as far as it may be shown: what follows a ? or stands before a @ is a credential more often than not."""
+    return InvalidLocation(uri=blank(_AFTER_QUERY.sub("?***", text)), rule=rule)
 
 
 class StorageOptions(Mapping[str, str]):
@@ -123,9 +140,5 @@ class StorageOptions(Mapping[str, str]):
         return self._values.get(THROWAWAY, "").lower() == "true"
 
     def redact(self, text: str) -> str:
-        """``text`` without any value of these options that could be a secret: libraries quote requests in their errors."""
-        for name, value in self._values.items():
-            harmless = name.startswith("schemamig.") or name.lower().endswith(("region", "endpoint", "endpoint_url", "allow_http"))
-            if len(value) >= 4 and not harmless:
-                text = text.replace(value, "***")
-        return text
+        """``text`` without any credential, of these options or of anybody: libraries quote requests in their errors."""
+        return blank(text, secrets_of(self._values))

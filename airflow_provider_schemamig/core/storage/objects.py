@@ -15,10 +15,12 @@ from airflow_provider_schemamig.core.storage.errors import (
     ObjectMissing,
     StorageForbidden,
     StorageUnreachable,
+    is_panic,
 )
 from airflow_provider_schemamig.core.storage.location import Location, StorageOptions
 from airflow_provider_schemamig.core.storage.own_places import check_own_place
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     import obstore
@@ -136,6 +138,10 @@ class ObjectStore:
             return _client(self._bucket, self.options)
         except (failures.BaseError, ValueError) as error:
             raise InvalidStorageOption(uri=self.location.uri, reason=self._text(error)) from None
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise InvalidStorageOption(uri=self.location.uri, reason=self._text(error)) from None
 
     @contextlib.contextmanager
     def _errors(self, key: str) -> Iterator[None]:
@@ -153,10 +159,14 @@ class ObjectStore:
             raise StorageForbidden(uri=uri, reason=self._text(error)) from None
         except (failures.BaseError, OSError) as error:
             raise StorageUnreachable(uri=uri, reason=self._text(error)) from None
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise InvalidStorageOption(uri=uri, reason=self._text(error)) from None
 
-    def _text(self, error: Exception) -> str:
+    def _text(self, error: BaseException) -> str:
         """The first line of an error, without secrets; the rest is Rust's debug output."""
-        return self.options.redact(str(error).splitlines()[0] if str(error) else type(error).__name__).rstrip(".")
+        return visible(self.options.redact(str(error).splitlines()[0] if str(error) else type(error).__name__)).rstrip(".")
 
 
 class _RandomReader(io.RawIOBase):

@@ -21,20 +21,51 @@ def test_a_uri_or_path_needs_no_connection(uri: str) -> None:
 
 @pytest.mark.parametrize("form", [dict, json.dumps])
 def test_settings_come_from_the_connection(monkeypatch: pytest.MonkeyPatch, form: Any) -> None:
-    options = {"aws_secret_access_key": "hush-hush", "aws_allow_http": True, "port": 9000}
-    conn_id = connection(monkeypatch, "prod", environment_uri="s3://lake/prod", storage_options=form(options), spark_conn_id="cluster")
+    options, secrets = {"aws_allow_http": True, "timeout": 90}, {"aws_secret_access_key": "hush-hush"}
+    extras = {"environment_uri": "s3://lake/prod", "storage_options": form(options), "storage_secrets": form(secrets)}
+    conn_id = connection(monkeypatch, "prod", **extras, spark_conn_id="cluster")
     settings = SchemamigHook(conn_id).settings
     assert (settings.environment_uri, settings.spark_conn_id) == ("s3://lake/prod", "cluster")
-    assert settings.storage_options == {"aws_secret_access_key": "hush-hush", "aws_allow_http": "true", "port": "9000"}
+    assert settings.storage_options == {"aws_secret_access_key": "hush-hush", "aws_allow_http": "true", "timeout": "90"}
     assert "hush-hush" not in repr(settings)
 
 
-def test_credentials_are_masked_in_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("azure_storage_sas_key", "sv=1&sig=hush-hush-hush", "hush-hush-hush"),
+        ("azure_storage_connection_string", "AccountName=a;AccountKey=hush-hush-hush;", "hush-hush-hush"),
+        ("authorization", "hush-hush-hush", "hush-hush-hush"),
+        ("aws_secret_access_key", "hush/hush", "hush%2Fhush"),
+    ],
+)
+def test_credentials_are_hidden_with_the_connection_and_masked_in_logs(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, secret: str
+) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
-    conn_id = connection(monkeypatch, "blob", environment_uri="az://c/lake", storage_options={"azure_storage_sas_key": "hush-hush-hush"})
-    assert SchemamigHook(conn_id).settings.storage_options
-    assert "hush-hush-hush" not in str(redact("the key is hush-hush-hush"))
+    conn_id = connection(monkeypatch, "blob", environment_uri="az://c/lake", storage_secrets={name: value})
+    assert SchemamigHook(conn_id).settings.storage_options == {name: value}
+    assert secret not in str(redact(f"the key is {secret}"))
+    shown = redact({"environment_uri": "az://c/lake", "storage_secrets": json.dumps({name: "another-value"})})
+    assert "another-value" not in str(shown) and "az://c/lake" in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        ({"storage_options": {"aws_region": "x", "aws_secret_access_key": "hush-hush-1"}}, "aws_secret_access_key"),
+        ({"storage_options": {"azure_storage_connection_string": "AccountKey=hush-hush-1"}}, "azure_storage_connection_string"),
+        ({"storage_options": {"aws_endpoint_url": "http://minio:hush-hush-1@host"}}, "aws_endpoint_url"),
+        ({"storage_options": {"of_tomorrow": "hush-hush-1"}}, "of_tomorrow"),
+        ({"environment_uri": "s3://AKIA:hush-hush-1@bucket/x"}, "environment_uri"),
+    ],
+)
+def test_credentials_where_airflow_shows_them_are_refused(monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], named: str) -> None:
+    conn_id = connection(monkeypatch, "open", **{"environment_uri": "s3://lake/prod"} | extra)
+    with pytest.raises(ConnectionUnusable, match=named) as caught:
+        _ = SchemamigHook(conn_id).settings
+    assert "hush-hush-1" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

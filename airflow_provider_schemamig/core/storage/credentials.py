@@ -1,0 +1,155 @@
+"""What a credential is, known in one place: which options hold one, where text may hold one, and how it is blanked.
+
+An option is a credential unless it is known not to be: stores have dozens of names for theirs. In text a credential is what stands in the
+options, in any encoding, and what has the form of one: a user with a password in a URL, a signature, a key of a connection string.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+BLANK = "***"
+_PREFIXES = ("aws_", "google_", "azure_storage_", "azure_")
+#: Options that say where and how, and never who: without the prefix of their store.
+_HARMLESS = frozenset(
+    (
+        *("account_name", "allow_http", "allow_invalid_certificates", "authority_host", "authority_id", "bucket", "bucket_name"),
+        *("checksum_algorithm", "client_id", "conditional_put", "connect_timeout", "container_name", "copy_if_not_exists"),
+        *("default_region", "disable_tagging", "endpoint", "endpoint_url", "endpoint_url_s3", "fabric_cluster_identifier", "http1_only"),
+        *("http2_only", "imdsv1_fallback", "metadata_endpoint", "msi_endpoint", "pool_idle_timeout", "pool_max_idle_per_host"),
+        *("proxy_excludes", "proxy_url", "region", "request_payer", "s3_express", "skip_signature", "tenant_id", "timeout"),
+        *("unsigned_payload", "use_azure_cli", "use_emulator", "use_fabric_endpoint", "user_agent", "virtual_hosted_style_request"),
+    )
+)
+_SWITCHES = frozenset(
+    (
+        *("allow_http", "allow_invalid_certificates", "disable_tagging", "http1_only", "http2_only", "imdsv1_fallback", "request_payer"),
+        *("s3_express", "skip_signature", "unsigned_payload", "use_azure_cli", "use_emulator", "use_fabric_endpoint"),
+        "virtual_hosted_style_request",
+    )
+)
+#: The same of Hadoop's options, which end so.
+_HARMLESS_ENDS = (".endpoint", ".endpoint.region", ".path.style.access", ".ssl.enabled", ".impl", ".connection.maximum", ".threads.max")
+_ADDRESSES = frozenset(("endpoint", "endpoint_url", "endpoint_url_s3", "metadata_endpoint", "msi_endpoint", "proxy_url"))
+_ENVIRONMENT = {"s3": "AWS_", "s3a": "AWS_", "gs": "GOOGLE_", "az": "AZURE_", "abfs": "AZURE_", "abfss": "AZURE_"}
+
+_USERINFO = re.compile(r"(?<=://)[^/\s@'\"]*:[^/\s'\"]*@")
+_QUERY = re.compile(
+    r"\b(sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|awsaccesskeyid"
+    r"|accountkey|sharedaccesskey|sharedaccesssignature|(?:access|account|secret|api|private)[._-]?key(?:_?id)?|password|passwd|token"
+    r"|(?:session|access|refresh|bearer|sas)[_-]token|client[_-]secret|secret)(=|%3D|\"?\s*[:=]\s*\"?)([^\s&;,'\"<>]+)",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(
+    r"\b(authorization\"?\s*[:=]\s*\"?)?(bearer|basic|aws4-hmac-sha256|sharedkey)\s+[^\s'\"<>]{8,}[^'\"\n<>]*", re.IGNORECASE
+)
+_SHORTEST = 4
+
+
+def is_credential(name: str) -> bool:
+    """Whether a storage option holds a secret, by its name."""
+    lower = name.lower()
+    if lower.startswith("schemamig."):
+        return False
+    if lower.startswith("fs."):
+        return not lower.endswith(_HARMLESS_ENDS)
+    return _bare(lower) not in _HARMLESS
+
+
+def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Every text in the options that is a secret, and as other programs may write it; the longest first."""
+    found: set[str] = set()
+    for name, value in options.items():
+        switch = _bare(name.lower()) in _SWITCHES  # whatever else than true and false stands there by mistake
+        found.update(_parts(value) if switch or is_credential(name) else _userinfo(value))
+    plain = found | {unquote(secret) for secret in found}
+    spelled = {text for secret in plain for text in (secret, quote(secret, safe=""), quote(secret), quote_plus(secret))}
+    return tuple(sorted((text for text in spelled if _counts(text)), key=lambda text: (-len(text), text)))
+
+
+def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
+    """``text`` without these secrets, and without whatever looks like one."""
+    for secret in secrets:
+        text = text.replace(secret, BLANK)
+    text = _USERINFO.sub(f"{BLANK}@", text)
+    text = _HEADER.sub(lambda match: f"{match[1] or ''}{match[2]} {BLANK}", text)
+    return _QUERY.sub(rf"\1\2{BLANK}", text)
+
+
+def holds_userinfo(uri: str) -> bool:
+    """Whether a URI names a user with a password before its host (``s3://key:secret@bucket``)."""
+    return _USERINFO.search(uri) is not None
+
+
+def address_faults(options: Mapping[str, str], scheme: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with the addresses that a client of this scheme gets, from the options or the process's environment; without values."""
+    prefix = _ENVIRONMENT.get(scheme, "-")
+    around = {name: value for name, value in environment.items() if name.startswith(prefix)}
+    for name, value in (*around.items(), *options.items()):
+        short = _bare(name.lower())
+        if short not in _ADDRESSES or not value:
+            continue
+        if not _is_address(value):
+            yield f"{name} is no URL like https://host:port"
+        elif short != "proxy_url" and "@" in urlsplit(value).netloc:
+            yield f"{name} holds a user or password, which belong into options of their own"
+
+
+def _bare(name: str) -> str:
+    return next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
+
+
+def _is_address(value: str) -> bool:
+    if any(character.isspace() or not character.isprintable() for character in value):
+        return False
+    try:
+        parts = urlsplit(value)
+        return parts.scheme.lower() in ("http", "https", "socks5", "socks5h") and bool(parts.hostname) and (parts.port is None or True)
+    except ValueError:
+        return False
+
+
+def _parts(value: str) -> Iterator[str]:
+    """A secret, and the secrets inside of it: a SAS token's signature, a connection string's key, a JSON key file's texts."""
+    yield value
+    yield value.lstrip("?")
+    for pair in re.split("[&;]", value.lstrip("?")):
+        name, _, text = pair.partition("=")
+        if name.strip().lower() in ("sig", "accountkey", "sharedaccesssignature", "sharedaccesskey"):
+            yield text
+    if value.lstrip().startswith("{"):
+        try:
+            yield from _texts(json.loads(value))
+        except ValueError:
+            return
+    yield from _userinfo(value)
+
+
+def _texts(document: Any) -> Iterator[str]:
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if "key" in str(name).lower() or "secret" in str(name).lower() or "token" in str(name).lower():
+                yield from _texts(value)
+    elif isinstance(document, str):
+        yield document
+
+
+def _userinfo(value: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = None
+    if parts is not None and parts.password:
+        yield parts.password
+        yield f"{parts.username}:{parts.password}"
+    yield from (match.group().removesuffix("@") for match in _USERINFO.finditer(value))
+    yield from (match.group().removesuffix("@").partition(":")[2] for match in _USERINFO.finditer(value))
+
+
+def _counts(text: str) -> bool:
+    """Short texts, numbers and switches stand everywhere: they are nobody's secret."""
+    return len(text) >= _SHORTEST and text.lower() not in ("true", "false", "none", "null") and not (text.isdigit() and len(text) < 8)
