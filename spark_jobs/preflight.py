@@ -17,9 +17,13 @@ select list that gives the rows the shape the check speaks of; default ``*``):
 ``duplicate_key`` and ``orphans`` may have ``new_files`` (names without folders): only rows in these files count, as keys that came with
 them, while the rows of all files are compared.
 
-Result: ``violations`` [{collection, kind, rule, count (rows), version, sample (up to 5 rows, {column: text}), files (up to 5 URIs)}], only
-those with a count, and where ``new_files`` were named with ``by_file`` [{file (URI), rows, sample (one key)}], all of them;
-``estimates`` [{collection, rows, bytes, files}], from the log alone where its statistics are complete.
+``expressions`` (optional): CHECKs and DEFAULTs to be judged, each with ``collection``, ``used_by``, ``expression``, and ``columns`` (of the
+table, as SQL declares them) for a CHECK or ``type`` (SQL's name) for a DEFAULT. If Spark cannot evaluate one, no check is made.
+
+Result: ``unusable`` [{collection, used_by, expression, reason}]; ``violations`` [{collection, kind, rule, count (rows), version,
+sample (up to 5 rows, {column: text}), files (up to 5 URIs)}], only those with a count, and where ``new_files`` were named with ``by_file``
+[{file (URI), rows, sample (one key)}], all of them; ``estimates`` [{collection, rows, bytes, files}], from the log alone where its
+statistics are complete.
 
 All checks of one table, version and projection but keys share one scan; samples are looked for only where there are some.
 """
@@ -68,10 +72,33 @@ class _Scan:
 
 def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     """Answer all checks and estimates; see the module for request and result."""
+    unusable = [found for wanted in request.get("expressions", ()) if (found := _unusable(spark, wanted)) is not None]
     with storage_access(spark, request.get("storage_options", {})):
-        violations = [found for group in _groups(request["checks"]) for found in _check(spark, group)]
+        checks = [] if unusable else request["checks"]  # a check of the rows would fail on the same expression
+        violations = [found for group in _groups(checks) for found in _check(spark, group)]
         estimates = [_estimate(spark, wanted) for wanted in request["estimates"]]
-    return {"violations": violations, "estimates": estimates}
+    return {"unusable": unusable, "violations": violations, "estimates": estimates}
+
+
+def _unusable(spark: SparkSession, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A CHECK is analyzed over no rows, a DEFAULT is computed once."""
+    from pyspark.errors import PySparkException
+
+    expression = wanted["expression"]
+    try:
+        if "columns" in wanted:
+            empty = spark.createDataFrame([], wanted["columns"])
+            found = empty.selectExpr(f"({expression})").schema.fields[0].dataType.simpleString()
+            reason = None if found == "boolean" else f"it gives {found.upper()}"
+            empty.where(expression).schema  # noqa: B018 - aggregates and generators may be selected
+        else:
+            spark.sql(f"SELECT CAST(({expression}) AS {wanted['type']})").collect()
+            reason = None
+    except PySparkException as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+    if reason is None:
+        return None
+    return {"collection": wanted["collection"], "used_by": wanted["used_by"], "expression": expression, "reason": reason}
 
 
 def _groups(checks: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

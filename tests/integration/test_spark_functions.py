@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_schemamig.core.schema.spark_functions import FILE, spark_functions
+from spark_jobs import preflight
 from tests.support.spark_functions import lines, names_and_kinds
 from tests.support.spark_verdicts import CHECKS, COLUMNS, DEFAULTS, TOLD_BY_SPARK_ALONE
 
@@ -24,11 +25,15 @@ def test_the_list_of_functions_is_what_spark_gives(spark: SparkSession) -> None:
     assert FILE.read_text(encoding="utf-8").splitlines() == list(lines(spark)), "another Spark: python -m tests.support.spark_functions"
 
 
-def test_a_check_that_only_spark_can_judge_is_refused_by_it(spark: SparkSession) -> None:
-    empty = spark.createDataFrame([], COLUMNS)
-    for check in TOLD_BY_SPARK_ALONE:
-        with pytest.raises(Exception, match="DATATYPE_MISMATCH"):
-            empty.selectExpr(check)
+def test_preflight_asks_spark_what_only_it_can_judge(spark: SparkSession) -> None:
+    columns = COLUMNS.replace("q: INT", "`q`: INT")
+    bad = [{"collection": "t", "used_by": "c", "expression": check, "columns": columns} for check in sorted(TOLD_BY_SPARK_ALONE)]
+    bad += [{"collection": "t", "used_by": "d", "expression": "to_date('abc')", "type": "DATE"}]
+    good = [{"collection": "t", "used_by": "c", "expression": "length(x) > 0 AND s.q > 0", "columns": columns}]
+    good += [{"collection": "t", "used_by": "d", "expression": "'1'", "type": "INT"}]
+    found = preflight.run(spark, {"checks": [], "estimates": [], "expressions": [*bad, *good]})
+    assert [item["expression"] for item in found["unusable"]] == [item["expression"] for item in bad]
+    assert all(item["reason"] and "\n" not in item["reason"] for item in found["unusable"])
 
 
 @pytest.mark.soak

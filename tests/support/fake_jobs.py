@@ -39,7 +39,7 @@ class FakeJobs:
 
     def _preflight(self, request: Mapping[str, Any]) -> dict[str, Any]:
         sizes = [{"rows": len(rows(_path(wanted["uri"]))), "bytes": 1, "files": 1} for wanted in request["estimates"]]
-        return {"violations": list(self.violations) if request["checks"] else [], "estimates": sizes}
+        return {"unusable": [], "violations": list(self.violations) if request["checks"] else [], "estimates": sizes}
 
     def _fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
         count = sum(len(rows(_path(source["uri"]))) for source in request["inputs"].values())

@@ -53,7 +53,7 @@ class OnlineJobs(RowJobs):
             for check, rows in found
             if rows
         ]
-        return {"violations": violations, "estimates": super()._preflight({**request, "checks": []})["estimates"]}
+        return {"unusable": [], "violations": violations, "estimates": super()._preflight({**request, "checks": []})["estimates"]}
 
 
 def die_after_the_swap(env: Environment, table: Path, generation: Generation, jobs: Jobs) -> None:

@@ -217,7 +217,7 @@ class RowJobs:
                 if count:
                     found = {"collection": check["collection"], "rule": "key", "count": count, "sample": []}
                     violations.append(found)
-        return {"violations": violations, "estimates": sizes}
+        return {"unusable": [], "violations": violations, "estimates": sizes}
 
     # --- queries ---------------------------------------------------------------------------------------------------------------------
 

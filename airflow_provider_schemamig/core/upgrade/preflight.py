@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.release.casts import casts_over_source
 from airflow_provider_schemamig.core.schema.describe import change_json
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.upgrade.explain import explain
+from airflow_provider_schemamig.core.upgrade.expressions import expressions_of, unusable_of
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, hold_json
 from airflow_provider_schemamig.core.upgrade.questions import check_of
@@ -132,7 +133,8 @@ def report_on(env: Environment, view: View, planned: Planned) -> PlanReport:
 
 
 def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs, started: float) -> PlanReport:
-    """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys; and what the fills will read.
+    """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys; and what the fills will read. And,
+    since it runs, whether it can evaluate the new CHECKs and DEFAULTs.
 
     Violations become refusals of the report. No question, no JVM. ``started``: when planning began, by ``time.monotonic``.
     """
@@ -141,8 +143,10 @@ def check_data(env: Environment, view: View, planned: Planned, jobs: Jobs, start
     if not checks and not inputs:
         return PlanReport(planned, view, timing=timing_of(view.state, (), time.monotonic() - started), stopped=stopped)
     wanted = [{"collection": source, "uri": uri} for _, source, uri in inputs]
-    found = jobs().run("preflight", {"checks": checks, "estimates": wanted, "storage_options": dict(env.options)})
-    violations = tuple(violation_of(item) for item in found["violations"])
+    asked = expressions_of(view, planned.plan)
+    request = {"checks": checks, "estimates": wanted, "expressions": asked, "storage_options": dict(env.options)}
+    found = jobs().run("preflight", request)
+    violations = (*map(unusable_of, found["unusable"]), *map(violation_of, found["violations"]))
     estimates = tuple(
         {"collection": collection, "input": source, "rows": item["rows"], "bytes": item["bytes"], "files": item["files"]}
         for (collection, source, _), item in zip(inputs, found["estimates"], strict=True)
