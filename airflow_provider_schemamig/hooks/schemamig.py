@@ -58,7 +58,7 @@ class ConnectionUnusable(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a connection says. ``storage_options`` may hold credentials and is never printed."""
+    """What a connection says. ``storage_options`` are those of both extras, with the credentials, and never printed."""
 
     environment_uri: str
     spark_conn_id: str = LOCAL_SPARK
