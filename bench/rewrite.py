@@ -41,7 +41,7 @@ class Bench:
         first, self.second = product.release("1.0.0", old), product.release("1.1.0", new, step)
         self.env = Environment.open(str(folder / "lake"))
         self.spark = embedded_session()
-        verbs.upgrade(self.env, first, jobs=EmbeddedRunner)
+        verbs.upgrade(self.env, first, jobs=EmbeddedRunner, create=True)
         self.sql(f"INSERT INTO {self.table} {ROWS.format(groups=groups)} FROM range(0, {rows}, 1, {files})")
 
     @property

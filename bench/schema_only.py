@@ -51,7 +51,7 @@ def lake(folder: Path, tables: int) -> tuple[Path, Path, str]:
     first = product.release("1.0.0", schema(tables))
     second = product.release("1.1.0", schema(tables, ", added STRING"), ", ".join(f'evolution("t{n}")' for n in range(tables)))
     env = str(folder / "lake")
-    run([SCHEMAMIG, "upgrade", "--env", env, "--release", str(first), "--json"])
+    run([SCHEMAMIG, "upgrade", "--env", env, "--release", str(first), "--create", "--json"])
     return first, second, env
 
 
@@ -97,7 +97,7 @@ def spark_alter(folder: Path, tables: int) -> float:
 
     first = Product(folder / "product").release("1.0.0", schema(tables))
     env = Environment.open(str(folder / "lake"))
-    run([SCHEMAMIG, "upgrade", "--env", str(folder / "lake"), "--release", str(first), "--json"])
+    run([SCHEMAMIG, "upgrade", "--env", str(folder / "lake"), "--release", str(first), "--create", "--json"])
     state = LedgerReader(env).state()
     uris = [env.table_location(shard.uri).local_path for shard in state.shards.values()]
     spark = embedded_session()
@@ -227,5 +227,5 @@ def no_jvm(folder: Path) -> Iterator[Row]:
         ("1.1.0", schema(5, ", x INT"), ", ".join(f'evolution("t{n}")' for n in range(5))),
     ):
         release = product.release(version, sql, steps)
-        run([SCHEMAMIG, "upgrade", "--env", str(folder / "lake"), "--release", str(release), "--json"], env=env)
+        run([SCHEMAMIG, "upgrade", "--env", str(folder / "lake"), "--release", str(release), "--create", "--json"], env=env)
     yield Row("a schema-only upgrade starts a JVM", "yes" if called.exists() else "no", goal="no")

@@ -38,7 +38,7 @@ class Pair(Bench):
 
 def _like(folder: Path, schema: str) -> Environment:
     env = Environment.open(str(folder / "lake"))
-    verbs.upgrade(env, Product(folder / "product").release("1.0.0", schema), jobs=EmbeddedRunner)
+    verbs.upgrade(env, Product(folder / "product").release("1.0.0", schema), jobs=EmbeddedRunner, create=True)
     return env
 
 

@@ -27,6 +27,7 @@ with DAG(
         "release": release_param(),
         "gate": Param("approval", enum=["approval", "ledger", "none"], title="Gate", description="Who lets the plan through."),
         "hold": Param(24, type="number", minimum=0, title="Hold", description="Hours for which the way back stays open; 0: none."),
+        "create": Param(False, type="boolean", title="Create", description="Make the environment if there is none."),
         "end_hold": Param(False, type="boolean", title="End hold", description="End an open hold although live nodes still need it."),
     },
 ) as dag:
@@ -36,4 +37,5 @@ with DAG(
         gate="{{ params.gate }}",
         hold="{{ params.hold }}",
         end_hold="{{ params.end_hold }}",
+        create="{{ params.create }}",
     )

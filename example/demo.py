@@ -95,7 +95,7 @@ def _empty_lake() -> Environment:
 def _initialize(to: Console, env: Environment) -> None:
     with _timed(to, f"Five collections and their statistics, empty, at {BEFORE}"):
         before = cut(load_release(RELEASE), [BEFORE], DEMO / "flights_lake_1_0_0")
-        verbs.upgrade(env, before, hold=timedelta(0), jobs=_no_spark)
+        verbs.upgrade(env, before, hold=timedelta(0), create=True, jobs=_no_spark)
 
 
 def _no_spark() -> NoReturn:

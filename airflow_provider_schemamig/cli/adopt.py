@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, ReleaseOption, local_path, open_environment
+from airflow_provider_schemamig.cli.options import CreateOption, EnvOption, JsonOption, ReleaseOption, local_path, open_environment
 from airflow_provider_schemamig.cli.output import Answer, answered
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ NamesOption = Annotated[
 
 @app.command(rich_help_panel=PANEL)
 @answered
-def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, as_json: JsonOption = False) -> Answer:
+def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, create: CreateOption = False, as_json: JsonOption = False) -> Answer:
     """Take existing Delta tables under management, without a commit on them: write what they are into the release, record them."""
     from airflow_provider_schemamig.core.upgrade.adopt import adopt as take
 
-    done = take(open_environment(env), local_path(release), [_table(text) for text in table])
+    done = take(open_environment(env), local_path(release), [_table(text) for text in table], create=create)
     tables = [
         {
             "collection": found.collection,

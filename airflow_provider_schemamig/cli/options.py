@@ -29,6 +29,7 @@ GenerationOption = Annotated[
 ]
 HoldOption = Annotated[str, typer.Option("--hold", metavar="TIME", help="How long the way back stays open: 0, 30m, 24h, 7d or seconds.")]
 EndHoldOption = Annotated[bool, typer.Option("--end-hold", help="Give up the way back of the release before.")]
+CreateOption = Annotated[bool, typer.Option("--create", help="Make the environment if there is none; else that is refused.")]
 ClaimOption = Annotated[
     str | None, typer.Option("--claim-id", metavar="ID", help="Resume the deployment claimed under this id.", show_default=False)
 ]

@@ -11,6 +11,7 @@ from airflow_provider_schemamig.cli.options import (
     DEFAULT_HOLD,
     DEFAULT_SPARK,
     ClaimOption,
+    CreateOption,
     EndHoldOption,
     EnvOption,
     GenerationOption,
@@ -73,15 +74,18 @@ def upgrade(
     hold: HoldOption = DEFAULT_HOLD,
     end_hold: EndHoldOption = False,
     claim_id: ClaimOption = None,
+    create: CreateOption = False,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Take the environment to the release: every task in order. An empty environment is made at the release's head."""
+    """Take the environment to the release: every task in order. A new environment is made at the release's head."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
     root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)
     return run_task(
-        lambda listen: verbs.upgrade(root, folder, hold=kept, end_hold=end_hold, claim_id=claim_id, jobs=spark_at(spark), listen=listen)
+        lambda listen: verbs.upgrade(
+            root, folder, hold=kept, end_hold=end_hold, claim_id=claim_id, create=create, jobs=spark_at(spark), listen=listen
+        )
     )
 
 
@@ -107,6 +111,7 @@ def preflight(
     hold: HoldOption = DEFAULT_HOLD,
     end_hold: EndHoldOption = False,
     claim_id: ClaimOption = None,
+    create: CreateOption = False,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -120,7 +125,7 @@ def preflight(
 
     root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
     with watched() as listen:
-        found = verbs.preflight(root, folder, claim_id=claim_id, hold=kept, end_hold=end_hold, jobs=jobs, listen=listen)
+        found = verbs.preflight(root, folder, claim_id=claim_id, hold=kept, end_hold=end_hold, create=create, jobs=jobs, listen=listen)
     return Answer(found.to_json(), show)
 
 

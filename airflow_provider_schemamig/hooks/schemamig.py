@@ -118,7 +118,10 @@ class SchemamigHook(BaseHook):
         try:
             ledger = LedgerReader(self.environment)
             if not ledger.exists():
-                return True, f"{self.environment.location.uri} can be read and has no ledger yet; the first upgrade initializes it."
+                return (
+                    True,
+                    f"{self.environment.location.uri} can be read and has no ledger yet; an upgrade with `create` makes one.",
+                )
             release = ledger.state().release
         except SchemamigError as error:
             return False, str(error)

@@ -38,10 +38,11 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
 
     :param release: (templated) the release folder; a relative path is looked for in the folder of the DAG file.
     :param hold: (templated) hours, or a timedelta, for which the way back stays open after the commit.
+    :param create: (templated) whether an environment is made where none is; otherwise that fails (``no_environment``).
     :param end_hold: (templated) whether an open hold may be ended although live nodes still need it.
     """
 
-    template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "release", "hold", "end_hold")
+    template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "release", "hold", "end_hold", "create")
     operator_extra_links = (ReportLink(),)
 
     def __init__(
@@ -50,6 +51,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         release: str,
         hold: timedelta | float | str = 24,
         end_hold: bool | str = False,
+        create: bool | str = False,
         multiple_outputs: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -57,6 +59,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.release = release
         self.hold = hold
         self.end_hold = end_hold
+        self.create = create
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import verbs
@@ -67,6 +70,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
             claim_id=claim_id(context),
             hold=as_hold(self.hold),
             end_hold=as_flag("end_hold", self.end_hold),
+            create=as_flag("create", self.create),
             jobs=self.hook.job_runner,
             fill=False,
             listen=self.listener(),

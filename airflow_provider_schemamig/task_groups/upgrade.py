@@ -33,6 +33,7 @@ def upgrade_task_group(
     gate: str = "approval",
     hold: timedelta | float | str = 24,
     end_hold: bool | str = False,
+    create: bool | str = False,
     approval_timeout: timedelta = timedelta(days=1),
 ) -> TaskGroup:
     """The tasks that take ``environment`` to ``release``, from the fingerprint gate to the contract.
@@ -44,11 +45,14 @@ def upgrade_task_group(
     :param gate: ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``) or ``none``.
     :param hold: hours, or a timedelta, for which the way back stays open. 0: the last task takes it away at once.
     :param end_hold: whether an open hold may be ended although live nodes still need it.
+    :param create: whether an environment is made where none is; otherwise preflight fails.
     :param approval_timeout: how long the gate waits before it fails.
     """
     with TaskGroup(group_id=group_id) as group:
         fingerprint = FingerprintSensor(task_id="fingerprint", environment=environment, release=release, end_hold=end_hold)
-        preflight = ReadOnlyMigrationOperator(task_id="preflight", environment=environment, release=release, hold=hold, end_hold=end_hold)
+        preflight = ReadOnlyMigrationOperator(
+            task_id="preflight", environment=environment, release=release, hold=hold, end_hold=end_hold, create=create
+        )
         # By template, not by XComArg: that would make preflight, which succeeds, a direct upstream of every task, and a rejected
         # approval would no longer skip those that need one success.
         generation = f"{{{{ ti.xcom_pull(task_ids='{preflight.task_id}', key='generation') }}}}"

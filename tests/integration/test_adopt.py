@@ -61,7 +61,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Spark
     run(spark, f"INSERT INTO {table(planes)} VALUES ('N1', '1999', NULL), ('N2', '2001', NULL)")
     before = tree(folder / "raw")
     lake = SparkLake(spark, Environment.open(str(folder / "lake")))
-    done = adopt(lake.env, folder / "release", [("flights", str(flights)), ("planes", str(planes))])
+    done = adopt(lake.env, folder / "release", [("flights", str(flights)), ("planes", str(planes))], create=True)
     assert tree(folder / "raw") == before
     assert not any(found.read_only for found in done.tables)
     assert [note.partition(" is ")[0] for note in done.notes] == ["flights: id", "flights: day"]

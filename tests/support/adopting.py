@@ -67,10 +67,10 @@ class Site:
         return path
 
     def adopt(self, env: Environment | None = None, **tables: Path) -> Adoption:
-        return adopt(env or self.env, self.release, [(name, str(path)) for name, path in tables.items()])
+        return adopt(env or self.env, self.release, [(name, str(path)) for name, path in tables.items()], create=True)
 
     def upgrade(self, **options: Any) -> Any:
-        return verbs.upgrade(self.env, self.release, jobs=no_spark, **options)
+        return verbs.upgrade(self.env, self.release, jobs=no_spark, **{"create": True, **options})
 
     def check(self, version: str) -> None:
         """At ``version``, without drift, open intents or a damaged ledger."""

@@ -69,7 +69,7 @@ class Lake:
         return str(release.version) if release is not None else None
 
     def upgrade(self, folder: Path, **options: Any) -> Any:
-        return verbs.upgrade(self.env, folder, jobs=no_spark, **options)
+        return verbs.upgrade(self.env, folder, jobs=no_spark, **{"create": True, **options})
 
     def path(self, collection: str) -> Path:
         found = self.env.table_location(self.state.shard_of(CollectionName(collection)).uri).local_path

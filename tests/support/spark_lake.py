@@ -32,7 +32,7 @@ class SparkLake:
         return LedgerReader(self.env).state()
 
     def upgrade(self, release: Path, **options: Any) -> Any:
-        return verbs.upgrade(self.env, release, jobs=EmbeddedRunner, **options)
+        return verbs.upgrade(self.env, release, jobs=EmbeddedRunner, **{"create": True, **options})
 
     def folder(self, collection: str) -> Path:
         found = self.env.table_location(self.state.shard_of(CollectionName(collection)).uri).local_path

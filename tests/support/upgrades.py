@@ -42,7 +42,7 @@ def two_releases(folder: Path, first: str, second: str, steps: str) -> Lake:
 
 def claimed(lake: Lake, release: Path, **options: Any) -> Generation:
     """The generation of a preflight."""
-    found = verbs.preflight(lake.env, release, jobs=no_spark, **options).generation
+    found = verbs.preflight(lake.env, release, jobs=no_spark, **{"create": True, **options}).generation
     assert found is not None
     return found
 

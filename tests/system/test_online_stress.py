@@ -82,7 +82,7 @@ class Round:
         self._logs = {kind: folder / f"{kind}.log" for kind in KINDS}
         self._done: list[str] = []
         self._tries = 0
-        verbs.upgrade(self._env, Product(folder / "product").release("1.0.0", SCHEMA), jobs=without_spark)
+        verbs.upgrade(self._env, Product(folder / "product").release("1.0.0", SCHEMA), jobs=without_spark, create=True)
         for first in range(0, len(BASE), 10):
             append(self._table, list(BASE[first : first + 10]))
         self._begun = newest(self._table)

@@ -125,7 +125,7 @@ def _start(folder: Path) -> Orphan:
     fast = quick.release("1.1.0", NEW, f'replacement("stats", fill="{FILL}")')
     lake = folder / "lake"
     env = Environment.open(str(lake))
-    verbs.upgrade(env, first, jobs=no_spark)
+    verbs.upgrade(env, first, jobs=no_spark, create=True)
     append(lake / uri(env, "events"), [{"id": 1}, {"id": 2}])
     claimed = verbs.preflight(env, slow, claim_id="killed", jobs=EmbeddedRunner, fill=False)
     assert claimed.generation == 2

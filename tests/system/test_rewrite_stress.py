@@ -150,7 +150,7 @@ def play(crew: Crew, folder: Path, number: int, kills: int) -> None:
     first = product.release("1.0.0", OLD.format(**shape))
     second = product.release("1.1.0", NEW.format(**shape), STEP)
     env = Environment.open(str(folder / "lake"))
-    verbs.upgrade(env, first, jobs=without_spark)
+    verbs.upgrade(env, first, jobs=without_spark, create=True)
     logs = {kind: folder / f"{kind}.log" for kind in KINDS}
     with crew.writing(env, logs, seed):
         moments = [rng.uniform(2.0, 3.0 + 2 * kills) for _ in range(rng.randint(1, kills))]

@@ -37,7 +37,7 @@ def lake(tmp_path: Path) -> tuple[Environment, Path]:
     first = product.release("1.0.0", "CREATE TABLE t (id BIGINT NOT NULL, v INT);\n")
     second = product.release("1.1.0", "CREATE TABLE t (id BIGINT NOT NULL, v STRING);\n", f'rewrite("t", up="{UP}")')
     env = Environment.open(str(tmp_path / "lake"))
-    verbs.upgrade(env, first, jobs=without_spark)
+    verbs.upgrade(env, first, jobs=without_spark, create=True)
     for number in range(FILES):
         append(table(env), [{"id": number * ROWS + n, "v": n} for n in range(ROWS)])
     throttle(env, "t", max_files=1)

@@ -96,7 +96,7 @@ class Look:
 
 def look(env: Environment, ledger: LedgerReader, collection: CollectionName, release: Version | None) -> Look:
     """Ledger and table as they were together. Raises what ``declared_by`` raises, TableMissing, AnotherTable,
-    LedgerMissing, ShardMoving.
+    NoEnvironment, ShardMoving.
 
     A table that is sealed, gone or another one may have been replaced since the ledger was read: then that is read again.
     """

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.handles.errors import NotInRelease, Unknown
 from airflow_provider_schemamig.core.handles.shape import Shape
 from airflow_provider_schemamig.core.jsonable import from_json
 from airflow_provider_schemamig.core.ledger.blobs import read_plan
-from airflow_provider_schemamig.core.ledger.errors import LedgerMissing
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
@@ -58,9 +58,9 @@ class Declared:
 
 
 def declared_by(env: Environment, state: State, collection: CollectionName, release: Version | None) -> Declared:
-    """``release`` None: as the environment has it now. Raises UnknownRelease, NotInRelease, LedgerMissing."""
+    """``release`` None: as the environment has it now. Raises UnknownRelease, NotInRelease, NoEnvironment."""
     if state.release is None:
-        raise LedgerMissing(uri=env.location.uri)
+        raise NoEnvironment(uri=env.location.uri)
     current = state.release.version
     if release is None:
         if collection not in state.objects:

@@ -9,19 +9,33 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
 @dataclass(eq=False)
-class LedgerMissing(Refusal):
-    """There is no environment at this place."""
+class NoEnvironment(Refusal):
+    """There is no environment at this place.
 
-    code = "ledger_missing"
+    ``is_table``: a Delta table is there; ``around``: the URI of the environment that the place lies in. Neither is a place for a new one.
+    """
+
+    code = "no_environment"
     uri: str
+    is_table: bool = False
+    around: str | None = None
 
     @property
     def message(self) -> str:
-        return f"there is no schemamig environment at {self.uri}."
+        table = ", but a Delta table" if self.is_table else ""
+        around = f"; it lies in the environment at {self.around}" if self.around is not None else ""
+        return f"there is no schemamig environment at {self.uri}{table}{around}."
 
     @property
     def next_action(self) -> str:
-        return "Check the URI; `schemamig upgrade` makes a new environment, `schemamig ledger restore` brings one back from a backup."
+        if self.around is not None:
+            return f"Give that environment's URI: {self.around}."
+        if self.is_table:
+            return "Give the root of an environment, not a table's folder; `schemamig adopt` takes a table under management."
+        return (
+            "Check the URI. `schemamig upgrade --create` makes a new one there (Airflow: `create`), "
+            "`schemamig ledger restore` brings one back from a backup."
+        )
 
 
 @dataclass(eq=False)

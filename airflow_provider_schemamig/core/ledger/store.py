@@ -99,7 +99,7 @@ class LedgerReader:
     def state(self, at: int | None = None) -> State:
         """The newest state, or the one at version ``at``.
 
-        An older format is read as the current one. Raises, in this order: LedgerMissing, LedgerTooNew or LedgerTooOld,
+        An older format is read as the current one. Raises, in this order: NoEnvironment, LedgerTooNew or LedgerTooOld,
         LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text is not readable.
         """
         version = self.table.head()

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.codec import RawRow
-from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerMissing, LedgerOutcomeUnknown
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerOutcomeUnknown
+from airflow_provider_schemamig.core.ledger.existence import no_environment
 from airflow_provider_schemamig.core.storage import ObjectMissing, StorageForbidden, StorageUnreachable, probe_put_if_absent
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -43,7 +44,7 @@ _NO_ANSWER = re.compile(r"Generic (?!Local)\w+ error")
 
 
 class LedgerTable:
-    """Reads raise LedgerMissing, LedgerDamaged or a storage error; a commit raises whatever delta-rs says, the caller resolves it."""
+    """Reads raise NoEnvironment, LedgerDamaged or a storage error; a commit raises whatever delta-rs says, the caller resolves it."""
 
     def __init__(self, env: Environment) -> None:
         self.env = env
@@ -165,7 +166,7 @@ class LedgerTable:
         if isinstance(error, SchemamigError):
             return error
         if not self.exists():
-            return LedgerMissing(uri=self.env.location.uri)
+            return no_environment(self.env)
         if _DENIED.search(str(error)):
             return StorageForbidden(uri=self.env.ledger_uri, reason="Permission denied")
         if _NO_ANSWER.search(str(error)):

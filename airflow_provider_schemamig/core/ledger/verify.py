@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.storage import ObjectMissing
 
 
 def verify(reader: LedgerReader) -> tuple[Finding, ...]:
-    """All that is wrong with the ledger, files first; empty if it is sound. Raises LedgerMissing and LedgerTooNew, which are no damage."""
+    """All that is wrong with the ledger, files first; empty if it is sound. Raises NoEnvironment and LedgerTooNew, which are no damage."""
     if not reader.exists():
         reader.state()
     damaged = tuple(_log_findings(reader))

@@ -62,7 +62,7 @@ def replicate_once(
 ) -> Replicated:
     """Bring what there is. ``collections`` None: all that the origin has. A stream that waits or is stopped holds no other up.
 
-    ``jobs`` is called when the first batch needs Spark. Raises LoopingStream, LedgerMissing, and what reading the ledgers raises.
+    ``jobs`` is called when the first batch needs Spark. Raises LoopingStream, NoEnvironment, and what reading the ledgers raises.
     """
     now = pendulum.now("UTC")  # before the ledgers are read: what changes from here on is looked at the next time
     ends = Ends.of(origin, target)

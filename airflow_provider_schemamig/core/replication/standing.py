@@ -43,7 +43,7 @@ class End:
 
     @classmethod
     def of(cls, env: Environment) -> End:
-        """Raises LedgerMissing."""
+        """Raises NoEnvironment."""
         return cls(env, LedgerReader(env).state())
 
     @property
@@ -87,7 +87,7 @@ class Ends:
 
     @classmethod
     def of(cls, origin: Environment, target: Environment) -> Ends:
-        """Raises LedgerMissing, LoopingStream."""
+        """Raises NoEnvironment, LoopingStream."""
         found = cls(End.of(origin), End.of(target))
         if found.origin.env_id == found.target.env_id:
             raise LoopingStream(env_id=found.origin.env_id)

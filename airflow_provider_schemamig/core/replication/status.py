@@ -142,12 +142,12 @@ class ClusterStatus:
 
 
 def schema_status(env: Environment, now: pendulum.DateTime, settings: Settings | None = None) -> SchemaStatus:
-    """What ``env`` has, and where the streams into it stand. Raises LedgerMissing where no environment is."""
+    """What ``env`` has, and where the streams into it stand. Raises NoEnvironment where no environment is."""
     return _local(env, now, settings or Settings())[0]
 
 
 def cluster_status(env: Environment, now: pendulum.DateTime, settings: Settings | None = None) -> ClusterStatus:
-    """The same, and what ``env`` has heard of others. What cannot be read is reported, and in nobody's way. Raises LedgerMissing."""
+    """The same, and what ``env`` has heard of others. What cannot be read is reported, and in nobody's way. Raises NoEnvironment."""
     local, own = _local(env, now, settings or Settings())
     found = [item for item in published(env) if not (isinstance(item, NodeState) and item.env_id == local.node.env_id)]
     others = [item for item in found if isinstance(item, NodeState)]

@@ -31,7 +31,7 @@ def look(origin: Environment, target: Environment, collections: Sequence[str] | 
     """What a run of ``replicate_once`` with the same arguments is for at this moment. One read a stream that rests, two listings at most
     for each other one.
 
-    Raises LedgerMissing, LoopingStream; LogCleaned and the like, which the run would find, too.
+    Raises NoEnvironment, LoopingStream; LogCleaned and the like, which the run would find, too.
     """
     ends = Ends.of(origin, target)
     known = [read_state(target, ends.stream(name)) for name in _names(ends, collections)]
@@ -64,7 +64,7 @@ class Mismatch:
 def mismatches(origin: Environment, target: Environment, collections: Sequence[str] | None, depth: int) -> tuple[Mismatch, ...]:
     """The collections whose rows the target would not accept as the origin has them now, by the gate that events go through.
 
-    Where a stream is paused at an event of an older schema, that schema counts, too. Raises LedgerMissing, LoopingStream, TableMissing.
+    Where a stream is paused at an event of an older schema, that schema counts, too. Raises NoEnvironment, LoopingStream, TableMissing.
     """
     ends = Ends.of(origin, target)
     found = ((name, _mismatch(ends, name, depth)) for name in _names(ends, collections))

@@ -55,6 +55,13 @@ class Location:
         """The path on this machine's file system; None for object stores."""
         return Path(self.uri.removeprefix("file://")) if self.scheme == "file" else None
 
+    @property
+    def parent(self) -> Location | None:
+        """The folder that this one lies in; None at the root of a disk or of a bucket."""
+        scheme, _, path = self.uri.partition("://")
+        above, slash, name = path.rpartition("/")
+        return Location(f"{scheme}://{above or '/'}") if slash and name and (above or scheme == "file") else None
+
     def child(self, *parts: str) -> Location:
         """A location below this one; each part is one name. Raises InvalidLocation for names that would lead elsewhere."""
         for part in parts:

@@ -76,7 +76,7 @@ class Track:
         place = self._place("begin")
         env = throwaway(place)
         with report.phase("initialize"):
-            verbs.upgrade(env, folder or self.folder([version]), jobs=self.jobs)
+            verbs.upgrade(env, folder or self.folder([version]), create=True, jobs=self.jobs)
             declared = self.release.declarations(version)
             expected = self._with_rows(env, version, dict.fromkeys(declared, ()), report, everything=True)
             sight = Sight(env)
@@ -144,7 +144,7 @@ class Track:
         place = self._place("fresh")
         env = throwaway(place)
         with report.phase("initialize"):
-            verbs.upgrade(env, folder or self.release.path, jobs=self.jobs)
+            verbs.upgrade(env, folder or self.release.path, create=True, jobs=self.jobs)
             declared = self.release.declarations(version)
             report.end(look_at(Sight(env), version, declared, dict.fromkeys(declared, ()), "initialize").findings)
             if stop is not None:

@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.head import another_table
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import write_plan
+from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
@@ -75,16 +76,18 @@ class Adoption:
     notes: tuple[str, ...]
 
 
-def adopt(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str]]) -> Adoption:
+def adopt(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str]], *, create: bool = False) -> Adoption:
     """Take ``tables`` (name, URI or path) under management at the release that declares them as they are.
 
     A folder without a release gets version 1.0.0; collections that the folder's head does not declare become its next minor version. The
-    environment has to be at that head or empty, or between it and the head nothing but these tables may come.
+    environment has to be at that head or empty, or between it and the head nothing but these tables may come. It is made only with
+    ``create`` (NoEnvironment).
 
     Raises every reason against it at once (``adopt_errors``, NotDeclarable, UnknownDeltaType, InvalidName, CatalogManagedTable, the
     folder's own refusals); DeploymentOpen, HoldOpen, Overtaken.
     """
     ledger = LedgerWriter(env)
+    require_environment(env, create=create)
     state = ledger.state() if ledger.exists() else None
     if state is not None:
         state.require_current("adopt")
@@ -217,7 +220,8 @@ def _record(
 ) -> Adoption:
     """ONE append for all tables; done by a twin meanwhile: nothing more happens."""
     started = pendulum.now("UTC")
-    ledger.create(str(uuid.uuid4()))
+    if seen is None:
+        ledger.create(str(uuid.uuid4()))
     taken: list[AdoptedTable] = []
     generation = Generation(0)
 

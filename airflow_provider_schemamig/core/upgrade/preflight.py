@@ -64,7 +64,9 @@ class PlanReport:
     def notes(self) -> tuple[str, ...]:
         """The plan's, and what else has to be done before it can run."""
         state, notes = self.view.state, (*self.plan.notes, *self.stopped)
-        if state is None or state.is_current or self.plan.is_empty:
+        if state is None:
+            return (*notes, "there is no environment here yet: only with `--create` one is made")
+        if state.is_current or self.plan.is_empty:
             return notes
         return (*notes, f"the ledger has format {state.format}: `schemamig ledger upgrade` has to run before promotion")
 

@@ -10,6 +10,8 @@ import pendulum
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import write_plan
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
+from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
@@ -22,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_pl
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, write_report
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
 from airflow_provider_schemamig.core.upgrade.target import Target
-from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
 def plan_target(env: Environment, state: State | None, target: Target, *, end_hold: bool = False) -> tuple[View, Planned]:
@@ -42,18 +44,36 @@ def _with_storage(env: Environment, planned: Planned) -> Planned:
     return planned
 
 
+def _no_environment(env: Environment, state: State | None, *, create: bool) -> tuple[SchemamigError, ...]:
+    if state is None:
+        try:
+            require_environment(env, create=create)
+        except NoEnvironment as missing:
+            return (missing,)
+    return ()
+
+
 def preflight_plan(
-    env: Environment, view: View, planned: Planned, request: Claim, *, jobs: Jobs, fill: bool = True, listen: Listener = silent
+    env: Environment,
+    view: View,
+    planned: Planned,
+    request: Claim,
+    *,
+    jobs: Jobs,
+    fill: bool = True,
+    create: bool = False,
+    listen: Listener = silent,
 ) -> Preflight:
-    """``preflight`` for what is planned already."""
+    """``preflight`` for what is planned already. Makes an environment only with ``create``."""
     started = time.monotonic()
-    raise_refusals(planned.refusals)
+    raise_refusals((*_no_environment(env, view.state, create=create), *planned.refusals))
     if planned.plan.is_empty:
         return Preflight(None, PlanReport(planned, view), None, ())
     report = check_data(env, view, planned, jobs, started)
     raise_refusals(report.refusals)
     ledger = LedgerWriter(env)
-    ledger.create(str(uuid.uuid4()))
+    if view.state is None:
+        ledger.create(str(uuid.uuid4()))
     write_plan(env, planned.plan.document)
     deployment = claim(ledger, planned.plan, request, view.now)
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))

@@ -38,7 +38,7 @@ class Status:
 
 
 def status(env: Environment) -> Status:
-    """Look at the ledger and at every live table's head. Raises LedgerMissing where no environment is."""
+    """Look at the ledger and at every live table's head. Raises NoEnvironment where no environment is."""
     state = LedgerReader(env).state()
     heads = read_heads(env, state)
     collections = {}

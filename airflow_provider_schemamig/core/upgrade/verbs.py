@@ -89,11 +89,14 @@ def preflight(
     end_hold: bool = False,
     jobs: Jobs,
     fill: bool = True,
+    create: bool = False,
     listen: Listener = silent,
 ) -> Preflight:
-    """Check everything, claim a generation, build (and with ``fill`` fill) its replacement shards. No live table gets a commit."""
+    """Check everything, claim a generation, build (and with ``fill`` fill) its replacement shards. No live table gets a commit.
+
+    With ``create`` an environment is made where none is; else that is refused (NoEnvironment)."""
     view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
-    return preflight_plan(env, view, planned, Claim(claim_id, hold, end_hold), jobs=jobs, fill=fill, listen=listen)
+    return preflight_plan(env, view, planned, Claim(claim_id, hold, end_hold), jobs=jobs, fill=fill, create=create, listen=listen)
 
 
 def fill(env: Environment, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
@@ -297,12 +300,13 @@ def upgrade(
     hold: timedelta = DEFAULT_HOLD,
     end_hold: bool = False,
     claim_id: str | None = None,
+    create: bool = False,
     jobs: Jobs,
     listen: Listener = silent,
 ) -> Outcome:
-    """All tasks in order; on an empty environment: initialise at head. With ``hold`` zero also contract."""
+    """All tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
     _check_format(env, release_dir, end_hold=end_hold)
-    checked = preflight(env, release_dir, claim_id=claim_id, hold=hold, end_hold=end_hold, jobs=jobs, listen=listen)
+    checked = preflight(env, release_dir, claim_id=claim_id, hold=hold, end_hold=end_hold, create=create, jobs=jobs, listen=listen)
     if checked.generation is None:
         target = checked.report.plan.target
         there = Outcome(target.source, target.version, None, None)

@@ -36,7 +36,7 @@ def releases(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.mark.soak  # the demo does it, too
 def test_a_fill_in_the_task_s_own_process(run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
-    assert run_dag("schemamig_upgrade", environment=str(lake), release=str(releases[0]), gate="none")[""][0] == "success"
+    assert run_dag("schemamig_upgrade", environment=str(lake), release=str(releases[0]), gate="none", create=True)[""][0] == "success"
     write_flights(lake, ["EWR", "EWR", "JFK"])
     states = run_dag("schemamig_upgrade", environment=str(lake), release=str(releases[1]), gate="none")
     assert (states["fill"], states["change"][0], states[""][0]) == (("success", 1), "skipped", "success")
@@ -50,7 +50,7 @@ def test_a_fill_by_a_spark_connection(lake: Path, releases: tuple[Path, Path], m
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_BY_SUBMIT", json.dumps({"conn_type": "schemamig", "extra": extra}))
     monkeypatch.setenv("AIRFLOW_CONN_SUBMIT_HERE", json.dumps({"conn_type": "spark", "host": "local[1]"}))
     env = Environment.open(str(lake))
-    verbs.upgrade(env, releases[0], jobs=EmbeddedRunner)
+    verbs.upgrade(env, releases[0], jobs=EmbeddedRunner, create=True)
     write_flights(lake, ["EWR", "EWR", "JFK"])
     claimed = verbs.preflight(env, releases[1], jobs=EmbeddedRunner, fill=False)
     fill = FillOperator(task_id="fill", environment="lake_by_submit", generation=claimed.generation or 0, collections=claimed.fills)

@@ -45,7 +45,7 @@ def releases(tmp_path: Path) -> tuple[Path, Path]:
 @pytest.fixture
 def upgrade(run_dag: RunDag, lake: Path) -> Callable[..., dict[str, tuple[str, int]]]:
     def run(release: Path, **params: Any) -> dict[str, tuple[str, int]]:
-        return run_dag("schemamig_upgrade", **{"environment": str(lake), "release": str(release), "gate": "none", **params})
+        return run_dag("schemamig_upgrade", **{"environment": str(lake), "release": str(release), "gate": "none", "create": True, **params})
 
     return run
 
@@ -137,9 +137,15 @@ def test_a_broken_release_is_refused_before_anything_is_written(upgrade: Any, la
     assert not lake.exists()
 
 
+def test_an_environment_that_is_not_there_is_not_made_unasked(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
+    states = upgrade(releases[0], create=False)
+    assert (states["preflight"][0], states["cutover_and_commit"][0], states[""][0]) == ("failed", "upstream_failed", "failed")
+    assert not lake.exists()
+
+
 def test_arrival_and_the_connection_test(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
     hook = SchemamigHook(str(lake))
-    assert hook.test_connection() == (True, f"{lake.as_uri()} can be read and has no ledger yet; the first upgrade initializes it.")
+    assert hook.test_connection() == (True, f"{lake.as_uri()} can be read and has no ledger yet; an upgrade with `create` makes one.")
     upgrade(releases[1])
     assert hook.test_connection() == (True, f"{lake.as_uri()} is at release 1.1.0.")
     for version, here in (("1.0.0", True), ("1.1.0", True), ("1.2.0", False)):
@@ -151,7 +157,7 @@ def test_arrival_and_the_connection_test(upgrade: Any, lake: Path, releases: tup
 def test_airflow_dags_test_of_the_shipped_dag(airflow_db: None, lake: Path, releases: tuple[Path, Path]) -> None:
     """The command a person types, in a process of its own; `make demo` types it, too."""
     connection = {"conn_type": "schemamig", "extra": {"environment_uri": str(lake)}}
-    params = {"environment": "tiny_lake", "release": str(releases[0]), "gate": "none"}
+    params = {"environment": "tiny_lake", "release": str(releases[0]), "gate": "none", "create": True}
     command = [sys.executable, "-m", "airflow", "dags", "test", "schemamig_upgrade", "2026-01-01", "--conf", json.dumps(params)]
     environment = {**os.environ, "AIRFLOW_CONN_TINY_LAKE": json.dumps(connection)}
     done = subprocess.run(command, env=environment, cwd=DAGS, capture_output=True, text=True, timeout=240, check=False)

@@ -49,7 +49,7 @@ def new_release(product: Product, old_release: Path) -> Path:
 def env(tmp_path: Path, run: Run, old_release: Path) -> Path:
     """An environment at 1.0.0."""
     path = tmp_path / "lake"
-    done = run("upgrade", "--env", path, "--release", old_release, "--json")
+    done = run("upgrade", "--env", path, "--release", old_release, "--create", "--json")
     assert done.exit_code == 0, done.stdout + done.stderr
     return path
 

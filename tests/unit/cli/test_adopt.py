@@ -18,7 +18,7 @@ def site(tmp_path: Path) -> Site:
 
 def test_from_adopt_to_unmanage(run: Run, site: Site) -> None:
     env, release, table = site.folder / "lake", site.release, site.table("flights")
-    options = ("--env", env, "--release", release, "--table", f"flights={table}")
+    options = ("--env", env, "--release", release, "--create", "--table", f"flights={table}")
     done = run("adopt", *options, "--json")
     assert done.exit_code == 0, done.stdout
     conforms(done.document, "adopt")
@@ -53,7 +53,7 @@ def test_from_adopt_to_unmanage(run: Run, site: Site) -> None:
 
 def test_for_people(run: Run, site: Site) -> None:
     env, release, table = site.folder / "lake", site.release, site.table("flights")
-    adopted = run("adopt", "--env", env, "--release", release, "--table", f"flights={table}")
+    adopted = run("adopt", "--create", "--env", env, "--release", release, "--table", f"flights={table}")
     assert adopted.stdout.startswith("1 table(s) adopted at 1.0.0; none got a commit\n")
     assert "next: commit the release folder" in adopted.stdout
     assert run("adopt", "--env", env, "--release", release, "--table", f"flights={table}").stdout.startswith(
@@ -93,6 +93,7 @@ def test_at_least_one_table(run: Run, site: Site) -> None:
 def test_refused(run: Run, site: Site) -> None:
     env, release = site.folder / "lake", site.release
     options = ("--env", env, "--release", release)
-    refused(run, "adopt", *options, "--table", f"flights={site.folder}/nothing", code="table_missing", collection="flights")
-    refused(run, "unmanage", "--env", env, "--collection", "flights", code="ledger_missing")
+    refused(run, "adopt", *options, "--table", f"flights={site.table('flights')}", code="no_environment")
+    refused(run, "adopt", *options, "--create", "--table", f"flights={site.folder}/nothing", code="table_missing", collection="flights")
+    refused(run, "unmanage", "--env", env, "--collection", "flights", code="no_environment")
     assert not env.exists() and not release.exists()

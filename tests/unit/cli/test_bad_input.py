@@ -47,8 +47,9 @@ def test_no_environment_named(run: Run, new_release: Path) -> None:
 def test_the_environment_is_a_file(run: Run, new_release: Path, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x")
-    refused(run, "upgrade", "--env", path, "--release", new_release, code="invalid_location")
-    refused(run, "status", "--env", path, code="ledger_missing")
+    refused(run, "upgrade", "--env", path, "--release", new_release, code="no_environment")
+    refused(run, "upgrade", "--create", "--env", path, "--release", new_release, code="invalid_location")
+    refused(run, "status", "--env", path, code="no_environment")
     assert path.read_text() == "x"
 
 

@@ -222,7 +222,7 @@ def test_the_ledger(run: Run, env: Path, tmp_path: Path) -> None:
     conforms(kept.document, "backup")
     before = run("ledger", "dump", "--env", env, "--json").document
     shutil.rmtree(env / "_schemamig")
-    assert run("status", "--env", env, "--json").document["error"]["code"] == "ledger_missing"
+    assert run("status", "--env", env, "--json").document["error"]["code"] == "no_environment"
     restored = run("ledger", "restore", "--env", env, tmp_path / "backup", "--json")
     assert restored.exit_code == 0, restored.stdout
     conforms(restored.document, "backup")
@@ -298,7 +298,7 @@ def test_drift_is_3_and_refuses_a_plan(run: Run, env: Path, new_release: Path) -
 
 
 REFUSALS = [
-    ("no environment", ["status", "--env", "{tmp}/nowhere"], "ledger_missing"),
+    ("no environment", ["status", "--env", "{tmp}/nowhere"], "no_environment"),
     ("a scheme nobody knows", ["status", "--env", "ftp://host/lake"], "invalid_location"),
     ("no release folder", ["plan", "--env", "{env}", "--release", "{tmp}/nowhere"], "unreadable_file"),
     ("unknown generation", ["promote", "--env", "{env}", "--generation", "99"], "unknown_generation"),

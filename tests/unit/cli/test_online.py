@@ -32,7 +32,7 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 def lake(tmp_path: Path, run: Run) -> Path:
     """Collection ``a`` with a unique column and one row."""
     release = Product(tmp_path / "keyed").release("1.0.0", KEYED)
-    done = run("upgrade", "--env", tmp_path / "lake", "--release", release, "--json")
+    done = run("upgrade", "--env", tmp_path / "lake", "--release", release, "--create", "--json")
     assert done.exit_code == 0, done.stdout
     insert(table(tmp_path / "lake"), [ROW])
     return tmp_path / "lake"

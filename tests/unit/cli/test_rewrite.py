@@ -23,7 +23,7 @@ def lake(tmp_path: Path, run: Run, product: Product, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(spark, "runner_for", lambda url: RowJobs(QUERIES))
     monkeypatch.setattr(following, "ROUND_SECONDS", 0.01)
     path = tmp_path / "lake"
-    assert run("upgrade", "--env", path, "--release", product.release("1.0.0", SCHEMA_1), "--json").exit_code == 0
+    assert run("upgrade", "--env", path, "--release", product.release("1.0.0", SCHEMA_1), "--create", "--json").exit_code == 0
     write(run, path, 3)
     claimed = run("preflight", "--env", path, "--release", product.release("1.1.0", SCHEMA_2, STEPS), "--json")
     assert claimed.exit_code == 0, claimed.stdout + claimed.stderr

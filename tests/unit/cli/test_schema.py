@@ -130,7 +130,7 @@ def test_damage_changes_no_exit_code(run: Run, west: Environment) -> None:
 
 def test_no_environment(run: Run, tmp_path: Path) -> None:
     for command in ("status", "refresh"):
-        refused(run, "schema", command, "--env", tmp_path / "nowhere", code="ledger_missing")
+        refused(run, "schema", command, "--env", tmp_path / "nowhere", code="no_environment")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -240,7 +240,7 @@ def test_diff_of_equals(run: Run, east: Environment, west: Environment) -> None:
 def test_diff_of_what_neither_has(run: Run, east: Environment, west: Environment) -> None:
     uris = east.location.uri, west.location.uri
     refused(run, "schema", "diff", *uris, "--collection", "gates", code="unknown_collection", collection="gates")
-    refused(run, "schema", "diff", east.location.uri, f"{west.location.uri}/nowhere", code="ledger_missing")
+    refused(run, "schema", "diff", east.location.uri, f"{west.location.uri}/nowhere", code="no_environment")
 
 
 # --- refresh -------------------------------------------------------------------------------------------------------------------------

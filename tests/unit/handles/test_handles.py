@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.handles.errors import (
     WroteOtherColumns,
 )
 from airflow_provider_schemamig.core.handles.statement import append_arrow
-from airflow_provider_schemamig.core.ledger.errors import LedgerMissing
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, InvalidName, SchemaId, ShardId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -61,7 +61,7 @@ def batch(**columns: list[Any]) -> pa.Table:
 
 
 def test_no_environment_no_reader(tmp_path: Path) -> None:
-    with pytest.raises(LedgerMissing):
+    with pytest.raises(NoEnvironment):
         Environment.open(str(tmp_path)).reader("t").arrow()
 
 

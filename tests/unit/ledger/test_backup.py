@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.ledger import backup as backups
 from airflow_provider_schemamig.core.ledger.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.blobs import read_plan, write_plan
 from airflow_provider_schemamig.core.ledger.codec import RawRow
-from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged, LedgerMissing
+from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged, NoEnvironment
 from airflow_provider_schemamig.core.ledger.maintenance import compact
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
@@ -80,7 +80,7 @@ def test_restore_may_be_killed_at_any_file_and_run_again(lake: LedgerWriter, tmp
         env = Environment.open(str(place))
         with pytest.raises(KeyboardInterrupt):
             restore(Environment(env.location, env.options, on_write=crash), str(tmp_path / "backup"))
-        with contextlib.suppress(LedgerMissing, LedgerDamaged):  # half a restore is no ledger or the whole one, never an older one
+        with contextlib.suppress(NoEnvironment, LedgerDamaged):  # half a restore is no ledger or the whole one, never an older one
             assert LedgerReader(env).state().raw == lake.state().raw
             assert read_plan(env, plan) == {"stages": []}
         restore(env, str(tmp_path / "backup"))

@@ -23,9 +23,9 @@ from airflow_provider_schemamig.core.ledger.edit_errors import (
 )
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerCompacted,
-    LedgerMissing,
     LedgerTooNew,
     LedgerVersionUnknown,
+    NoEnvironment,
 )
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.maintenance import compact
@@ -140,7 +140,7 @@ def test_the_environment_is_named_again_where_its_row_is_lost(sound: LedgerWrite
 
 
 def test_no_ledger_and_one_of_a_newer_format(sound: LedgerWriter, tmp_path: Path) -> None:
-    with pytest.raises(LedgerMissing):
+    with pytest.raises(NoEnvironment):
         edit_row(Environment.open(str(tmp_path / "nowhere")), PAUSE, "ann")
     key, config = '"environment"', stored(sound, "config", '"environment"')
     assert config is not None

@@ -14,7 +14,7 @@ TEXTS = Path(__file__).parent / "error_texts.txt"
 URI = "s3://lake/prod"
 
 ERRORS: tuple[SchemamigError, ...] = (
-    e.LedgerMissing(uri=URI),
+    e.NoEnvironment(uri=URI),
     e.LedgerTooNew(uri=URI, found="9", known=2),
     e.LedgerTooOld(uri=URI, found=1, minimum=2),
     e.LedgerFormatOld(uri=URI, what="a row written by hand", found=1, current=2),

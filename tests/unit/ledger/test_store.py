@@ -15,8 +15,8 @@ from airflow_provider_schemamig.core.ledger import store
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerConflict,
-    LedgerMissing,
     LedgerOutcomeUnknown,
+    NoEnvironment,
 )
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, Object
 from airflow_provider_schemamig.core.ledger.state import State
@@ -41,7 +41,7 @@ def root(env: Environment) -> Path:
 def test_nothing_there_is_missing(env: Environment) -> None:
     reader = LedgerReader(env)
     assert not reader.exists()
-    with pytest.raises(LedgerMissing):
+    with pytest.raises(NoEnvironment):
         reader.state()
     assert not root(env).exists(), "looking makes nothing"
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
-from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerMissing, LedgerTooNew
+from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerTooNew, NoEnvironment
 from airflow_provider_schemamig.core.ledger.findings import REMEDIES
 from airflow_provider_schemamig.core.ledger.maintenance import compact
 from airflow_provider_schemamig.core.ledger.rows import (
@@ -272,7 +272,7 @@ def test_verify_writes_nothing_on_damage_either(sound: LedgerWriter, tmp_path: P
 
 
 def test_missing_and_too_new_are_no_damage(env: Environment, sound: LedgerWriter) -> None:
-    with pytest.raises(LedgerMissing):
+    with pytest.raises(NoEnvironment):
         verify(LedgerReader(Environment.open(str(env.location.local_path) + "-nowhere")))
     key = '"environment"'
     stored = sound.state().stored("config", key)

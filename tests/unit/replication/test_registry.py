@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical, to_json
-from airflow_provider_schemamig.core.ledger.errors import LedgerMissing
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, InvalidName, SchemaId, Version
 from airflow_provider_schemamig.core.replication.model import EnvId
@@ -80,7 +80,7 @@ def test_an_environment_says_what_its_ledger_says(east: Environment) -> None:
 
 
 def test_no_environment_says_nothing(tmp_path: Path) -> None:
-    with pytest.raises(LedgerMissing):
+    with pytest.raises(NoEnvironment):
         publish(Environment.open(str(tmp_path)), NOW)
     assert list(tmp_path.iterdir()) == []
 

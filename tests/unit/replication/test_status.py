@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.errors import LedgerMissing
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
 from airflow_provider_schemamig.core.replication.model import EnvId, Settings
 from airflow_provider_schemamig.core.replication.registry import NODES, SCHEMAS, Hashes, NodeState, exchange, publish
@@ -122,7 +122,7 @@ def test_what_was_never_published(west: Environment) -> None:
 
 @pytest.mark.parametrize("look", [schema_status, cluster_status])
 def test_no_environment(tmp_path: Path, look: object) -> None:
-    with pytest.raises(LedgerMissing):
+    with pytest.raises(NoEnvironment):
         look(Environment.open(str(tmp_path)), NOW)  # type: ignore[operator]
 
 

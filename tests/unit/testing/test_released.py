@@ -74,7 +74,7 @@ def test_the_product_refuses_that_path(head: Path, tmp_path: Path) -> None:
     assert found.released is not None
     folders = {str(point.version): point.release.path for point in found.released.points if point.release is not None}
     env = throwaway(tmp_path / "lake")
-    verbs.upgrade(env, folders["1.0.1"], jobs=no_spark)
+    verbs.upgrade(env, folders["1.0.1"], jobs=no_spark, create=True)
     with pytest.raises(SchemamigError, match="unknown_source_version"):
         verbs.upgrade(env, folders["1.1.0"], jobs=no_spark)
 

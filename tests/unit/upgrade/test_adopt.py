@@ -239,7 +239,7 @@ def test_names_and_tables_are_told_apart(site: Site) -> None:
     (site.folder / "link").symlink_to(table)
     given = [("flights", str(table)), ("Planes", str(table)), ("again", str(site.folder / "link")), ("flights", str(site.folder / "x"))]
     with pytest.raises(Refused) as caught:
-        adopt(site.env, site.release, given)
+        adopt(site.env, site.release, given, create=True)
     assert [found.code for found in caught.value.refusals] == ["invalid_name", "same_table", "name_twice"]
 
 

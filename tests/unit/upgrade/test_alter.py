@@ -134,7 +134,7 @@ def test_a_claim_is_carried_out_once(lake: Lake) -> None:
 
 
 def test_an_empty_environment(tmp_path: Path) -> None:
-    with refused("ledger_missing"):
+    with refused("no_environment"):
         alter(Environment.open(str(tmp_path / "lake")), "ALTER TABLE a ADD COLUMN n INT", jobs=no_spark)
 
 

@@ -194,10 +194,12 @@ def test_contract_dies_anywhere(deployed: Lake, tmp_path: Path) -> None:
 def test_initialise_dies_anywhere(tmp_path: Path) -> None:
     assert "flights" in SCHEMA_1
     lake = make_lake(tmp_path)
-    count = moments(replace(lake, env=Environment.open(str(tmp_path / "count"))), lambda env: verbs.upgrade(env, lake.first, jobs=no_spark))
+    count = moments(
+        replace(lake, env=Environment.open(str(tmp_path / "count"))), lambda env: verbs.upgrade(env, lake.first, jobs=no_spark, create=True)
+    )
     for moment in range(0, count, STRIDE):
         found = replace(lake, env=Environment.open(str(tmp_path / "dies" / str(moment))))
-        assert die(found, moment, lambda env: verbs.upgrade(env, lake.first, jobs=no_spark)), moment
+        assert die(found, moment, lambda env: verbs.upgrade(env, lake.first, jobs=no_spark, create=True)), moment
         found.upgrade(found.first)
         assert found.version == "1.0.0"
         whole(found)

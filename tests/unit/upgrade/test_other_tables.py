@@ -75,7 +75,7 @@ def test_the_new_table_is_taken_by_giving_the_old_one_back(lake: Lake) -> None:
     anew(lake)
     path = lake.path("t")
     unmanage(lake.env, "t")
-    adopt(lake.env, lake.first, [("t", str(path))])
+    adopt(lake.env, lake.first, [("t", str(path))], create=True)
     whole(lake)
     assert lake.state.shard_of(T).table_id == "ANOTHER"
     lake.upgrade(lake.second)

@@ -158,9 +158,9 @@ def test_rows_in_a_table_that_evolved_are_kept_and_so_no_loss(tmp_path: Path) ->
 def test_nothing_was_ever_promoted(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, A + B, "")
     fresh = Lake(lake.env.open(str(tmp_path / "fresh")), lake.first, lake.second)
-    with refused("ledger_missing"):
+    with refused("no_environment"):
         verbs.rollback(fresh.env)
-    verbs.preflight(fresh.env, fresh.first, jobs=lambda: pytest.fail("no Spark"))
+    verbs.preflight(fresh.env, fresh.first, jobs=lambda: pytest.fail("no Spark"), create=True)
     with refused("nothing_to_roll_back") as found:
         verbs.rollback(fresh.env)
     assert "nothing was ever promoted" in found[0].message

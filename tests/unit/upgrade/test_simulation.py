@@ -178,7 +178,7 @@ def test_any_interleaving_of_crashing_processes_reaches_the_same_state(tmp_path:
 
     quiet = Environment.open(str(tmp_path / "lake"))
     crashing = replace(quiet, on_write=maybe_crash)
-    verbs.upgrade(quiet, folders[0], jobs=no_spark)
+    verbs.upgrade(quiet, folders[0], jobs=no_spark, create=True)
     number = 0
     while number < VERSIONS - 1:
         number += rng.choice([1, 1, 2])  # some versions never run
@@ -192,7 +192,7 @@ def test_any_interleaving_of_crashing_processes_reaches_the_same_state(tmp_path:
     print(f"{crashes} crashes")
     assert crashes > 0
     fresh = Environment.open(str(tmp_path / "fresh"))
-    verbs.upgrade(fresh, folders[-1], jobs=no_spark)
+    verbs.upgrade(fresh, folders[-1], jobs=no_spark, create=True)
     state, wanted = LedgerReader(quiet).state(), LedgerReader(fresh).state()
     assert {n: o.fingerprint for n, o in state.objects.items()} == {n: o.fingerprint for n, o in wanted.objects.items()}
     assert verify(LedgerReader(quiet)) == ()

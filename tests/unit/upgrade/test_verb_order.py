@@ -54,7 +54,7 @@ def test_unknown_generation(lake: Lake, verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["status", "contract", "rollback"])
 def test_no_environment(tmp_path: Path, verb: str) -> None:
-    with refused("ledger_missing"):
+    with refused("no_environment"):
         getattr(verbs, verb)(Environment.open(str(tmp_path / "nothing")))
     assert not (tmp_path / "nothing").exists()
 

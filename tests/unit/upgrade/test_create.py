@@ -1,0 +1,117 @@
+"""An environment is made only where that was asked for: a URI with a typo is refused, and leaves not a byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
+from airflow_provider_schemamig.core.storage import Location
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.adopt import adopt
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
+from tests.support.adopting import Site
+from tests.support.bytes import tree
+from tests.support.lake import Lake, no_spark
+from tests.support.upgrades import two_releases
+
+ONE, TWO = "CREATE TABLE t (id BIGINT);", "CREATE TABLE t (id BIGINT, n INT);"
+STEPS = 'evolution("t")'
+
+Verb = Callable[[Environment, Lake], Any]
+MAKES: dict[str, Verb] = {
+    "upgrade": lambda env, lake: verbs.upgrade(env, lake.second, jobs=no_spark),
+    "preflight": lambda env, lake: verbs.preflight(env, lake.second, jobs=no_spark),
+    "adopt": lambda env, lake: adopt(env, lake.second.parent / "new", [("x", str(lake.path("t")))]),
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return two_releases(tmp_path, ONE, TWO, STEPS)
+
+
+def missing(run: Callable[[], Any]) -> NoEnvironment:
+    with pytest.raises(SchemamigError) as caught:
+        run()
+    error = caught.value.refusals[0] if isinstance(caught.value, Refused) else caught.value
+    assert isinstance(error, NoEnvironment)
+    assert (error.code, error.retryable) == ("no_environment", False)
+    return error
+
+
+@pytest.mark.parametrize("verb", MAKES.values(), ids=MAKES.keys())
+def test_a_place_without_an_environment_is_refused_and_stays_as_it_is(lake: Lake, tmp_path: Path, verb: Verb) -> None:
+    (tmp_path / "other").mkdir()
+    for name in ("lakes", "other"):
+        before = tree(tmp_path)
+        found = missing(lambda name=name: verb(Environment.open(str(tmp_path / name)), lake))  # type: ignore[misc]
+        assert (found.is_table, found.around) == (False, None)
+        assert "--create" in found.next_action
+        assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_table_is_no_place_for_an_environment(lake: Lake, tmp_path: Path, create: bool) -> None:
+    elsewhere = Site(tmp_path / "site").table("flights")
+    root = lake.env.location.uri
+    before = tree(tmp_path)
+    for path, is_table, around in (
+        (lake.path("t"), True, root),
+        (lake.path("t").parent, False, root),
+        (elsewhere, True, None),
+    ):
+        env = Environment.open(str(path))
+        found = missing(lambda env=env: verbs.upgrade(env, lake.second, create=create, jobs=no_spark))  # type: ignore[misc]
+        assert (found.is_table, found.around) == (is_table, around)
+        assert ("a Delta table" in str(found)) is is_table
+        assert around is None or around in found.next_action
+    assert tree(tmp_path) == before
+
+
+def test_reading_says_the_same(lake: Lake) -> None:
+    found = missing(lambda: verbs.status(Environment.open(str(lake.path("t")))))
+    assert (found.is_table, found.around) == (True, lake.env.location.uri)
+
+
+def test_with_create_it_is_made_once_and_found_again(lake: Lake, tmp_path: Path) -> None:
+    env = Environment.open(str(tmp_path / "new"))
+    assert str(verbs.upgrade(env, lake.first, create=True, jobs=no_spark).target) == "1.0.0"
+    made = replace(lake, env=env).state.config.env_id
+    assert str(verbs.upgrade(env, lake.second, create=True, jobs=no_spark).target) == "1.1.0"
+    assert replace(lake, env=env).state.config.env_id == made
+
+
+def test_an_environment_that_is_lost_meanwhile_is_not_made_anew(lake: Lake, tmp_path: Path) -> None:
+    """Its ledger is gone, and its tables are there: that is for a backup."""
+    (tmp_path / "lake" / "_schemamig").rename(tmp_path / "gone")
+    before = tree(tmp_path / "lake")
+    missing(lambda: lake.upgrade(lake.second, create=False))
+    assert tree(tmp_path / "lake") == before
+
+
+def test_a_plan_says_that_there_is_none_yet(lake: Lake, tmp_path: Path) -> None:
+    report = verbs.plan(Environment.open(str(tmp_path / "nowhere")), lake.second)
+    assert report.exit_code == 3
+    assert any("--create" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("uri", "parents"),
+    [
+        ("/a/b/c", ["file:///a/b", "file:///a", "file:///"]),
+        ("s3://bucket/a/b", ["s3://bucket/a", "s3://bucket"]),
+        ("s3://bucket", []),
+        ("/", []),
+    ],
+)
+def test_the_folder_around_a_location(uri: str, parents: list[str]) -> None:
+    found, location = [], Location.parse(uri)
+    while (location := location.parent) is not None:  # type: ignore[assignment]
+        found.append(location.uri)
+    assert found == parents
