@@ -17,7 +17,7 @@ from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.ledger.backup import Backup
+    from airflow_provider_schemamig.core.ledger.backup import Backup, Restored
     from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 
 app = typer.Typer(no_args_is_help=True, help="Look at an environment's ledger, keep it, repair it.")
@@ -234,7 +234,7 @@ def _text_of(value: str) -> str:
     return sys.stdin.read() if value == "-" else value
 
 
-def _kept(folder: str, done: Backup) -> Answer:
+def _kept(folder: str, done: Backup | Restored) -> Answer:
     document = {"uri": _uri(folder), **asdict(done)}
 
     def show(to: Console) -> None:

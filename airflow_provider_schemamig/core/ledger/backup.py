@@ -17,9 +17,11 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.blobs import PLANS
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
+from airflow_provider_schemamig.core.ledger.leap import Leap, is_leap, leap_over
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
 from airflow_provider_schemamig.core.ledger.verify_rows import check_rows
+from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage import InvalidLocation, ObjectExists, ObjectMissing, Store
 
 _MANIFEST = "backup.json"
@@ -59,24 +61,49 @@ def backup(env: Environment, folder: str) -> Backup:
     return Backup(version, len(checksums), notes)
 
 
-def restore(env: Environment, folder: str) -> Backup:
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """``version``: the ledger's, one more than the backup's; ``files``: how many were of the backup. ``generation`` and ``epoch``: up to
+    these nothing is given out any more."""
+
+    version: int
+    files: int
+    generation: Generation
+    epoch: Epoch
+    notes: tuple[str, ...] = ()
+
+
+def restore(env: Environment, folder: str) -> Restored:
     """Bring a backup to an environment that has no ledger (or is half-way through restoring this very backup).
 
+    What was lost since the backup gave out generations and epochs, and its processes may live. So the ledger opens with one more commit,
+    which counts as given out whatever the backup, the history, the reports and the tables' fences show, and 2^16 more; and which has the
+    next leader put its fence on every table before any work.
+
     Raises BackupUnusable if the backup is incomplete or altered, or another ledger is there. Tables are not touched: what was done to
-    them after the backup shows as drift, and ``ledger verify`` finds those that a later leader fenced.
+    them after the backup shows as drift.
     """
     source = Environment.open(folder, env.options).store()
     manifest = _manifest(source, folder)
     store = env.store()
     there = {f"{LOG}/{name}" for name in store.names(LOG)}
-    if not there <= manifest.checksums.keys():
+    leap = f"{LOG}/{manifest.version + 1:020}.json"
+    if not there <= {*manifest.checksums, leap}:
         raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
     for key, checksum in manifest.checksums.items():  # all of it is read before anything is written
         _checked(source, folder, key, checksum)
-    for key in sorted(manifest.checksums, key=_restore_order):
-        data = _checked(source, folder, key, manifest.checksums[key])
+    if leap in there and not is_leap(store.get(leap)):
+        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
+    made = Leap({}, ())
+    if leap not in there:
+        made = leap_over(env, manifest.version, {key: _checked(source, folder, key, manifest.checksums[key]) for key in manifest.ledger})
+    for key in sorted({*manifest.checksums, *made.files}, key=_restore_order):
+        data = made.files[key] if key in made.files else _checked(source, folder, key, manifest.checksums[key])
         _put(store, key, data, BackupUnusable(folder=folder, reason=f"{key} is there with other content"))
-    return Backup(manifest.version, len(manifest.checksums), tuple(_place_notes(env, manifest)))
+    given_out = LedgerReader(env).state().given_out
+    assert given_out is not None  # just written
+    notes = (*made.notes, *_place_notes(env, manifest))
+    return Restored(manifest.version + 1, len(manifest.checksums), given_out.generation, given_out.epoch, notes)
 
 
 def _place_notes(env: Environment, manifest: _Manifest) -> Iterator[str]:
@@ -138,6 +165,11 @@ class _Manifest:
     version: int
     uri: str | None
     checksums: Mapping[str, str]
+
+    @property
+    def ledger(self) -> tuple[str, ...]:
+        """The keys of the ledger's own files."""
+        return tuple(key for key in self.checksums if key.startswith(f"{FOLDER}/"))
 
 
 def _manifest(source: Store, folder: str) -> _Manifest:

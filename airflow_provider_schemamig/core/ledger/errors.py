@@ -232,6 +232,23 @@ class PlanMissing(Refusal):
 
 
 @dataclass(eq=False)
+class NumbersExhausted(Refusal):
+    """An epoch so high that no ledger can go on above it."""
+
+    code = "numbers_exhausted"
+    uri: str
+    epoch: int
+
+    @property
+    def message(self) -> str:
+        return f"epoch {self.epoch} was found at {self.uri}, and a ledger that is brought back has to go on far above it: there is no room."
+
+    @property
+    def next_action(self) -> str:
+        return "No leader gets that far: look for the row, or the table's transaction (`schemamig:...`), that somebody else wrote."
+
+
+@dataclass(eq=False)
 class BackupUnusable(Refusal):
     """A backup folder that is incomplete or altered, or a place where it would overwrite something else."""
 

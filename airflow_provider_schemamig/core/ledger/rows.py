@@ -56,6 +56,16 @@ class LedgerSince:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenOut:
+    """Generations and epochs up to these count as given out: a history that was lost may have given them to processes that still run."""
+
+    COLLECTION: ClassVar[str] = "config"
+    generation: Generation
+    epoch: Epoch
+    key: ClassVar[str] = "given_out"
+
+
+@dataclass(frozen=True, slots=True)
 class Leader:
     COLLECTION: ClassVar[str] = "leader"
     generation: Generation
@@ -337,8 +347,8 @@ class Element:
 
 #: The closed list of what is in this format.
 ROW_TYPES: tuple[type[Any], ...] = (
-    EnvironmentConfig, EnvironmentRelease, LedgerSince, Leader, Deployment, Replacement, Approval, Object, Shard, SchemaEntry, Intent, Hold,
-    Control, Progress, Pin, Ahead, Element,
+    EnvironmentConfig, EnvironmentRelease, LedgerSince, GivenOut, Leader, Deployment, Replacement, Approval, Object, Shard, SchemaEntry,
+    Intent, Hold, Control, Progress, Pin, Ahead, Element,
 )  # fmt: skip
 
 #: The same in every format: no step may touch them. The first five are readable before any migration (seed 001, research fact 50); the

@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Element,
     EnvironmentConfig,
     EnvironmentRelease,
+    GivenOut,
     Hold,
     Intent,
     IntentKind,
@@ -176,6 +177,10 @@ class State:
     def release(self) -> EnvironmentRelease | None:
         """The release the environment is at; None before the first commit."""
         return self._single(EnvironmentRelease)
+
+    @property
+    def given_out(self) -> GivenOut | None:
+        return self._single(GivenOut)
 
     @property
     def leader(self) -> Leader | None:

@@ -14,12 +14,12 @@ from airflow_provider_schemamig.core.ledger.blobs import read_plan
 from airflow_provider_schemamig.core.ledger.codec import encode_key
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
 from airflow_provider_schemamig.core.ledger.findings import Finding, of_row
+from airflow_provider_schemamig.core.ledger.numbers import next_epoch, shard_folders
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, Leader, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import Epoch
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation
-from airflow_provider_schemamig.core.storage.own_places import is_shard_id
 
 #: What is found while the ledger moves on may have been in order before and after: looked at again, so often.
 _LOOKS = 3
@@ -30,7 +30,7 @@ def verify_tables(reader: LedgerReader) -> tuple[Finding, ...]:
     is left out: ``verify`` found that already. Raises as reading the ledger and the storage does."""
     for _ in range(_LOOKS):
         # Folders first: whoever makes one has written its row before, so a folder without a row is nobody's.
-        folders = tuple(_shard_folders(reader.env))
+        folders = tuple(shard_folders(reader.env.store(), reader.env.SYSTEM_FOLDER))
         state = reader.state()
         found = tuple(_findings(reader.env, state, folders))
         if not found or reader.state().version == state.version:
@@ -48,14 +48,6 @@ def _findings(env: Environment, state: State, folders: tuple[str, ...]) -> Itera
         return
 
 
-def _shard_folders(env: Environment) -> Iterator[str]:
-    """Those that have a name of ours; anything else below the root is not ours to judge."""
-    store = env.store()
-    for collection in store.folders(""):
-        if collection != env.SYSTEM_FOLDER:
-            yield from (f"{collection}/{name}" for name in store.folders(collection) if is_shard_id(name))
-
-
 def _orphan_folders(env: Environment, state: State, folders: tuple[str, ...], shards: tuple[Shard, ...]) -> Iterator[Finding]:
     known = {place for shard in shards if (place := _place(env, shard)) is not None}
     left = [folder for folder in folders if env.table_location(folder).uri not in known]
@@ -68,7 +60,7 @@ def _orphan_folders(env: Environment, state: State, folders: tuple[str, ...], sh
 
 def _table_findings(env: Environment, state: State, shards: tuple[Shard, ...]) -> Iterator[Finding]:
     """Of live shards only: a retired one's files go before its row does."""
-    epoch = state.leader.epoch if state.leader is not None else Epoch(0)
+    epoch = Epoch(next_epoch(state) - 1)
     highest = epoch
     for shard in shards:
         if shard.state is not ShardState.LIVE or _place(env, shard) is None:

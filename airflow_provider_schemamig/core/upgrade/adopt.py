@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import write_plan
 from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.numbers import next_epoch, next_generation
 from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
     DeploymentState,
@@ -35,7 +36,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, Version
 from airflow_provider_schemamig.core.release.chain import Create
 from airflow_provider_schemamig.core.release.declare import create_table_text, sayable
 from airflow_provider_schemamig.core.release.next_version import Known, NextVersion, first_version, known, next_version
@@ -237,7 +238,7 @@ def _record(
             raise e.Overtaken()
         for table in found:
             refuse_place(env, state, table.collection, table.location)
-        generation = Generation(max(state.deployments, default=0) + 1)
+        generation = next_generation(state)
         shards = _shards(state, found, generation)
         taken.extend(_taken(table, shard) for table, shard in zip(found, shards, strict=True))
         return _adopted(env, state, release, found, shards, generation, started)
@@ -278,7 +279,7 @@ def _adopted(
     goal = set_fingerprint(fingerprints)
     plan = Plan(Target(release.name, release.source, release.version, goal, ()), (Commit(release.source, release.version),))
     write_plan(env, plan.document)
-    epoch = Epoch((state.leader.epoch if state.leader is not None else 0) + 1)
+    epoch = next_epoch(state)
     deployment = Deployment(
         generation=generation,
         claim_id=f"adopt-{generation}",

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import pendulum
 
+from airflow_provider_schemamig.core.ledger.numbers import next_generation
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 
 #: How long the way back stays open.
@@ -45,7 +45,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
             claimed[:] = [known]
             return []
         deployment = Deployment(
-            generation=Generation(max(state.deployments, default=0) + 1),
+            generation=next_generation(state),
             claim_id=claim_id,
             source=plan.target.source,
             target=plan.target.version,

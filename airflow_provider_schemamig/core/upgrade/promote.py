@@ -10,10 +10,11 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.fence import Fenced
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, DeploymentState, Leader
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.shards.pace import check_not_paused
 from airflow_provider_schemamig.core.upgrade.build import check_built
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, WrongState
@@ -64,7 +65,7 @@ def promote(env: Environment, generation: Generation) -> State:
         check_not_paused(state, "promote", names)
         _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
-        epoch = Epoch((state.leader.epoch if state.leader is not None else 0) + 1)
+        epoch = next_epoch(state)
         leader = Leader(generation, epoch, pendulum.now("UTC"))
         return [Put(leader), Put(replace(deployment, state=DeploymentState.PROMOTED))]
 

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import rows_changed_since
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.rows import (
     Ahead,
     Deployment,
@@ -32,7 +33,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
@@ -103,7 +104,7 @@ def _raise_epoch(state: State, deployment: Deployment) -> Sequence[Update]:
     if found.generation != deployment.generation or found.state is not deployment.state:
         raise NothingToRollBack(why=f"generation {found.generation} took over meanwhile")
     assert state.leader is not None  # _newest refused otherwise
-    updates: list[Update] = [Put(replace(state.leader, epoch=Epoch(state.leader.epoch + 1), since=pendulum.now("UTC")))]
+    updates: list[Update] = [Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC")))]
     if found.state is DeploymentState.COMMITTED:  # from here on no contract may begin: it would act under the same epoch
         updates.append(Put(replace(state.holds[found.generation], state=HoldState.ROLLING_BACK)))
     return updates

@@ -13,10 +13,11 @@ import pendulum
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.rows import Ahead, Control, DeploymentState, Object, Progress
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.chain import Create
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 from airflow_provider_schemamig.core.shards.pace import LAST_STEP
@@ -98,5 +99,5 @@ def _forgotten(state: State, name: CollectionName) -> list[Update]:
         left = {known: released for known, released in state.release_set().items() if known not in own}
         updates.append(Put(replace(state.release, fingerprint=set_fingerprint(left))))
     if state.leader is not None:
-        updates.append(Put(replace(state.leader, epoch=Epoch(state.leader.epoch + 1), since=pendulum.now("UTC"))))
+        updates.append(Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC"))))
     return updates

@@ -6,8 +6,8 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,16 +47,17 @@ def test_round_trip(lake: LedgerWriter, tmp_path: Path, consolidated: bool) -> N
     lake.transact(lambda state: [Put(leader(1, 9))])
 
     other = Environment.open(str(tmp_path / "other"))
-    assert replace(restore(other, str(tmp_path / "backup")), notes=()) == made
+    done = restore(other, str(tmp_path / "backup"))
+    assert (done.version, done.files) == (made.version + 1, made.files)
     found = LedgerReader(other)
-    assert found.state().version == made.version
-    assert found.state().leader == leader(1, 4 if consolidated else 3)
+    assert found.state().version == done.version
+    assert found.state(made.version).leader == leader(1, 4 if consolidated else 3)
     assert found.state(2).leader == leader(1, 2)
     assert found.state(2).raw == lake.state(2).raw
     assert verify(found) == ()
     assert read_plan(other, plan) == {"stages": [1, 2]}
-    LedgerWriter(other).transact(lambda state: [Put(leader(1, 5))])
-    assert found.state().leader == leader(1, 5)
+    LedgerWriter(other).transact(lambda state: [Put(leader(1, 99_999))])
+    assert found.state().leader == leader(1, 99_999)
 
 
 @pytest.mark.parametrize("consolidated", [False, True])
@@ -67,7 +68,7 @@ def test_restore_may_be_killed_at_any_file_and_run_again(lake: LedgerWriter, tmp
     lake.transact(lambda state: [Put(counter(1))])
     made = backup(lake.env, str(tmp_path / "backup"))
 
-    for survivors in range(made.files):
+    for survivors in range(made.files + 2):  # those of its own commit, too
         seen = [0]
 
         def crash(moment: str, what: str, key: str, seen: list[int] = seen, survivors: int = survivors) -> None:
@@ -81,10 +82,18 @@ def test_restore_may_be_killed_at_any_file_and_run_again(lake: LedgerWriter, tmp
         with pytest.raises(KeyboardInterrupt):
             restore(Environment(env.location, env.options, on_write=crash), str(tmp_path / "backup"))
         with contextlib.suppress(NoEnvironment, LedgerDamaged):  # half a restore is no ledger or the whole one, never an older one
-            assert LedgerReader(env).state().raw == lake.state().raw
+            assert as_backed_up(env) == lake.state().raw
             assert read_plan(env, plan) == {"stages": []}
         restore(env, str(tmp_path / "backup"))
-        assert LedgerReader(env).state().raw == lake.state().raw
+        assert as_backed_up(env) == lake.state().raw
+
+
+def as_backed_up(env: Environment) -> Any:
+    """What the ledger said before the commit that a restore puts on top."""
+    reader = LedgerReader(env)
+    state = reader.state()
+    assert state.given_out is not None, "it never opens without"
+    return reader.state(state.version - 1).raw
 
 
 def files(root: Path) -> dict[str, tuple[bytes | None, int]]:
@@ -94,8 +103,9 @@ def files(root: Path) -> dict[str, tuple[bytes | None, int]]:
 
 def test_restore_again_changes_nothing(lake: LedgerWriter, tmp_path: Path) -> None:
     backup(lake.env, str(tmp_path / "backup"))
+    done = restore(lake.env, str(tmp_path / "backup"))
     before = files(tmp_path / "lake")
-    restore(lake.env, str(tmp_path / "backup"))
+    assert restore(lake.env, str(tmp_path / "backup")) == done
     assert files(tmp_path / "lake") == before
 
 
@@ -179,8 +189,8 @@ def test_a_backup_killed_at_any_file_is_none_and_can_be_made_again(lake: LedgerW
         assert not (tmp_path / "other").exists()
     made = backup(lake.env, str(place))
     other = Environment.open(str(tmp_path / "other"))
-    assert restore(other, str(place)).version == made.version == lake.state().version
-    assert LedgerReader(other).state().raw == lake.state().raw
+    assert restore(other, str(place)).version == made.version + 1 == lake.state().version + 1
+    assert as_backed_up(other) == lake.state().raw
 
 
 def killed_after(survivors: int) -> Callable[..., None]:
@@ -211,8 +221,8 @@ def test_two_backups_into_one_folder_do_not_mix(lake: LedgerWriter, tmp_path: Pa
         with contextlib.suppress(BackupUnusable):
             backup(lake.env, place)
     other = Environment.open(str(tmp_path / "other"))
-    assert restore(other, place).version == state.version
-    assert LedgerReader(other).state().raw == state.raw
+    assert restore(other, place).version == state.version + 1
+    assert as_backed_up(other) == state.raw
 
 
 def test_a_folder_with_other_files_is_refused(lake: LedgerWriter, tmp_path: Path) -> None:
@@ -240,7 +250,7 @@ def test_a_backup_while_writers_race_is_of_one_version(lake: LedgerWriter, tmp_p
         assert backup(lake.env, str(tmp_path / "backup")).version == version
     other = Environment.open(str(tmp_path / "other"))
     restore(other, str(tmp_path / "backup"))
-    assert LedgerReader(other).state().raw == raw
+    assert as_backed_up(other) == raw
     assert verify(LedgerReader(other)) == ()
 
 
@@ -256,8 +266,8 @@ def test_a_backup_of_a_log_that_was_cleaned_up_opens(lake: LedgerWriter, tmp_pat
     other = Environment.open(str(tmp_path / "other"))
     restore(other, str(tmp_path / "backup"))
     assert not (tmp_path / "other" / LOG / "_last_checkpoint").exists()
-    assert LedgerReader(other).state().raw == lake.state().raw
-    LedgerWriter(other).transact(lambda state: [Put(leader(1, 5))])
+    assert as_backed_up(other) == lake.state().raw
+    LedgerWriter(other).transact(lambda state: [Put(leader(1, 99_999))])
     assert verify(LedgerReader(other)) == ()
 
 
@@ -267,7 +277,7 @@ def test_rows_that_are_damaged_are_kept_as_they_are(lake: LedgerWriter, tmp_path
     made = backup(lake.env, str(tmp_path / "backup"))
     assert made.notes == (f"it is not sound: {len(found)} finding(s), {found[0].code} at {found[0].where} for one",)
     other = Environment.open(str(tmp_path / "other"))
-    assert restore(other, str(tmp_path / "backup")).version == made.version
+    assert restore(other, str(tmp_path / "backup")).version == made.version + 1
     assert verify(LedgerReader(other)) == found
 
 
@@ -296,11 +306,13 @@ def test_a_file_that_goes_while_it_is_copied_is_named(lake: LedgerWriter, tmp_pa
 
 
 def test_a_second_environment_of_one_id_is_told(lake: LedgerWriter, tmp_path: Path) -> None:
-    adopted = Shard(ShardId("a"), CollectionName("flights"), "s3://elsewhere/t", "id of a", Generation(1), ShardState.RETIRED, adopted=True)
+    adopted = Shard(
+        ShardId("a"), CollectionName("flights"), "file:///elsewhere/t", "id of a", Generation(1), ShardState.RETIRED, adopted=True
+    )
     lake.transact(lambda state: [Put(adopted)])
     backup(lake.env, str(tmp_path / "backup"))
     assert restore(lake.env, str(tmp_path / "backup")).notes == (), "in its own place there is only one"
     notes = restore(Environment.open(str(tmp_path / "lake2")), str(tmp_path / "backup")).notes
     assert [note.split()[0] for note in notes] == ["this", "1"]
     assert lake.env.location.uri in notes[0]
-    assert "s3://elsewhere/t" in notes[1]
+    assert "file:///elsewhere/t" in notes[1]

@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Control,
     EnvironmentConfig,
     EnvironmentRelease,
+    GivenOut,
     Hold,
     HoldState,
     Intent,
@@ -53,6 +54,7 @@ FROZEN: list[tuple[Any, str, str]] = [
         '{"fingerprint":"sf1:00","name":"lake","version":"1.10.0"}',
     ),
     (LedgerSince(7), '"since"', '{"since":7}'),
+    (GivenOut(Generation(70_000), Epoch(80_000)), '"given_out"', '{"epoch":80000,"generation":70000}'),
     (leader(3, 4), '"leader"', '{"epoch":4,"generation":3,"since":"2026-03-01T12:30:15.250000+00:00"}'),
     (
         deployment(3),

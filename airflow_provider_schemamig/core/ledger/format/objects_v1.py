@@ -178,6 +178,14 @@ class LedgerSince:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenOut:
+    COLLECTION: ClassVar[str] = "config"
+    generation: int
+    epoch: int
+    key: ClassVar[str] = "given_out"
+
+
+@dataclass(frozen=True, slots=True)
 class Leader:
     COLLECTION: ClassVar[str] = "leader"
     generation: int
@@ -396,6 +404,7 @@ TYPES: tuple[type, ...] = (
     EnvironmentConfig,
     EnvironmentRelease,
     LedgerSince,
+    GivenOut,
     Leader,
     Deployment,
     Replacement,

@@ -1,0 +1,115 @@
+"""Generations and epochs: the next ones, and a leap over all that a lost history may have given out.
+
+What lay in a history that is lost cannot be known. Its processes may live: a leader with its generation and epoch, a Spark statement with
+its transaction number. So whoever brings a ledger back goes on far above the highest number that is left anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, read_txns
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.codec import RawRow
+from airflow_provider_schemamig.core.ledger.history import read_history
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, STREAM_PREFIX, Epoch, Generation
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage.own_places import is_shard_id
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+#: How far a ledger that was brought back goes on above the highest number that is known.
+LEAP = 2**16
+#: A transaction version of Delta is a signed 64-bit number, and holds the epoch in its upper half.
+HIGHEST_EPOCH = 2**63 // EPOCH_STRIDE - 1
+
+_REPORT = re.compile(r"(\d+)\.json")
+_SHARD = re.compile(r"g(\d+)-")
+#: Of a table's transactions: whose, and at most how long an environment's id may be.
+_OURS = re.compile(rf"{RESERVED_PREFIX}:([^:]+):[^:]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The highest that were found. ``notes``: what could not be looked at."""
+
+    generation: int
+    epoch: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def leapt(self) -> tuple[Generation, Epoch]:
+        """What counts as given out from now on."""
+        return Generation(self.generation + LEAP), Epoch(self.epoch + LEAP)
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self.epoch + 2 * LEAP > HIGHEST_EPOCH
+
+
+def next_generation(state: State) -> Generation:
+    given_out = state.given_out
+    return Generation(max(max(state.deployments, default=0), 0 if given_out is None else given_out.generation) + 1)
+
+
+def next_epoch(state: State) -> Epoch:
+    given_out, leader = state.given_out, state.leader
+    return Epoch(max(0 if leader is None else leader.epoch, 0 if given_out is None else given_out.epoch) + 1)
+
+
+def highest_numbers(env: Environment, rows: Iterable[RawRow], tables: Iterable[str]) -> Numbers:
+    """In ``rows`` (updates of a ledger, damaged ones too), in the history, the reports, the folders of shards, and the fences of ``tables``
+    (URIs beside those below the root)."""
+    generations, epochs, notes = [0], [0], []
+    for row in rows:
+        found = _numbers_in(row.value)
+        generations += [found[name] for name in ("generation", "retired_by") if name in found]
+        epochs += [found[name] for name in ("epoch", "fenced_by") if name in found]
+    store = env.store()
+    try:
+        generations += [entry.generation for entry in read_history(env) if entry.generation is not None]
+    except SchemamigError as error:
+        notes.append(f"the audit log was not looked at: {error.message}")
+    generations += _matched(_REPORT, store.names(f"{env.SYSTEM_FOLDER}/reports"))
+    folders = list(shard_folders(store, env.SYSTEM_FOLDER))
+    generations += _matched(_SHARD, (folder.rpartition("/")[2] for folder in folders))
+    for uri in dict.fromkeys([*folders, *tables]):
+        try:
+            table = env.table_store(uri)
+            if table.names("_delta_log"):
+                epochs += [version // EPOCH_STRIDE for version in fences(table).values()]
+        except SchemamigError as error:
+            notes.append(f"the fence of {uri} was not looked at: {error.message}")
+    return Numbers(max(generations), max(epochs), tuple(notes))
+
+
+def shard_folders(store: Store, system_folder: str) -> Iterator[str]:
+    """Keys of the folders below an environment's root that have a name which we give to tables; nothing else is ours to judge."""
+    for collection in store.folders(""):
+        if collection != system_folder:
+            yield from (f"{collection}/{name}" for name in store.folders(collection) if is_shard_id(name))
+
+
+def fences(table: Store) -> dict[str, int]:
+    """Id of an environment -> the highest transaction version that a fence or a statement of its leaders has on a table."""
+    found: dict[str, int] = {}
+    for app_id, version in read_txns(table, f"{RESERVED_PREFIX}:").items():
+        ours = _OURS.fullmatch(app_id)
+        if ours is not None and not app_id.startswith(STREAM_PREFIX):
+            found[ours[1]] = max(version, found.get(ours[1], version))
+    return found
+
+
+def _numbers_in(value: str) -> dict[str, int]:
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return {}
+    return {name: number for name, number in found.items() if type(number) is int} if isinstance(found, dict) else {}
+
+
+def _matched(pattern: re.Pattern[str], names: Iterable[str]) -> list[int]:
+    return [int(found[1]) for name in names if (found := pattern.match(name)) is not None]

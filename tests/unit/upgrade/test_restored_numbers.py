@@ -1,0 +1,158 @@
+"""A ledger that was brought back gives out no generation and no epoch that the lost history may have given out: one leads, not two."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pendulum
+import pytest
+
+from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
+from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.ledger.backup import Restored, backup, restore
+from airflow_provider_schemamig.core.ledger.errors import NumbersExhausted
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.numbers import HIGHEST_EPOCH, LEAP, next_epoch, next_generation
+from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter
+from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.ledger.verify_tables import verify_tables
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.errors import WrongState
+from tests.support.bytes import tree
+from tests.support.lake import Lake, no_spark
+from tests.support.upgrades import promoted, releases, two_releases
+from tests.unit.ledger.samples import elsewhere
+
+ONE = "CREATE TABLE t (id BIGINT); CREATE TABLE u (id BIGINT);"
+WITH_X = "CREATE TABLE t (id BIGINT, x INT); CREATE TABLE u (id BIGINT);"
+WITH_Y = "CREATE TABLE t (id BIGINT); CREATE TABLE u (id BIGINT, y STRING);"
+T = CollectionName("t")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A lake at 1.0.0 with a backup; ``other``: another release 1.1.0 than the lake's second."""
+
+    lake: Lake
+    other: Path
+    folder: Path
+
+    def lose(self) -> None:
+        shutil.move(self.folder / "lake" / "_schemamig" / "ledger", self.folder / "lost")
+
+    def restore(self) -> Restored:
+        return restore(elsewhere(self.lake.env), str(self.folder / "backup"))
+
+    def table(self) -> Store:
+        return self.lake.env.table_store(self.lake.state.shard_of(T).uri)
+
+    def fence(self) -> Fence:
+        state = self.lake.state
+        return Fence(state.config.env_id, state.shard_of(T).shard, Epoch(1))
+
+    def columns(self) -> list[str]:
+        (found,) = (item for name, item in verbs.status(elsewhere(self.lake.env)).to_json()["collections"].items() if name == T)
+        return [column["name"] for column in found["physical"]]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    lake = two_releases(tmp_path, ONE, WITH_X, 'evolution("t")')
+    other = releases(tmp_path / "other", (ONE, ""), (WITH_Y, 'evolution("u")'))[1]
+    backup(lake.env, str(tmp_path / "backup"))
+    return Scene(lake, other, tmp_path)
+
+
+def test_a_leader_of_the_lost_history_leads_no_more(scene: Scene) -> None:
+    """It promoted after the backup, and lives on; the next leader has another plan."""
+    lake = scene.lake
+    lost = promoted(lake, lake.second, claim_id="A")
+    state = lake.state
+    scene.lose()
+    done = scene.restore()
+    again = elsewhere(lake.env)
+    checked = verbs.preflight(again, scene.other, jobs=no_spark, claim_id="B")
+    assert checked.generation is not None
+    assert checked.generation > lost + LEAP
+    verbs.promote(again, checked.generation)
+    verbs.expand(again, checked.generation)
+    assert state.leader is not None
+    with pytest.raises(Fenced):
+        LedgerWriter(lake.env).transact(lambda _: [], Leadership(state.leader.generation, state.leader.epoch))
+    verbs.cutover(again, checked.generation)
+    assert scene.columns() == ["id"], "what the lost leader planned is on no table"
+    found = LedgerReader(again).state()
+    assert found.leader is not None
+    assert found.leader.epoch > done.epoch
+    assert verify(LedgerReader(again)) == verify_tables(LedgerReader(again)) == ()
+    assert verbs.status(again).drifted == ()
+
+
+def test_the_next_leader_fences_every_table_before_any_work(scene: Scene) -> None:
+    """A Spark statement of the lost history carries a transaction number of its epoch, and the restored ledger knows no intent of it."""
+    scene.lose()
+    done = scene.restore()
+    generation = promoted(scene.lake, scene.other)  # it changes u, not t
+    verbs.expand(scene.lake.env, generation)
+    found = read_fence(scene.table(), scene.fence().app_id)
+    assert found is not None
+    assert found >= done.epoch * EPOCH_STRIDE
+
+
+def test_the_numbers_are_above_all_that_is_left_of_what_was(scene: Scene) -> None:
+    put_fence(scene.table(), Fence(scene.fence().env_id, scene.fence().shard, Epoch(500)), Tag(Generation(3), Epoch(500), "fence"))
+    scene.lake.env.store().put("_schemamig/reports/700.json", b"{}")
+    append_history(scene.lake.env, HistoryEntry.ended("promote", pendulum.now("UTC"), generation=600))
+    (scene.folder / "lake" / "t" / "g800-0123456789ab" / "_delta_log").mkdir(parents=True)
+    scene.lose()
+    done = scene.restore()
+    assert (done.generation, done.epoch) == (800 + LEAP, 500 + LEAP)
+    state = scene.lake.state
+    assert (next_generation(state), next_epoch(state)) == (801 + LEAP, 501 + LEAP)
+    assert "fence_ahead" not in {finding.code for finding in verify_tables(LedgerReader(scene.lake.env))}
+    scene.lake.upgrade(scene.lake.second)
+    assert scene.columns() == ["id", "x"]
+
+
+def test_restored_twice_they_leap_twice(scene: Scene) -> None:
+    scene.lose()
+    first = scene.restore()
+    backup(scene.lake.env, str(scene.folder / "second"))
+    shutil.rmtree(scene.folder / "lake" / "_schemamig" / "ledger")
+    second = restore(elsewhere(scene.lake.env), str(scene.folder / "second"))
+    assert (second.generation, second.epoch) == (first.generation + LEAP, first.epoch + LEAP)
+
+
+def test_there_has_to_be_room_above(scene: Scene) -> None:
+    """A transaction version is a signed 64-bit number."""
+    assert HIGHEST_EPOCH * EPOCH_STRIDE < 2**63
+    high = Epoch(HIGHEST_EPOCH - LEAP)
+    put_fence(scene.table(), Fence(scene.fence().env_id, scene.fence().shard, high), Tag(Generation(3), high, "fence"))
+    scene.lose()
+    before = tree(scene.folder)
+    with pytest.raises(NumbersExhausted, match=str(high)):
+        scene.restore()
+    assert tree(scene.folder) == before
+
+
+def test_what_a_restored_deployment_began_goes_on(scene: Scene, tmp_path: Path) -> None:
+    """The backup is of the middle of an upgrade: whoever leads it takes the new epoch from the ledger."""
+    lake = scene.lake
+    generation = promoted(lake, lake.second)
+    verbs.expand(lake.env, generation)
+    backup(lake.env, str(tmp_path / "middle"))
+    scene.lose()
+    restore(elsewhere(lake.env), str(tmp_path / "middle"))
+    again = elsewhere(lake.env)
+    with pytest.raises(WrongState, match="is not expanded"):
+        verbs.cutover(again, generation)
+    verbs.expand(again, generation)
+    verbs.cutover(again, generation)
+    assert scene.columns() == ["id", "x"]
+    verbs.rollback(again)
+    assert verbs.status(again).drifted == ()
+    assert verify(LedgerReader(again)) == ()
