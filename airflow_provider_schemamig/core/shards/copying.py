@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.shards.chain import Position, position
 from airflow_provider_schemamig.core.shards.errors import TwinWasFirst
 from airflow_provider_schemamig.core.shards.flow import Flow
-from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, Pace
+from airflow_provider_schemamig.core.shards.pace import BATCH_FILES, BatchSize, Pace
 from airflow_provider_schemamig.core.shards.some_files import scratch
 from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction, FillSuperseded
 from airflow_provider_schemamig.core.spark.runners import JobRunner
@@ -36,9 +36,10 @@ def copy(env: Environment, flow: Flow, version: int, jobs: JobRunner, pace: Pace
     head = read_head(store, version)
     reached = position(flow.target_store(env), flow.chain, 0)
     report(reached.at, len(files), reached.rows)
+    size = BatchSize()
     while reached.at < len(files):
         control = pace.begin("copy", flow.collection)
-        batch = _next(files, reached.at, control.max_files or BATCH_FILES)
+        batch = _next(files, reached.at, control.max_files or BATCH_FILES, size.bytes)
         started = time.monotonic()
         refused: SchemamigError | None = None
         try:
@@ -49,16 +50,18 @@ def copy(env: Environment, flow: Flow, version: int, jobs: JobRunner, pace: Pace
         if refused is not None and reached == before:
             raise TwinWasFirst(collection=flow.collection, step=f"the batch from file {before.at}") from refused
         report(reached.at, len(files), reached.rows)
-        pace.end(control, reached.rows - before.rows, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        size.after(sum(int(file.get("size") or 0) for file in batch), seconds)
+        pace.end(control, reached.rows - before.rows, seconds)
     return reached.rows
 
 
-def _next(files: Sequence[RawAction], first: int, max_files: int) -> Sequence[RawAction]:
+def _next(files: Sequence[RawAction], first: int, max_files: int, max_bytes: int) -> Sequence[RawAction]:
     """As many files from ``first`` on as make a batch; one at least."""
     taken = size = 0
     for file in files[first : first + max_files]:
         size += int(file.get("size") or 0)
-        if taken and size > BATCH_BYTES:
+        if taken and size > max_bytes:
             break
         taken += 1
     return files[first : first + taken]

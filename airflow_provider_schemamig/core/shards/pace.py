@@ -24,9 +24,15 @@ EVERYWHERE = "*"
 #: What a scope begins with that is not about batches, but about the last step of an online change: paused, it waits until told; else it
 #: is made even if writers have to wait.
 LAST_STEP = "last step of "
-#: A batch is one Spark statement: large enough that its start-up is lost in it, small enough that a kill costs little.
+#: The most that is made one batch, which is one Spark statement.
 BATCH_FILES = 256
 BATCH_BYTES = 16 * 2**30
+#: A pause takes hold, and a kill costs, no more than the batch that is in flight.
+_BATCH_SECONDS = 10.0
+_FIRST_BYTES = 32 * 2**20
+_LEAST_BYTES = 2**20
+_STRIDE = 4
+_UNLIKE = 1.5
 _LOOK_SECONDS = 5.0
 _SAY_SECONDS = 30.0
 
@@ -134,6 +140,34 @@ def forced(state: State, collection: CollectionName) -> bool:
     """Whether somebody wants the last step of an online change even if writers have to wait for it."""
     control = state.controls.get(f"{LAST_STEP}{collection}")
     return control is not None and not control.paused
+
+
+@dataclass
+class BatchSize:
+    """How many bytes the next batch may have: what takes about ``_BATCH_SECONDS`` by the last one; or, where a batch takes long to start
+    (spark-submit), as long for its rows as for that, which two batches of different sizes tell."""
+
+    bytes: int = _FIRST_BYTES
+    _start_seconds: float = 0.0
+    _last: tuple[int, float] | None = None
+
+    def after(self, size_bytes: int, seconds: float) -> None:
+        """A batch of ``size_bytes`` took ``seconds``."""
+        if self._last is not None:
+            self._start_seconds = _start_of(self._last, (size_bytes, seconds), self._start_seconds)
+        self._last = size_bytes, seconds
+        start = min(self._start_seconds, seconds)
+        aim = max(_BATCH_SECONDS, 2 * start)
+        wanted = min(size_bytes * (aim - start) / max(seconds - start, 0.001), size_bytes * _STRIDE)
+        self.bytes = round(min(max(wanted, _LEAST_BYTES), BATCH_BYTES))
+
+
+def _start_of(one: tuple[int, float], other: tuple[int, float], known: float) -> float:
+    """Seconds that a batch of no bytes would take, by two of them; ``known`` where they are too much alike to tell."""
+    (small, short), (large, long) = sorted((one, other))
+    if large <= small * _UNLIKE:
+        return known
+    return min(max(short - small * (long - short) / (large - small), 0.0), short)
 
 
 @dataclass

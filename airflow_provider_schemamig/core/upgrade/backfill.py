@@ -9,7 +9,7 @@ from airflow_provider_schemamig.core.elements.backfill import DueFiles, Effort, 
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
-from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES
+from airflow_provider_schemamig.core.shards.pace import BATCH_FILES
 from airflow_provider_schemamig.core.upgrade.batches import Batches, Rush
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.work import Work
@@ -49,7 +49,7 @@ class _Backfill(Batches[DueFiles]):
     def _batch(self, head: Head, due: DueFiles, control: Control, lost: int, fence: Fence) -> tuple[int, Rewritten, Appended]:
         effort = self._effort or Effort(due.files)
         effort.check(self._fill, self._collection)
-        most = BATCH_BYTES if self._rush is None else self._rush.bytes
+        most = self._size.bytes if self._rush is None else self._rush.bytes
         batch = due.batches(min(BATCH_FILES, control.max_files or BATCH_FILES), most)[0]
         env, tag = self._work.env, self._work.tag(self._fill.action)
         done, appended = fill_batch(env, self._store, self._collection, head, batch, self._fill, fence, tag, self._jobs())

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
-from airflow_provider_schemamig.core.shards.pace import Pace, control_of
+from airflow_provider_schemamig.core.shards.pace import BatchSize, Pace, control_of
 from airflow_provider_schemamig.core.shards.report import Reporter
 from airflow_provider_schemamig.core.storage import confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost
@@ -74,6 +74,7 @@ class Batches(ABC, Generic[Due]):
         self._stage = stage
         self._store = table_store(work.env, work.state, shard)
         self._is_held = is_held
+        self._size = BatchSize()
         self._pace = Pace(work.newest, work.listen, waits=work.env.waits)
 
     @abstractmethod
@@ -131,13 +132,15 @@ class Batches(ABC, Generic[Due]):
         return control_of(self._work.newest(), self._collection)
 
     def _one(self, head: Head, due: Due, lost: int) -> Rewritten:
-        work, started = self._work, time.monotonic()
-        control = self._begin()
+        work, control = self._work, self._begin()
+        started = time.monotonic()
         fence = work.fence(self._shard)
         check_fence(self._store, fence, self._since, head.version)
         files, done, appended = self._batch(head, due, control, lost, fence)
         if confirm([appended.receipt]):
             raise CommitLost(collection=self._collection, uri=self._store.location.uri, version=done.version)
         work.report(self._name, self._collection, done.version, started, files, self._files(due))
-        self._pace.end(control, done.rows, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        self._size.after(done.bytes, seconds)
+        self._pace.end(control, done.rows, seconds)
         return done

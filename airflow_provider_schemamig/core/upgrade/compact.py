@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.shards.compaction_errors import CannotCompa
 from airflow_provider_schemamig.core.shards.debt import Debt, schema_debt
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
-from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, Pace
+from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, BatchSize, Pace
 from airflow_provider_schemamig.core.storage import Store, confirm
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
@@ -126,7 +126,8 @@ def _compact(work: Work, debt: Debt, limits: Limits, jobs: Jobs) -> Compacted:
     done: list[Rewritten] = []
     why_not: str | None = None
     try:
-        while (batch := _tried(work, intent, limits, jobs)) is not None:
+        size = BatchSize()
+        while (batch := _tried(work, intent, limits, size, jobs)) is not None:
             done.append(batch)
     except CannotCompact as refusal:
         work.notes.append(f"{debt.collection}: {refusal.message}")
@@ -137,12 +138,12 @@ def _compact(work: Work, debt: Debt, limits: Limits, jobs: Jobs) -> Compacted:
     return Compacted(debt, tuple(done), why_not)
 
 
-def _tried(work: Work, intent: Intent, limits: Limits, jobs: Jobs) -> Rewritten | None:
+def _tried(work: Work, intent: Intent, limits: Limits, size: BatchSize, jobs: Jobs) -> Rewritten | None:
     """The next batch, planned again where writers were faster; None: nothing is old any more."""
     tries = 0
     while True:
         try:
-            return _batch(work, intent, limits, jobs)
+            return _batch(work, intent, limits, size, jobs)
         except (MetadataMoved, FilesMoved) as conflict:
             tries += 1
             if tries == _TRIES:
@@ -164,7 +165,7 @@ def _announce(work: Work, wanted: Intent) -> Intent:
     return intent
 
 
-def _batch(work: Work, intent: Intent, limits: Limits, jobs: Jobs) -> Rewritten | None:
+def _batch(work: Work, intent: Intent, limits: Limits, size: BatchSize, jobs: Jobs) -> Rewritten | None:
     """The first batch of what is old now: the files, and the schema they are written with, are those of one version."""
     pace = Pace(work.newest, work.listen, waits=work.env.waits)
     control = pace.begin("compact", intent.collection)
@@ -174,10 +175,12 @@ def _batch(work: Work, intent: Intent, limits: Limits, jobs: Jobs) -> Rewritten 
     store, fence, started = look.store, work.fence(intent.shard), time.monotonic()
     check_compactable(look.head, intent.collection)
     check_fence(store, fence, intent.base_version, look.head.version)
-    files = batches(look.debt.old, min(limits.max_files, control.max_files or limits.max_files), limits.max_bytes)[0]
+    files = batches(look.debt.old, min(limits.max_files, control.max_files or limits.max_files), min(limits.max_bytes, size.bytes))[0]
     done, appended = compact_files(work.env, store, intent.collection, look.head, files, fence, work.tag("compact"), jobs())
     if confirm([appended.receipt]):
         raise CommitLost(collection=intent.collection, uri=store.location.uri, version=done.version)
     work.report("compact", intent.collection, done.version, started, len(files), len(look.debt.old))
-    pace.end(control, done.rows, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    size.after(done.bytes, seconds)
+    pace.end(control, done.rows, seconds)
     return done

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Event
-from airflow_provider_schemamig.core.shards.pace import EVERYWHERE, Pace, control_of, is_open
+from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, EVERYWHERE, BatchSize, Pace, control_of, is_open
 
 FLIGHTS = CollectionName("flights")
 Window = tuple[int, int]
@@ -147,3 +147,38 @@ def test_whoever_reads_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(Over):
         Pace(read, lambda event: None).begin("copy", FLIGHTS)
+
+
+# --- how large a batch is ------------------------------------------------------------------------------------------------------------
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("mib_per_second", "start_seconds", "longest_seconds"),
+    [(0.5, 0.0, 70.0), (5.0, 0.5, 12.0), (40.0, 1.0, 12.0), (40.0, 30.0, 65.0), (2000.0, 0.2, 12.0)],
+    ids=["slow rows", "embedded", "a cluster", "submitted each time", "fast"],
+)
+def test_batches_come_to_take_seconds(mib_per_second: float, start_seconds: float, longest_seconds: float) -> None:
+    """So a pause takes hold soon; but not so small that starting Spark is most of what they take."""
+    size, took = BatchSize(), []
+    for _ in range(12):
+        took.append(start_seconds + size.bytes / MIB / mib_per_second)
+        size.after(size.bytes, took[-1])
+    assert max(took) <= longest_seconds
+    assert took[-1] <= max(11.0, 2.2 * start_seconds)
+    assert took[-1] >= 9.0 or size.bytes == BATCH_BYTES
+    assert took[-1] - start_seconds >= 0.8 * start_seconds
+
+
+def test_a_batch_is_never_nothing_and_never_all() -> None:
+    size = BatchSize()
+    size.after(1, 3600.0)
+    assert size.bytes == MIB
+    for _ in range(30):
+        size.after(size.bytes, 0.0)
+    assert size.bytes == BATCH_BYTES
+    size.after(0, 5.0)
+    assert size.bytes == MIB
+    size.after(0, 0.0)
+    assert size.bytes == MIB
