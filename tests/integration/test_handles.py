@@ -174,6 +174,29 @@ def test_wider_types_are_narrow_again_while_all_values_fit(lake: SparkLake, rele
     assert old.df(["id", "s"]).count() == 14
 
 
+def test_a_release_goes_on_after_a_widening_was_rolled_back(lake: SparkLake, releases: tuple[Path, Path]) -> None:
+    """No bounds tell a FLOAT among DOUBLEs, but who wrote it does: to rows of its own handles it is the type that it was."""
+    narrow = "SELECT id, CAST(id AS INT) AS n, FLOAT(id / 3) AS f"
+    writer = lake.env.writer("miles", "1.0.0", lake.spark)
+    writer.append(rows(lake, narrow, 0, 3))
+    before = lake.env.reader("miles", spark=lake.spark).df(["id", "f"]).toArrow()
+    lake.upgrade(releases[1])
+    verbs.rollback(lake.env)
+
+    def read() -> pa.Table:
+        return lake.env.reader("miles", spark=lake.spark).df(["id", "f"]).toArrow()
+
+    assert (read().schema.field("f").type, sorted_rows(read())) == (pa.float32(), sorted_rows(before))
+    writer.append(rows(lake, narrow, 3, 2))
+    writer.merge(rows(lake, "SELECT id, FLOAT('NaN') AS f", 4, 2), on=["id"])
+    lake.sql("OPTIMIZE {miles}")
+    found = {row["id"]: row["f"] for row in read().to_pylist()}
+    assert len(found) == 6 and found[3] == 1.0 and str(found[5]) == "nan"
+    lake.sql("INSERT INTO {miles} (id, f) VALUES (9, 0.1D)")
+    with pytest.raises(ReaderFenced, match=r"A rollback to 1\.0\.0 left it so"):
+        read()
+
+
 def test_back_to_the_release_before(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     lake.env.writer("flights", "1.0.0").append(rows(lake, ROWS, 0, 5))
     before = both(lake, "1.0.0")
