@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.shards.errors import Paused
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+from airflow_provider_schemamig.triggers.ledger import PauseTrigger
 from tests.support.airflow_runs import Answer, RunDag
 from tests.support.fake_verbs import FakeVerbs, install
 
@@ -56,6 +58,26 @@ def test_the_verbs_get_what_the_run_was_given(run_dag: RunDag, verbs: FakeVerbs)
     assert preflight["fill"] is False
     assert verbs.calls["plan"][0]["end_hold"] is True
     assert {verbs.calls[verb][0]["generation"] for verb in ("stale", "promote", "expand", "cutover", "cleanup", "contract")} == {7}
+
+
+def test_a_paused_task_is_deferred_and_goes_on_in_the_same_try(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its trigger is asked, twice, before the task is run again; the fills of a map wait each by itself."""
+    monkeypatch.setenv("AIRFLOW__SCHEMAMIG__POLL_INTERVAL", "0.1")
+    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "0")
+    looks: list[tuple[str, list[str], int | None]] = []
+
+    def look(trigger: PauseTrigger) -> bool:
+        looks.append((trigger.environment, trigger.scopes, trigger.generation))
+        return len(looks) % 2 == 0
+
+    monkeypatch.setattr(PauseTrigger, "look", look)
+    verbs.fills, paused = ["a"], Paused(stage="copy", why="paused by ann", scopes=("*",), hours=True)
+    for verb in ("fill", "promote", "cutover"):
+        verbs.raises[verb] = [paused]
+    found = upgrade(run_dag)
+    assert looks == [("/lake", ["*"], 7)] * 6
+    assert [found[task] for task in ("fill", "promote", "cutover_and_commit")] == [("success", 1)] * 3
+    assert [len(verbs.calls[verb]) for verb in ("fill", "promote", "cutover")] == [2, 2, 2]
 
 
 def test_fills_are_mapped_in_chunks(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +227,8 @@ def test_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(controls, "throttle", throttle)
     assert run_dag("schemamig_control", environment="/lake", action="throttle", rows_per_second=500)["control"] == ("success", 1)
-    assert said == [("opened /lake", None, {"rows_per_second": 500, "max_files": None, "commits_per_minute": None, "window": None})]
+    limits = {"rows_per_second": 500, "max_files": None, "commits_per_minute": None, "window": None}
+    assert said == [("opened /lake", None, {**limits, "by": "dag_test"})]
     assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=7)["control"] == ("success", 1)
     assert verbs.calls["cancel"][0]["generation"] == 7
     assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=None)["control"] == ("failed", 1)
