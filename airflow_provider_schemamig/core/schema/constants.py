@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.spark_functions import spark_functions
 from airflow_provider_schemamig.core.schema.tokens import BrokenText, Kind, Token, tokens
 
 #: Names that Spark gives a type besides its own.
@@ -213,7 +214,7 @@ class _Reader:
             case "date_format", [only, pattern] if _is_time(only) and _PATTERN.fullmatch(str(pattern.value)):
                 return Constant(Primitive("string"))
             case _:
-                raise NotConstant(f"what {name.upper()}({'...' if arguments else ''}) gives cannot be known without Spark")
+                raise NotConstant(_why_not(name, bool(arguments)))
 
     def _computed(self, left: Constant, operator: str, right: Constant) -> Constant:
         numbers = [left.value, right.value]
@@ -261,6 +262,15 @@ class _Reader:
 
     def unknown(self) -> NotConstant:
         return NotConstant("its value cannot be known without Spark")
+
+
+def _why_not(name: str, has_arguments: bool) -> str:
+    known = spark_functions().get(name)
+    if known is None:
+        return f"Spark has no function {name}"
+    if known.kind == "random":
+        return f"{name.upper()} gives another value each time"
+    return f"what {name.upper()}({'...' if has_arguments else ''}) gives cannot be known without Spark"
 
 
 def _type_of(value: Decimal, before: DataType | None = None) -> DataType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from airflow_provider_schemamig.core.upgrade.revert import revert
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.adopting import Site, alter, field
 from tests.support.bytes import tree
+from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake, no_spark
 from tests.support.upgrades import deployed, releases, two_releases, whole
 
@@ -171,3 +173,26 @@ def test_what_an_adopted_table_has_had_stays_and_comes_back(tmp_path: Path) -> N
     verbs.rollback(site.env)
     site.check("1.0.0")
     assert read_head(site.env.table_store(site.uri("t"))).properties["delta.constraints.c"] == "MINE(id) > 0"
+
+
+def test_spark_is_asked_where_it_runs_anyway(tmp_path: Path) -> None:
+    """What types a function takes only Spark knows: a preflight that has rows to ask, asks of the expressions as well."""
+    second = "CREATE TABLE t (id BIGINT, y INT DEFAULT 1, arr ARRAY<INT>, CONSTRAINT c CHECK (length(arr) > 0 AND y > 0))"
+    lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT, y INT, arr ARRAY<INT>)", second, 'evolution("t")')
+    jobs = Judge()
+    before = tree(tmp_path / "lake")
+    with pytest.raises(SchemamigError) as caught:
+        verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    assert faults(caught.value) == ["the CHECK c"] and "Spark says no" in str(caught.value)
+    asked = {item["used_by"]: item for job, request in jobs.asked for item in request["expressions"] if job == "preflight"}
+    assert asked["the CHECK c"]["columns"] == "`id` BIGINT, `y` INT, `arr` ARRAY<INT>"
+    assert asked["the DEFAULT of y"]["type"] == "INT"
+    assert tree(tmp_path / "lake") == before
+
+
+class Judge(FakeJobs):
+    """A Spark that cannot evaluate LENGTH."""
+
+    def _preflight(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        wrong = [{**item, "reason": "no"} for item in request["expressions"] if "LENGTH" in item["expression"]]
+        return {**super()._preflight(request), "unusable": wrong}
