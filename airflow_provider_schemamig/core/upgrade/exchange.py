@@ -52,7 +52,7 @@ def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, 
     for number in range(1, TRIES + 1):
         try:
             if number > OPEN_RACES or (number > 1 and forced(work.newest(), collection)):
-                with closed(work, collection, shard):
+                with closed(work, {collection: shard}):
                     return attempt()
             return attempt()
         except FilesArrived as arrived:

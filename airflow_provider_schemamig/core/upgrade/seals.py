@@ -131,14 +131,14 @@ def check_time(seals: Sequence[Intent]) -> None:
 
 
 @contextlib.contextmanager
-def closed(work: Work, collection: CollectionName, shard: ShardId) -> Iterator[None]:
-    """Nobody but this process writes to ``shard`` inside, where it stays: its seal is for itself, and is lifted afterwards.
+def closed(work: Work, shards: Mapping[CollectionName, ShardId]) -> Iterator[None]:
+    """Nobody but this process writes to ``shards`` inside, where they stay: each one's seal is for itself, and is lifted afterwards.
 
     It only keeps others off and proves nothing: a twin, or after a while another leader, may lift it. Raises CommitLost, Fenced.
     """
-    seals = announce_seals(work, {collection: shard})
+    seals = announce_seals(work, shards)
     try:
-        seal_all(work, seals, lambda _: shard)
+        seal_all(work, seals, lambda collection: shards[collection])
         yield
     finally:
         _open(work, seals)

@@ -161,10 +161,10 @@ class Swaps:
                     return made
                 lost.update(swap.shard for swap in made)
                 self._check_races(made, lost)
-                for swap in self._too_slow(lost):
-                    if swap.shard not in sealed:
-                        sealed.add(swap.shard)
-                        seals.enter_context(closed(self.work, swap.collection, swap.shard))
+                slow = {swap.collection: swap.shard for swap in self._too_slow(lost) if swap.shard not in sealed}
+                if slow:
+                    seals.enter_context(closed(self.work, slow))
+                    sealed.update(slow.values())
                 if not sealed:
                     rest(lost.total())
 
