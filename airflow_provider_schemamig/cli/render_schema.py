@@ -12,6 +12,7 @@ from rich.text import Text
 
 from airflow_provider_schemamig.cli.render import table_of, when
 from airflow_provider_schemamig.cli.render_rows import duration
+from airflow_provider_schemamig.visible import visible
 
 Document = Mapping[str, Any]
 
@@ -76,9 +77,9 @@ def sides_text(one: Document, other: Document) -> Text:
 
 
 def _printable(value: Any) -> Any:
-    """A document without control characters: much of it was written by others, and a terminal obeys what it reads."""
+    """A document with its control characters shown, line ends as well: much of it was written by others."""
     if isinstance(value, str):
-        return "".join(character if character.isprintable() else " " for character in value)
+        return visible(value)
     if isinstance(value, Mapping):
         return {_printable(key): _printable(item) for key, item in value.items()}
     return [_printable(item) for item in value] if isinstance(value, list) else value

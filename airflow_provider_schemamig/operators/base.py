@@ -19,6 +19,7 @@ from airflow_provider_schemamig.exceptions import Refusal
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, RetryPolicy
@@ -135,7 +136,7 @@ class VerbOperator(EnvironmentOperator):
     def answer(self, outcome: Outcome) -> dict[str, Any]:
         """What goes to XCom, once the notes are in the log."""
         for note in outcome.notes:
-            self.log.info(note)
+            self.log.info("%s", visible(note))
         return outcome_summary(outcome.to_json())
 
 
@@ -152,7 +153,7 @@ def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.m
         written[event.stage] = now
         counted = f"{event.done} of {event.total}" if event.total else ""
         parts = [counted, event.collection or "", f"{event.seconds:.2f} s" if event.seconds else "", event.note]
-        write("%s: %s", event.stage, ", ".join(part for part in parts if part))
+        write("%s: %s", event.stage, visible(", ".join(part for part in parts if part)))
 
     return listen
 

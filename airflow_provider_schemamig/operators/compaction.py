@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_schemamig.operators.base import EnvironmentOperator
 from airflow_provider_schemamig.operators.reports import outcome_summary
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,7 +53,7 @@ class CompactOperator(EnvironmentOperator):
         except (DeploymentOpen, HoldOpen, Fenced) as busy:
             raise AirflowSkipException(str(busy)) from busy
         for note in done.outcome.notes:
-            self.log.info(note)
+            self.log.info("%s", visible(note))
         if not any(item.batches for item in done.collections):
             raise AirflowSkipException("No file has an older schema.")
         summary = outcome_summary(done.outcome.to_json())

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time, log_progress
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, raise_stopped
 from airflow_provider_schemamig.operators.reports import chunks
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -157,9 +158,9 @@ class ReplicateCollectionOperator(StreamOperator):
         from airflow_provider_schemamig.replica_metrics import measure
 
         for state in found.stopped:
-            self.log.error("%s", state.detail)
+            self.log.error("%s", visible(state.detail or ""))
         for state in found.paused:
-            self.log.warning("%s: %s", state.stream.collection, StillPaused.of(state).message)
+            self.log.warning("%s: %s", state.stream.collection, visible(StillPaused.of(state).message))
         measure(*self.ends, found.states)
 
     def _defer(self, deadline: float, brought: Mapping[str, int]) -> None:

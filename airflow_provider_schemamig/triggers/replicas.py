@@ -10,6 +10,7 @@ import pendulum
 
 from airflow_provider_schemamig.exceptions import SchemamigError
 from airflow_provider_schemamig.triggers.base import LookingTrigger
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from airflow_provider_schemamig.core.environment import Environment
@@ -52,7 +53,7 @@ class SchemaMatchTrigger(StreamTrigger):
 
         found = mismatches(*self.ends(), self.collections, self.depth)
         for mismatch in found:
-            self.log.info("%s: %s", mismatch.collection, mismatch.detail)
+            self.log.info("%s: %s", mismatch.collection, visible(mismatch.detail))
         return not found
 
 

@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.plan import Plan, View
 from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.visible import visible
 
 _DAYS = 30
 #: Each commit is a request to the store: of a table with more of them, the newest are looked at.
@@ -113,4 +114,4 @@ def _time_of(commit: Commit, unknown: pendulum.DateTime) -> pendulum.DateTime:
 def _text(commit: Commit, *keys: str) -> str:
     """The first of these that the commit has. Others wrote it: no control characters, and not too much of it."""
     found = next((str(commit.info[key]) for key in keys if commit.info.get(key)), "")
-    return "".join(character if character.isprintable() else " " for character in found)[:_LONGEST]
+    return visible(found)[:_LONGEST]

@@ -51,7 +51,7 @@ def test_who_writes_to_a_table_that_is_sealed(lake: Lake) -> None:
     assert found.keys() == {"swapped", "gone"}, "nothing seals the third"
     assert "a seal may stop for a moment" in found["swapped"]
     assert "Apache-Spark/4.2.0 Delta-Lake/4.4.0 by ingest (WRITE; 1 commit(s)" in found["swapped"]
-    assert "the seal stops" in found["gone"] and "delta-rs.1.2.3 (MERGE [2J, WRITE; 2 commit(s), the last at " in found["gone"]
+    assert "the seal stops" in found["gone"] and "delta-rs.1.2.3 (MERGE␛[2J, WRITE; 2 commit(s), the last at " in found["gone"]
     assert found["gone"].index("delta-rs") < found["gone"].index("Apache-Spark"), "the newest first"
 
 
