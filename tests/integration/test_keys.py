@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.elements.keys import keys_in_force
 from airflow_provider_schemamig.core.elements.watch import Validated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles import writer as writers
-from airflow_provider_schemamig.core.handles.errors import KeyViolated, NoColumns, RowsTwice
+from airflow_provider_schemamig.core.handles.errors import KeyViolated, RowsTwice, UnusableColumns
 from airflow_provider_schemamig.core.handles.statement import run_statement
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
@@ -116,11 +116,13 @@ def test_a_merge_speaks_of_its_own_rows(lake: SparkLake) -> None:
         with pytest.raises(RowsTwice, match="2 rows of the merge are equal in day to others of it") as refused:
             writer.merge(frame(lake, (10, day, "N1"), (11, day, "N2")), on=["day"])
         assert (refused.value.count, refused.value.sample, refused.value.retryable) == (2, (sample,), False)
-    with pytest.raises(NoColumns, match="merge was called with no columns to merge on"):
+    with pytest.raises(UnusableColumns, match="merge was called with no columns to merge on"):
         writer.merge(frame(lake, (1, 1, "N1")), on=[])
     for nothing in (lake.spark.range(2).select(), lake.spark.sql("SELECT NULL AS id")):
-        with pytest.raises(NoColumns, match="rows that have no column of a type"):
+        with pytest.raises(UnusableColumns, match="rows that have no column of a type"):
             writer.append(nothing)
+    with pytest.raises(UnusableColumns, match="two columns id"):
+        writer.append(lake.spark.sql("SELECT 1L AS id, 2L AS id"))
     assert flights(lake) == before
 
 

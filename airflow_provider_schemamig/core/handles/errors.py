@@ -225,23 +225,23 @@ class KeyViolated(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
-class NoColumns(Refusal):
-    """The call gives no columns to work with: rows without any, or a merge on none; nothing was written.
+class UnusableColumns(Refusal):
+    """The call gives no columns to work with: rows without any, or with two of one name, or a merge on none; nothing was written.
 
-    ``doing``: the call. ``lacking``: what it lacks.
+    ``doing``: the call. ``given``: what it was given.
     """
 
-    code = "no_columns"
+    code = "unusable_columns"
     doing: str
-    lacking: str
+    given: str
 
     @property
     def message(self) -> str:
-        return f"{self.doing} was called with {self.lacking}; nothing was written."
+        return f"{self.doing} was called with {self.given}; nothing was written."
 
     @property
     def next_action(self) -> str:
-        return "Give the rows columns of the release, each of a type; merge on the columns that tell its rows apart."
+        return "Give the rows columns of the release, each once and of a type; merge on the columns that tell the rows apart."
 
 
 @dataclass(eq=False, kw_only=True)

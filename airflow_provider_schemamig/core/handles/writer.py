@@ -21,11 +21,11 @@ from airflow_provider_schemamig.core.deltalog.names import physical_path
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import (
     KeyViolated,
-    NoColumns,
     NotForArrow,
     RowsTwice,
     ShardMoving,
     UnknownColumn,
+    UnusableColumns,
     WriterFenced,
     WroteOtherColumns,
 )
@@ -103,11 +103,7 @@ class Writer(Handle):
             rows = self._spark.createDataFrame(rows)
         if isinstance(rows, pa.Table) and mode is not Mode.APPEND:
             raise NotForArrow(collection=self.collection, doing=mode.value)
-        given = _fields(rows)
-        if not given:
-            raise NoColumns(collection=self.collection, doing=mode.value, lacking="rows that have no column of a type")
-        if mode is Mode.MERGE and not on:
-            raise NoColumns(collection=self.collection, doing=mode.value, lacking="no columns to merge on")
+        given = self._given(rows, mode, on)
         number = None if txn is None else _checked(txn)
         for left in range(_TRIES - 1, -1, -1):
             seen = self._unsealed()
@@ -128,6 +124,18 @@ class Writer(Handle):
                 version = _landed(place, fit, stamp, self.collection)
             return Written(place.shard.shard, version, number is not None and version is None)
         raise AssertionError("the last try returned or raised")
+
+    def _given(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str]) -> Fields:
+        """The columns of the rows. Raises UnusableColumns, UnknownDeltaType."""
+        names = list(rows.schema.names)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        given = () if twice is not None else _fields(rows)
+        unusable = f"two columns {twice}" if twice is not None else "rows that have no column of a type" if not given else None
+        if unusable is None and mode is Mode.MERGE and not on:
+            unusable = "no columns to merge on"
+        if unusable is not None:
+            raise UnusableColumns(collection=self.collection, doing=mode.value, given=unusable)
+        return given
 
     def _commit(
         self,

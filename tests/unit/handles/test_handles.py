@@ -23,13 +23,13 @@ from airflow_provider_schemamig.core.handles import pinned
 from airflow_provider_schemamig.core.handles import writer as writers
 from airflow_provider_schemamig.core.handles.errors import (
     NeedsSpark,
-    NoColumns,
     NotForArrow,
     NotInRelease,
     ReaderFenced,
     ShardMoving,
     UnknownColumn,
     UnknownRelease,
+    UnusableColumns,
     WriterFenced,
     WroteOtherColumns,
 )
@@ -242,8 +242,10 @@ def test_rows_that_break_a_rule_are_refused(lake: Lake) -> None:
 def test_rows_without_columns_are_refused(lake: Lake) -> None:
     writer = lake.env.writer("t")
     for nothing in (pa.table({}), pa.table({"x": pa.nulls(3)})):
-        with pytest.raises(NoColumns, match="append was called with rows that have no column of a type; nothing was written"):
+        with pytest.raises(UnusableColumns, match="append was called with rows that have no column of a type; nothing was written"):
             writer.append(nothing)
+    with pytest.raises(UnusableColumns, match="append was called with two columns id; nothing was written"):
+        writer.append(pa.table([pa.array([1]), pa.array([2])], names=["id", "id"]))
     assert rows(lake) == []
 
 
