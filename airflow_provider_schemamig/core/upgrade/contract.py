@@ -17,20 +17,22 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.shards.deletion import check_deletable, delete_table
+from airflow_provider_schemamig.core.shards.pace import check_not_paused
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all, stand
+from airflow_provider_schemamig.core.upgrade.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_another, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 
-def end_holds(work: Work) -> None:
+def end_holds(work: Work, allow: Allow) -> None:
     """The first stage of a new deployment: end whatever hold is open. ``HoldInUse`` if live nodes need it, unless told to."""
     for hold in open_holds(work.state):
         if not work.deployment.end_hold:
             check_unused(work, hold)
-        contract_hold(work, hold)
+        contract_hold(work, hold, allow)
 
 
 def check_unused(work: Work, hold: Hold) -> None:
@@ -39,16 +41,28 @@ def check_unused(work: Work, hold: Hold) -> None:
         raise HoldInUse(generation=hold.generation, until=hold.until, nodes=tuple(users))
 
 
-def contract_hold(work: Work, hold: Hold) -> None:
-    """Contract ``hold``; from its first append on there is no way back. Safe to repeat from any point, and to race."""
+def contract_hold(work: Work, hold: Hold, allow: Allow = always) -> None:
+    """Contract ``hold``; from its first append on there is no way back. Safe to repeat from any point, and to race.
+
+    ``allow``: raises, inside that append, if it may not be made; besides a pause of what would be taken away. Raises Paused.
+    """
     with work.until(lambda state: state.holds[hold.generation].state is HoldState.CLOSED):
-        _contract(work, hold)
+        _contract(work, hold, allow)
 
 
-def _contract(work: Work, hold: Hold) -> None:
+def _contract(work: Work, hold: Hold, allow: Allow) -> None:
     retired = [s for s in work.state.shards.values() if s.state is ShardState.RETIRED and s.retired_by == hold.generation]
     check_deletable(work.env, work.state, [shard for shard in retired if not shard.adopted])
-    work.append(lambda state: _mark(state, hold, HoldState.CONTRACTING))
+    names = {*(collection for collection, _ in hold.drops), *(shard.collection for shard in retired)}
+
+    def begin(state: State) -> list[Update]:
+        updates = _mark(state, hold, HoldState.CONTRACTING)
+        if updates:
+            allow(state)
+            check_not_paused(state, "contract", names)
+        return updates
+
+    work.append(begin)
     moves = _moves(work, hold)
     versions = move_all(work, IntentKind.CONTRACT, moves)
     for number, shard in enumerate(retired, start=1):

@@ -30,7 +30,7 @@ def expand(work: Work, jobs: Jobs = without_spark) -> None:
     with work.until(work.is_committed):
         settle(work, lambda collection: expanded(work, collection), jobs)
         if work.plan.target.is_deployed:
-            end_holds(work)
+            end_holds(work, unless_paused(work, "expand"))
         _create(work)
         moves = [move for step in evolutions(work) if (move := expand_move(work, step)) is not None]
         move_all(work, IntentKind.EXPAND, moves, unless_paused(work, "expand"))

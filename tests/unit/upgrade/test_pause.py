@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import turns
 from airflow_provider_schemamig.core.ledger.history import read_history
-from airflow_provider_schemamig.core.ledger.rows import Control, Deployment, EnvironmentRelease, Intent, IntentKind, Leader
+from airflow_provider_schemamig.core.ledger.rows import Control, Deployment, EnvironmentRelease, HoldState, Intent, IntentKind, Leader
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event
@@ -29,7 +29,7 @@ from tests.support.online import OnlineJobs
 from tests.support.rewritten import SECOND, Rewritten, acted_at, cutover, die, expanded, jobs, make_rewritten, moments
 from tests.support.row_jobs import RowJobs
 from tests.support.row_tables import insert, snapshot
-from tests.support.upgrades import refused, two_releases, whole
+from tests.support.upgrades import deployed, refused, releases, two_releases, whole
 
 TRIES = 5
 
@@ -40,14 +40,14 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "_LOOK_SECONDS", 0.0)
 
 
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
+@pytest.fixture(scope="module", name="rewriting")
+def _rewriting(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
     return make_rewritten(tmp_path_factory.mktemp("deployed"))
 
 
 @pytest.fixture
-def found(deployed: Rewritten, tmp_path: Path) -> Rewritten:
-    return deployed.copy(tmp_path)
+def found(rewriting: Rewritten, tmp_path: Path) -> Rewritten:
+    return rewriting.copy(tmp_path)
 
 
 def elsewhere(env: Environment) -> Environment:
@@ -91,12 +91,12 @@ def run(found: Rewritten) -> rewritten.Work:
 
 
 @pytest.mark.parametrize(("scope", "tries"), [(None, 6), pytest.param("keyed", None, marks=pytest.mark.soak)])
-def test_paused_at_any_moment_nothing_goes_on(deployed: Rewritten, tmp_path: Path, scope: str | None, tries: int | None) -> None:
+def test_paused_at_any_moment_nothing_goes_on(rewriting: Rewritten, tmp_path: Path, scope: str | None, tries: int | None) -> None:
     """But for what was being committed; resumed, it goes on to the end with every row."""
-    count = len(moments(deployed.copy(tmp_path / "count"), run(deployed)))
+    count = len(moments(rewriting.copy(tmp_path / "count"), run(rewriting)))
     seen = set()
     for at in rewritten.chosen(count, tries):
-        found = deployed.copy(tmp_path / str(at))
+        found = rewriting.copy(tmp_path / str(at))
         error = acted_at(found, at, run(found), lambda found=found: controls.pause(found.env, scope))  # type: ignore[misc]
         said = since_pause(found.env)
         assert not said.after or said.was_cut_over, (at, said.after)
@@ -210,14 +210,43 @@ def test_a_paused_task_ends_when_its_generation_does(tmp_path: Path) -> None:
     whole(lake)
 
 
+@pytest.mark.parametrize("scope", ["a", None])
+def test_a_pause_keeps_the_way_back_open(tmp_path: Path, scope: str | None) -> None:
+    """Neither contract nor the next upgrade takes away what is hidden."""
+    first, second, third = releases(
+        tmp_path,
+        ("CREATE TABLE a (id BIGINT, v STRING);", ""),
+        ("CREATE TABLE a (id BIGINT);", 'evolution("a", drop=["v"])'),
+        ("CREATE TABLE a (id BIGINT, n INT);", 'evolution("a")'),
+    )
+    lake = deployed(tmp_path, first, second)
+    lake.upgrade(second)
+    controls.pause(lake.env, scope)
+    with refused("paused"):
+        verbs.contract(elsewhere(lake.env), at_once=True)
+    assert [hold.state for hold in lake.state.holds.values()] == [HoldState.OPEN]
+    verbs.rollback(elsewhere(lake.env))
+    controls.resume(lake.env, scope)
+    lake.upgrade(second)
+    controls.pause(lake.env, scope)
+    with refused("paused"):
+        verbs.contract(elsewhere(lake.env), at_once=True)
+    assert "v" in {field["name"] for field in snapshot(lake.path("a")).fields}
+    controls.resume(lake.env, scope)
+    verbs.contract(lake.env, at_once=True)
+    assert "v" not in {field["name"] for field in snapshot(lake.path("a")).fields}
+    lake.upgrade(third)
+    whole(lake)
+
+
 # --- seals ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_killed_run_had_sealed_is_open_while_its_rerun_is_paused(deployed: Rewritten, tmp_path: Path) -> None:
+def test_what_a_killed_run_had_sealed_is_open_while_its_rerun_is_paused(rewriting: Rewritten, tmp_path: Path) -> None:
     held = 0
-    count = len(moments(_expanded(deployed, tmp_path / "count"), cutover))
+    count = len(moments(_expanded(rewriting, tmp_path / "count"), cutover))
     for at in rewritten.chosen(count, TRIES):
-        found = _expanded(deployed, tmp_path / str(at))
+        found = _expanded(rewriting, tmp_path / str(at))
         assert die(found, at, cutover)
         controls.pause(found.env, None)
         try:
@@ -231,8 +260,8 @@ def test_what_a_killed_run_had_sealed_is_open_while_its_rerun_is_paused(deployed
     assert held
 
 
-def _expanded(deployed: Rewritten, folder: Path) -> Rewritten:
-    found = deployed.copy(folder)
+def _expanded(rewriting: Rewritten, folder: Path) -> Rewritten:
+    found = rewriting.copy(folder)
     assert expanded(found) == SECOND
     return found
 
