@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.shards.errors import Paused
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import controls, verbs
 from airflow_provider_schemamig.core.upgrade.verify import verify
 from tests.support.lake import Lake
 from tests.support.online import die_after_the_swap
@@ -90,3 +93,18 @@ def test_the_plan_says_where_columns_change_places(tmp_path: Path) -> None:
     assert "1 metadata commit(s)" in " ".join(change_stage["lines"])
     assert cutover["lines"] == ["s: the column of its new type takes its place"]
     assert "seal" in " ".join(cutover["breaks"])
+
+
+@pytest.mark.parametrize("say", [controls.pause, controls.postpone])
+def test_a_pause_and_a_postponement_hold_the_swap(tmp_path: Path, say: Callable[..., object]) -> None:
+    """A process that may not wait ends, and nobody is locked out."""
+    lake = ruled(tmp_path, "")
+    generation = ready(lake)
+    say(lake.env, "a")
+    with pytest.raises(Paused):
+        verbs.cutover(replace(lake.env, waits=False), generation, jobs=jobs())
+    assert served(lake, "a") and not swapped(lake, "a")
+    controls.resume(lake.env, "a")
+    verbs.cutover(lake.env, generation, jobs=jobs())
+    assert (lake.version, table(lake, "a")) == ("1.1.0", {1: 7})
+    whole(lake)
