@@ -14,11 +14,13 @@ import pytest
 
 from airflow_provider_schemamig.core.deltalog.commit import commit_changes
 from airflow_provider_schemamig.core.deltalog.create import create_table
-from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, put_fence, read_fence
+from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, fence_txns, put_fence, read_fence
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
+from airflow_provider_schemamig.core.schema.changes import SetProperty
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Primitive, Struct
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from tests.support.delta_table import BIGINT, COLUMNS, FIRST, GATE, INT, NAME, STRING, TAG, Table, fence, fill
 
 if TYPE_CHECKING:
@@ -199,6 +201,23 @@ def test_a_fence_disturbs_nobody_else(table: Table, epoch_one: Callable[[int], T
     own.spark.conf.set("spark.databricks.delta.write.txnVersion", str(2 * EPOCH_STRIDE + 1))
     assert own.sql("UPDATE {t} SET n = 6 WHERE id = 1")[0]["num_affected_rows"] == 1
     assert put_fence(table.store, fence(2), TAG) == table.head.version
+
+
+@pytest.mark.soak
+def test_a_table_that_forgets_lets_a_dead_leader_through_until_the_fence_is_put_anew(
+    table: Table, epoch_one: Callable[[int], Table]
+) -> None:
+    fill(table, f"TBLPROPERTIES ('{FORGETS}' = 'interval 1 second')")
+    put_fence(table.store, fence(2), TAG)
+    time.sleep(3)
+    epoch_one(1).sql("INSERT INTO {t} (id) SELECT 77")
+    assert [row["id"] for row in table.rows("id > 70")] == [77], "why no managed table may forget"
+    head, keep = table.head, SetProperty(FORGETS, "interval 1 second", None)
+    anew = fence_txns(table.store, fence(2))
+    commit_changes(table.store, head, [keep], fence(2), TAG, since=head.version, txns=anew)
+    time.sleep(3)
+    epoch_one(2).sql("INSERT INTO {t} (id) SELECT 78")
+    assert [row["id"] for row in table.rows("id > 70")] == [77], "skipped by Delta"
 
 
 def test_our_change_aborts_a_writer_that_planned_before_it_and_loses_nothing(table: Table) -> None:
