@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airflow_provider_schemamig.cli.options import CreateOption, EnvOption, JsonOption, ReleaseOption, local_path, open_environment
+from airflow_provider_schemamig.cli.options import (
+    CreateOption,
+    EnvOption,
+    JsonOption,
+    ReleaseOption,
+    local_path,
+    open_environment,
+    table_named,
+)
 from airflow_provider_schemamig.cli.output import Answer, answered
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, create: Cr
     """Take existing Delta tables under management, without a commit on them: write what they are into the release, record them."""
     from airflow_provider_schemamig.core.upgrade.adopt import adopt as take
 
-    done = take(open_environment(env), local_path(release), [_table(text) for text in table], create=create)
+    done = take(open_environment(env), local_path(release), [table_named(text) for text in table], create=create)
     tables = [
         {
             "collection": found.collection,
@@ -140,13 +148,6 @@ def revert(
         show_notes(to, [*done.losses, *done.notes])
 
     return Answer(document, show)
-
-
-def _table(text: str) -> tuple[str, str]:
-    name, separator, uri = text.partition("=")
-    if not (name and separator and uri):
-        raise typer.BadParameter(f"{text!r} is not NAME=URI.", param_hint="'--table'")
-    return name, uri
 
 
 def _show_adopted(to: Console, document: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, open_environment
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, ReleaseOption, local_path, open_environment, table_named
 from airflow_provider_schemamig.cli.output import Answer, Exit, answered
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
@@ -213,6 +213,34 @@ def restore(env: EnvOption, folder: Folder, as_json: JsonOption = False) -> Answ
 
     done = backups.restore(open_environment(env), folder)
     return _kept(folder, done)
+
+
+@app.command(rich_help_panel=KEEP)
+@answered
+def rebuild(
+    env: EnvOption,
+    release: ReleaseOption,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="NAME=URI", help="A collection's table, where it cannot be told; several times.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Make a ledger that was lost without a backup anew, from the tables and the release that the environment was at."""
+    from airflow_provider_schemamig.core.upgrade.rebuild import rebuild as make_anew
+
+    root = open_environment(env)
+    done = make_anew(root, local_path(release), [table_named(text) for text in table or ()])
+    document = done.to_json(root)
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render import show_facts, show_notes
+
+        show_facts(to, {name: value for name, value in document.items() if name not in ("notes", "tables")})
+        for found in document["tables"]:
+            to.print(f"{found['collection']}: {found['uri']}", markup=False)
+        show_notes(to, done.notes)
+
+    return Answer(document, show)
 
 
 def _edited(env: str, collection: str, key: str, value: str | None, expect: int | None, force: bool) -> Answer:

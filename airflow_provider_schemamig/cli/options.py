@@ -111,3 +111,11 @@ def spark_at(url: str) -> Callable[[], JobRunner]:
         return runner_for(url)
 
     return make
+
+
+def table_named(text: str) -> tuple[str, str]:
+    """``NAME=URI``."""
+    name, separator, uri = text.partition("=")
+    if not (name and separator and uri):
+        raise typer.BadParameter(f"{text!r} is not NAME=URI.", param_hint="'--table'")
+    return name, uri

@@ -36,7 +36,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.release.chain import Create
 from airflow_provider_schemamig.core.release.declare import create_table_text, sayable
 from airflow_provider_schemamig.core.release.next_version import Known, NextVersion, first_version, known, next_version
@@ -120,7 +120,7 @@ def _refuse_made_anew(env: Environment, state: State | None, named: Sequence[tup
 
 
 @dataclass(frozen=True)
-class _Release:
+class Release:
     """The release that the environment will be at. ``written``: the version that has to be written for it first."""
 
     name: str
@@ -130,14 +130,14 @@ class _Release:
     written: NextVersion | None = None
 
 
-def _release(path: Path, state: State | None, found: Sequence[Found]) -> _Release:
+def _release(path: Path, state: State | None, found: Sequence[Found]) -> Release:
     folder = known(path)
     source = state.release.version if state is not None and state.release is not None else None
     if state is not None:
         no_open_hold(state)
     if folder.is_new and source is None:
         made = first_version(path, "\n".join(_statement(table) for table in found))
-        return _Release(made.name, made.version, None, dict(made.snapshot.declarations), made)
+        return Release(made.name, made.version, None, dict(made.snapshot.declarations), made)
     if source is not None and (back := _taken_back(folder, state, source, found)) is not None:
         return back
     head = dict(folder.head)
@@ -146,12 +146,12 @@ def _release(path: Path, state: State | None, found: Sequence[Found]) -> _Releas
     _refuse_more(folder, state, found)
     if not new:
         release = folder.checked()
-        return _Release(release.name, release.version, source, head)
+        return Release(release.name, release.version, source, head)
     made = _next(folder, new)
-    return _Release(made.name, made.version, source, dict(made.snapshot.declarations), made)
+    return Release(made.name, made.version, source, dict(made.snapshot.declarations), made)
 
 
-def _taken_back(folder: Known, state: State | None, source: Version, found: Sequence[Found]) -> _Release | None:
+def _taken_back(folder: Known, state: State | None, source: Version, found: Sequence[Found]) -> Release | None:
     """At the environment's own release, if that declares all of these tables: they were given back before."""
     release = folder.release
     declared = release.declarations(source) if source in release.snapshots else {}
@@ -159,7 +159,7 @@ def _taken_back(folder: Known, state: State | None, source: Version, found: Sequ
         return None
     target_of(replace(folder.checked(), version=source), state)  # refused if it is another product's, or the release was edited since
     raise_refusals(_differences(source, declared, found))
-    return _Release(release.name, source, source, dict(declared))
+    return Release(release.name, source, source, dict(declared))
 
 
 def _statement(table: Found) -> str:
@@ -217,7 +217,7 @@ def _refuse_more(folder: Known, state: State | None, found: Sequence[Found]) -> 
 
 
 def _record(
-    env: Environment, ledger: LedgerWriter, seen: State | None, release: _Release, found: Sequence[Found], files: tuple[str, ...]
+    env: Environment, ledger: LedgerWriter, seen: State | None, release: Release, found: Sequence[Found], files: tuple[str, ...]
 ) -> Adoption:
     """ONE append for all tables; done by a twin meanwhile: nothing more happens."""
     started = pendulum.now("UTC")
@@ -241,7 +241,7 @@ def _record(
         generation = next_generation(state)
         shards = _shards(state, found, generation)
         taken.extend(_taken(table, shard) for table, shard in zip(found, shards, strict=True))
-        return _adopted(env, state, release, found, shards, generation, started)
+        return adopted_rows(env, state, release, found, shards, generation, next_epoch(state), started, "adopt")
 
     ledger.transact(decide)
     if not taken:
@@ -250,15 +250,18 @@ def _record(
     return Adoption(release.version, generation, files, tuple(taken), notes + _remember(env, taken, generation, started))
 
 
-def _adopted(
+def adopted_rows(
     env: Environment,
     state: State,
-    release: _Release,
+    release: Release,
     found: Sequence[Found],
     shards: Sequence[Shard],
     generation: Generation,
+    epoch: Epoch,
     now: pendulum.DateTime,
+    verb: str,
 ) -> list[Update]:
+    """The collections ``found`` as they are, in ``shards``, at ``release``, by a deployment of ``verb`` that is committed."""
     fingerprints = state.release_set()
     updates: list[Update] = []
     for table, shard in zip(found, shards, strict=True):
@@ -279,10 +282,9 @@ def _adopted(
     goal = set_fingerprint(fingerprints)
     plan = Plan(Target(release.name, release.source, release.version, goal, ()), (Commit(release.source, release.version),))
     write_plan(env, plan.document)
-    epoch = next_epoch(state)
     deployment = Deployment(
         generation=generation,
-        claim_id=f"adopt-{generation}",
+        claim_id=f"{verb}-{generation}",
         source=release.source,
         target=release.version,
         plan_digest=plan.digest,

@@ -32,6 +32,7 @@ from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.inverse import WayBack, after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.moves import made_at, stand
 from airflow_provider_schemamig.core.upgrade.tables import is_done, is_in_place, look_or_none, shown, table_store
+from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
@@ -114,7 +115,9 @@ def _settle_shard(
     last = done[-1].after
     if last is not None and len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
         adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=made_at(store, done[0], head))
-        return [*dropped, Put(adopted)]
+        return one_each(
+            [*dropped, Put(adopted)]
+        )  # one of this generation, whose epoch a restore of the ledger has raised, has the same key
     return [*dropped, *_undo(work, store, shard, done, fenced, jobs, lossy)]
 
 

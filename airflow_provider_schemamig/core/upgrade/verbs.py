@@ -92,9 +92,7 @@ def preflight(
     create: bool = False,
     listen: Listener = silent,
 ) -> Preflight:
-    """Check everything, claim a generation, build (and with ``fill`` fill) its replacement shards. No live table gets a commit.
-
-    With ``create`` an environment is made where none is; else that is refused (NoEnvironment)."""
+    """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched."""
     view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
     return preflight_plan(env, view, planned, Claim(claim_id, hold, end_hold), jobs=jobs, fill=fill, create=create, listen=listen)
 
@@ -208,9 +206,8 @@ def change(
             change_online(work, collections, jobs)
 
     def refill(work: Work) -> None:
-        todo = [
-            name for name in stale_fills(env, work.state, work.deployment, work.plan) if collections is None or name in set(collections)
-        ]
+        stale = stale_fills(env, work.state, work.deployment, work.plan)
+        todo = [name for name in stale if collections is None or name in set(collections)]
         filling = Filling(env, work.ledger, work.deployment, work.plan, jobs, listen, work.epoch)
         work.results += fill_all(filling, todo)
 
@@ -308,8 +305,7 @@ def upgrade(
     _check_format(env, release_dir, end_hold=end_hold)
     checked = preflight(env, release_dir, claim_id=claim_id, hold=hold, end_hold=end_hold, create=create, jobs=jobs, listen=listen)
     if checked.generation is None:
-        target = checked.report.plan.target
-        there = Outcome(target.source, target.version, None, None)
+        there = Outcome(checked.report.plan.target.source, checked.report.plan.target.version, None, None)
         if not LedgerReader(env).exists():
             return there
         there = replace(there, pending=pending_holds(LedgerReader(env).state()))

@@ -166,6 +166,7 @@ EVERY_COMMAND: dict[str, Callable[[Path, Path], list[object]]] = {
     "ledger edit": lambda *_: ["--collection", "pauses", "--key", "*", "--value", '{"scope":"*"}', "--force"],
     "ledger delete": lambda *_: ["--collection", "pauses", "--key", "*", "--force"],
     "ledger backup": lambda _, folder: [folder / "backup"],
+    "ledger rebuild": lambda release, _: ["--release", release],
 }
 
 

@@ -211,7 +211,7 @@ def test_watching_draws_what_changes_until_it_is_stopped(run: Run, env: Path, mo
     assert watched.exit_code == 3, "that of the last look"
 
 
-def test_the_ledger(run: Run, env: Path, tmp_path: Path) -> None:
+def test_the_ledger(run: Run, env: Path, old_release: Path, tmp_path: Path) -> None:
     for name in ("dump", "verify", "size", "epoch"):
         ran = run("ledger", name, "--env", env, "--json")
         assert ran.exit_code == 0, ran.stdout
@@ -229,6 +229,11 @@ def test_the_ledger(run: Run, env: Path, tmp_path: Path) -> None:
     then = run("ledger", "dump", "--env", env, "--as-of", before["version"], "--json").document
     assert then == before
     assert restored.document["epoch"] > 2**16
+    shutil.rmtree(env / "_schemamig" / "ledger")
+    rebuilt = run("ledger", "rebuild", "--env", env, "--release", old_release, "--json")
+    assert rebuilt.exit_code == 0, rebuilt.stdout
+    conforms(rebuilt.document, "rebuilt")
+    assert run("ledger", "rebuild", "--env", env, "--release", old_release, "--json").document["error"]["code"] == "ledger_there"
     compacted = run("ledger", "compact", "--env", env, "--json")
     assert compacted.exit_code == 0, compacted.stdout
     conforms(compacted.document, "compact")

@@ -1,0 +1,173 @@
+"""A ledger that was lost without a backup is made anew from the tables and the release folder; what could not be known is said."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.deltalog.fence import Fence, put_fence
+from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.numbers import LEAP
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
+from airflow_provider_schemamig.core.upgrade import rebuild_errors as e
+from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.rebuild import UNKNOWN, rebuild
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
+from tests.support.bytes import tree
+from tests.support.lake import Lake, append
+from tests.support.product import Product
+from tests.support.upgrades import deployed, releases
+from tests.unit.ledger.samples import elsewhere
+
+ONE = "CREATE TABLE t (id BIGINT, a INT, gone STRING); CREATE TABLE u (id BIGINT); CREATE TABLE r (id BIGINT);"
+TWO = "CREATE TABLE t (id BIGINT, b INT); CREATE TABLE u (id BIGINT); CREATE TABLE r (name STRING);"
+THREE = TWO.replace("b INT", "b INT, c INT")
+STEPS = 'evolution("t", rename={"a": "b"}, drop=["gone"]), replacement("r")'
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """At 1.1.0 in its hold: ``t`` hides a column, ``r`` has a retired table beside its own."""
+    first, second, _ = releases(tmp_path, (ONE, ""), (TWO, STEPS), (THREE, 'evolution("t")'))
+    found = deployed(tmp_path, first, second)
+    append(found.path("t"), [{"id": 1, "a": 7, "gone": "x"}])
+    found.upgrade(found.second)
+    return found
+
+
+def lose(lake: Lake) -> None:
+    assert lake.env.location.local_path is not None
+    shutil.rmtree(lake.env.location.local_path / "_schemamig" / "ledger")
+
+
+def refusals(run: Callable[[], object]) -> list[SchemamigError]:
+    with pytest.raises(SchemamigError) as caught:
+        run()
+    return list(caught.value.refusals) if isinstance(caught.value, Refused) else [caught.value]
+
+
+def test_collections_are_what_they_were(lake: Lake, tmp_path: Path) -> None:
+    before = lake.state
+    rows = lake.env.reader("t").arrow().to_pylist()
+    lose(lake)
+    tables = {path: data for path, data in tree(tmp_path).items() if "_schemamig" not in path and "." in path}
+    done = rebuild(elsewhere(lake.env), lake.second)
+    now = replace(lake, env=elsewhere(lake.env)).state
+    assert {path: data for path, data in tree(tmp_path).items() if path in tables} == tables, "no table got a byte"
+    assert {name: item.shard for name, item in now.objects.items()} == {name: item.shard for name, item in before.objects.items()}
+    assert now.release == before.release
+    for name in now.objects:
+        old, new = before.entry(name), now.entry(name)
+        assert (new.declared, new.physical, new.stored_names) == (old.declared, old.physical, old.stored_names)
+    again = elsewhere(lake.env)
+    assert again.reader("t").arrow().to_pylist() == rows == [{"id": 1, "b": 7}]
+    assert verify(LedgerReader(again)) == ()
+    assert verbs.status(again).drifted == ()
+    assert done.generation > LEAP
+    assert done.epoch >= LEAP
+    assert UNKNOWN in done.notes
+    assert any("gone" in note and note.startswith("t:") for note in done.notes)
+    assert any(note.startswith("r/") for note in done.notes), "the retired table is told"
+
+
+def test_it_goes_on_from_there(lake: Lake, tmp_path: Path) -> None:
+    lose(lake)
+    done = rebuild(elsewhere(lake.env), lake.second)
+    again = replace(lake, env=elsewhere(lake.env))
+    outcome = again.upgrade(tmp_path / "product" / "1.2.0", hold=timedelta(0))
+    assert outcome.generation == done.generation + 1
+    assert outcome.epoch == done.epoch + 1
+    assert again.env.reader("t").arrow().to_pylist() == [{"id": 1, "b": 7, "c": None}]
+    assert verify(LedgerReader(again.env)) == ()
+
+
+def test_the_environment_keeps_its_id_where_a_table_was_fenced(lake: Lake) -> None:
+    env_id, shard = lake.state.config.env_id, lake.state.shard_of(CollectionName("t"))
+    put_fence(lake.env.table_store(shard.uri), Fence(env_id, shard.shard, Epoch(30)), Tag(Generation(9), Epoch(30), "fence"))
+    lose(lake)
+    done = rebuild(elsewhere(lake.env), lake.second)
+    assert (done.env_id, done.epoch) == (env_id, 30 + LEAP)
+    assert not any("another id" in note for note in done.notes)
+
+
+def test_without_a_fence_it_has_another_id_and_says_so(lake: Lake) -> None:
+    env_id = lake.state.config.env_id
+    lose(lake)
+    done = rebuild(elsewhere(lake.env), lake.second)
+    assert done.env_id != env_id
+    assert any("another id" in note for note in done.notes)
+
+
+def test_tables_of_two_environments_are_refused(lake: Lake) -> None:
+    for number, name in enumerate(("t", "u")):
+        shard = lake.state.shard_of(CollectionName(name))
+        put_fence(lake.env.table_store(shard.uri), Fence(f"e-{number}", shard.shard, Epoch(3)), Tag(Generation(9), Epoch(3), "fence"))
+    lose(lake)
+    (found,) = refusals(lambda: rebuild(elsewhere(lake.env), lake.second))
+    assert isinstance(found, e.SeveralEnvironments)
+    assert found.env_ids == ("e-0", "e-1")
+
+
+def test_a_ledger_that_is_there_is_not_replaced(lake: Lake, tmp_path: Path) -> None:
+    before = tree(tmp_path)
+    (found,) = refusals(lambda: rebuild(elsewhere(lake.env), lake.second))
+    assert isinstance(found, e.LedgerThere)
+    assert tree(tmp_path) == before
+
+
+def test_another_release_than_it_was_at_is_refused_with_every_reason(lake: Lake, tmp_path: Path) -> None:
+    lose(lake)
+    before = tree(tmp_path)
+    other = Product(tmp_path / "x").release("1.1.0", TWO.replace("b INT", "b STRING") + "CREATE TABLE n (id BIGINT);")
+    before |= {path: data for path, data in tree(tmp_path).items() if path.startswith("x")}
+    found = {error.collection: type(error) for error in refusals(lambda: rebuild(elsewhere(lake.env), other))}
+    assert found == {"t": e.NotAsDeclared, "n": e.CollectionWithoutTable}
+    assert {path: data[0] for path, data in tree(tmp_path).items()} == {path: data[0] for path, data in before.items()}
+
+
+def test_two_tables_that_may_be_it_are_asked_about(lake: Lake) -> None:
+    own = lake.path("u")
+    twin = own.parent / "g9-0123456789ab"
+    shutil.copytree(own, twin)
+    lose(lake)
+    (found,) = refusals(lambda: rebuild(elsewhere(lake.env), lake.second))
+    assert isinstance(found, e.SeveralTables)
+    assert (found.collection, len(found.uris)) == ("u", 2)
+    done = rebuild(elsewhere(lake.env), lake.second, [("u", str(own))])
+    assert {str(shard.collection): shard.uri for shard in done.tables}["u"] == f"u/{own.name}"
+
+
+def test_a_table_from_elsewhere_is_named_and_counts_as_adopted(lake: Lake, tmp_path: Path) -> None:
+    shutil.move(lake.path("u"), tmp_path / "elsewhere")
+    lose(lake)
+    done = rebuild(elsewhere(lake.env), lake.second, [("u", str(tmp_path / "elsewhere"))])
+    (shard,) = (shard for shard in done.tables if shard.collection == CollectionName("u"))
+    assert (shard.adopted, shard.uri) == (True, (tmp_path / "elsewhere").as_uri())
+    assert verify(LedgerReader(elsewhere(lake.env))) == ()
+
+
+@pytest.mark.parametrize("moment", range(0, 8, 2))
+def test_killed_anywhere_it_is_run_again(lake: Lake, moment: int) -> None:
+    lose(lake)
+    seen = [0]
+
+    def crash(when: str, what: str, key: str) -> None:
+        seen[0] += 1
+        if seen[0] > moment:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuild(Environment(lake.env.location, lake.env.options, on_write=crash), lake.second)
+    again = elsewhere(lake.env)
+    if not LedgerReader(again).exists() or LedgerReader(again).state().release is None:
+        rebuild(again, lake.second)
+    assert verify(LedgerReader(again)) == ()
+    assert verbs.status(again).drifted == ()
