@@ -119,6 +119,43 @@ def renaming(tmp_path: Path) -> Lake:
     )
 
 
+def retyping(folder: Path) -> Lake:
+    lake = two_releases(folder, "CREATE TABLE a (id BIGINT, v STRING);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    insert(lake.path("a"), [{"id": 1, "v": "7"}])
+    return lake
+
+
+@pytest.mark.parametrize("tries", [4, pytest.param(None, marks=pytest.mark.soak)])
+def test_paused_at_any_moment_no_columns_are_left_swapped(tmp_path: Path, tries: int | None) -> None:
+    """The table is as its release says, for handles and for others, or the upgrade went on to its commit."""
+
+    def upgrade(lake: Lake, hook: Callable[[str, str, str], None]) -> None:
+        verbs.upgrade(elsewhere(replace(lake.env, on_write=hook)), lake.second, claim_id="one", jobs=OnlineJobs())
+
+    seen: list[str] = []
+    upgrade(retyping(tmp_path / "count"), lambda moment, what, key: seen.append(key))
+    paused = 0
+    for at in rewritten.chosen(len(seen), tries):
+        lake, count = retyping(tmp_path / str(at)), [0]
+
+        def hook(moment: str, what: str, key: str, lake: Lake = lake, count: list[int] = count, at: int = at) -> None:
+            count[0] += 1
+            if count[0] == at + 1:
+                controls.pause(lake.env, "a")
+
+        try:
+            upgrade(lake, hook)
+        except Paused:
+            paused += 1
+            assert lake.version == "1.0.0"
+            assert [row["v"] for row in snapshot(lake.path("a")).rows] == ["7"], at
+        controls.resume(lake.env, "a")
+        upgrade(lake, lambda moment, what, key: None)
+        assert [row["v"] for row in snapshot(lake.path("a")).rows] == [7], at
+        whole(lake)
+    assert paused
+
+
 def claimed(lake: Lake) -> Generation:
     generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
@@ -272,8 +309,7 @@ def _expanded(rewriting: Rewritten, folder: Path) -> Rewritten:
 @pytest.mark.parametrize("committed", [False, True])
 def test_a_pause_never_holds_a_rollback(tmp_path: Path, committed: bool) -> None:
     """Not even of a change of type, whose values go back batch by batch."""
-    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT, v STRING);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
-    insert(lake.path("a"), [{"id": 1, "v": "7"}])
+    lake = retyping(tmp_path)
     generation = claimed(lake)
     verbs.promote(lake.env, generation)
     verbs.expand(lake.env, generation)
