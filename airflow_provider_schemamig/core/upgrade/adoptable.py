@@ -69,6 +69,7 @@ def look(env: Environment, state: State | None, given: Sequence[tuple[Collection
     for collection, location in given:
         try:
             refuse_place(env, state, collection, location)
+            _refuse_nested(location, [(name, other) for name, other in given if other != location])
             found.append(_look_at(env, collection, location))
         except Refusal as refusal:
             refusal.collection = refusal.collection or collection
@@ -90,8 +91,22 @@ def refuse_place(env: Environment, state: State | None, collection: CollectionNa
     for shard in state.shards.values():
         if _place(env.table_location(shard.uri)) == place:
             raise e.AlreadyManaged(uri=location.uri, owner=shard.collection)
+    _refuse_nested(location, [(shard.collection, env.table_location(shard.uri)) for shard in state.shards.values()])
     if collection in state.objects:
         raise e.AlreadyManaged(uri=env.table_location(state.shard_of(collection).uri).uri, owner=collection)
+
+
+def _refuse_nested(location: Location, others: Sequence[tuple[CollectionName, Location]]) -> None:
+    """A VACUUM of a table removes what lies in its folder and is not its own, another table's files, too."""
+    place = _place(location) + "/"
+    for name, other in others:
+        there = _place(other) + "/"
+        if place.startswith(there) and place != there:
+            raise e.WrongPlace(
+                uri=location.uri, reason=f"it lies inside of the folder of {name}, and a VACUUM of that table would empty it"
+            )
+        if there.startswith(place) and place != there:
+            raise e.WrongPlace(uri=location.uri, reason=f"{name} lies inside of its folder, and its VACUUM would empty that")
 
 
 def _look_at(env: Environment, collection: CollectionName, location: Location) -> Found:

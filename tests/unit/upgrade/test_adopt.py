@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.check import check
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.adopt import adopt
+from airflow_provider_schemamig.core.upgrade.adopt_errors import WrongPlace
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support import foreign
 from tests.support.adopting import ROWS, Site, alter, field, mapped
@@ -250,6 +251,19 @@ def test_a_table_or_a_name_that_is_managed_already(site: Site) -> None:
         with pytest.raises(SchemamigError) as caught:
             adopt(site.env, site.release, [(name, str(path))])
         assert (caught.value.code, getattr(caught.value, "owner", None)) == ("already_managed", "flights")
+
+
+def test_a_table_inside_another_ones_folder_is_refused(site: Site) -> None:
+    """Either way round, one after the other and both at once."""
+    flights = site.table("flights")
+    inner = shutil.copytree(flights, flights / "old" / "planes")
+    for given in ([("flights", flights), ("planes", inner)], [("planes", inner), ("flights", flights)]):
+        with pytest.raises(Refused) as caught:
+            adopt(site.env, site.release, [(name, str(path)) for name, path in given], create=True)
+        assert [found.code for found in caught.value.refusals] == ["wrong_place", "wrong_place"]
+    site.adopt(flights=flights)
+    with pytest.raises(WrongPlace, match="it lies inside of the folder of flights"):
+        adopt(site.env, site.release, [("planes", str(inner))])
 
 
 def test_a_folder_with_other_files_is_not_written_into(site: Site) -> None:
