@@ -254,7 +254,6 @@ def test_a_table_or_a_name_that_is_managed_already(site: Site) -> None:
 
 
 def test_a_table_inside_another_ones_folder_is_refused(site: Site) -> None:
-    """Either way round, one after the other and both at once."""
     flights = site.table("flights")
     inner = shutil.copytree(flights, flights / "old" / "planes")
     for given in ([("flights", flights), ("planes", inner)], [("planes", inner), ("flights", flights)]):
