@@ -50,6 +50,8 @@ class Move:
     swaps: int = 0
     #: Its rules are enforced before rows are asked (``commit_changes``), so rows that come in between do not stop it.
     asked_later: bool = False
+    #: A way back, to CHECKs and DEFAULTs that the table had (``edit``).
+    stood_before: bool = False
 
     @property
     def after(self) -> Declaration:
@@ -165,7 +167,7 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
                 forget=move.forget,
                 checked_at=move.checked_at,
                 asked_later=move.asked_later,
-                stood_before=kind is IntentKind.REVERT,
+                stood_before=move.stood_before or kind is IntentKind.REVERT,
             )
         except MetadataMoved:  # a twin of this generation, or a foreign ALTER: look again, then it is in place or drift
             head = _head(work, move)

@@ -254,7 +254,8 @@ def _take_back(work: Work, item: Course, jobs: Jobs) -> None:
         back = way_back(store, head, now, item.origin, (), home.since)
         if back.changes:
             checked_at = head.version if checked_at is None else checked_at
-            move_all(work, IntentKind.CHANGE, [Move(item.collection, item.shard, now, back.changes, back.forget, checked_at, item.origin)])
+            move = Move(item.collection, item.shard, now, back.changes, back.forget, checked_at, item.origin, stood_before=True)
+            move_all(work, IntentKind.CHANGE, [move])
             work.notes.extend(f"{item.collection}: {text}" for text in back.left_behind)
 
     until_nobody_writes(work, item.collection, item.shard, attempt)

@@ -322,7 +322,9 @@ def _go_back(work: Work, intent: Intent, jobs: Jobs) -> bool:
     if live_differences(before, after_way_back(after, back)):  # a part would stay behind, and look like somebody else's doing
         return False
     fence, tag = work.fence(intent.shard), work.tag("undo")
-    made = commit_changes(store, head, back.changes, fence, tag, since=intent.base_version, forget=back.forget, checked_at=checked_at)
+    made = commit_changes(
+        store, head, back.changes, fence, tag, since=intent.base_version, forget=back.forget, checked_at=checked_at, stood_before=True
+    )
     stand(intent.collection, [made])
     work.report("undo", intent.collection, made.head.version, started)
     return True
