@@ -28,7 +28,8 @@ with DAG(
         "gate": Param("approval", enum=["approval", "ledger", "none"], title="Gate", description="Who lets the plan through."),
         "hold": Param(24, type="number", minimum=0, title="Hold", description="Hours for which the way back stays open; 0: none."),
         "create": Param(False, type="boolean", title="Create", description="Make the environment if there is none."),
-        "end_hold": Param(False, type="boolean", title="End hold", description="End an open hold although live nodes still need it."),
+        "end_hold": Param(False, type="boolean", title="End hold", description="End open holds early; the plan lists what goes."),
+        "ignore_nodes": Param(False, type="boolean", title="Ignore nodes", description="End a hold also if live nodes still need it."),
     },
 ) as dag:
     upgrade_task_group(
@@ -37,5 +38,6 @@ with DAG(
         gate="{{ params.gate }}",
         hold="{{ params.hold }}",
         end_hold="{{ params.end_hold }}",
+        ignore_nodes="{{ params.ignore_nodes }}",
         create="{{ params.create }}",
     )

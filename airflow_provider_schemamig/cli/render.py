@@ -120,10 +120,13 @@ def when(text: str) -> str:
 
 def hold_text(hold: Mapping[str, Any]) -> Text:
     """Say until when there is a way back, or that its time is over, and which nodes keep it beyond (``kept_by``, where it is known)."""
-    back, until = hold["from"], when(hold["until"])
+    back, until, cost = hold["from"], when(hold["until"]), _cost(hold)
+    if hold["state"] == "keeping":
+        kept = f"{hold['to']} was rolled back; the rows that stayed behind are kept until {until}{cost}"
+        return Text(f"{kept}: `schemamig contract` deletes them then.", style="yellow" if hold["over"] else "")
     if hold["state"] == "open":
         if not hold["over"]:
-            return Text(f"The way back to {back} is open until {until}: `schemamig rollback` takes it.")
+            return Text(f"The way back to {back} is open until {until}{cost}: `schemamig rollback` takes it.")
         text = Text(f"The hold of {back} ended {until}: `schemamig rollback` goes back until `schemamig contract` has run.", style="yellow")
         for node in hold.get("kept_by", ()):
             text.append(
@@ -134,6 +137,14 @@ def hold_text(hold: Mapping[str, Any]) -> Text:
     return Text(
         f"The way back to {hold['from']} is over: `schemamig contract` takes away what it needed ({hold['state']}).", style="yellow"
     )
+
+
+def _cost(hold: Mapping[str, Any]) -> str:
+    """What is kept for it, where that is known: ``, at the cost of 1,024 bytes (airports g2-1a2b; a: x)``."""
+    if not hold.get("keeps"):
+        return ""
+    kept = "; ".join(f"{item['collection']}: {', '.join(item['columns']) or item['shard']}" for item in hold["keeps"])
+    return f", at the cost of about {hold['bytes']:,} bytes ({kept})"
 
 
 def show_notes(to: Console, notes: Sequence[str]) -> None:

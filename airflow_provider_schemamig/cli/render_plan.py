@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 #: When a stage happens, in the order of DESIGN section 5. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
 MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Before promotion", "no live table is touched", ("build", "copy")),
-    ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "end_hold", "create", "expand")),
+    ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "create", "expand")),
     ("Change online", "rows are validated and filled while others read and write", ("change",)),
     ("Cut over and commit", "the environment is at the new release afterwards", ("seal", "cutover", "commit")),
-    ("Contract", "when the hold is over", ("contract", "retire")),
+    ("Contract", "what is taken away for good, and when", ("end_hold", "contract", "retire")),
 )
 
 #: Why a change costs what it costs (docs/schema-changes.md has the rule for each).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from airflow_provider_schemamig.cli.options import (
     EnvOption,
     GenerationOption,
     HoldOption,
+    IgnoreNodesOption,
     JsonOption,
     ReleaseOption,
     SparkOption,
@@ -47,6 +49,7 @@ def plan(
     explain: Annotated[bool, typer.Option("--explain", help="Why each change costs what it costs, who breaks, what stays behind.")] = False,
     check_data: Annotated[bool, typer.Option("--check-data", help="Also check the rows with Spark.")] = False,
     end_hold: EndHoldOption = False,
+    ignore_nodes: IgnoreNodesOption = False,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -59,7 +62,7 @@ def plan(
         show_plan(to, report, explain=explain)
 
     jobs = spark_at(spark) if check_data else None
-    report = verbs.plan(open_environment(env), local_path(release), end_hold=end_hold, jobs=jobs)
+    report = verbs.plan(open_environment(env), local_path(release), end_hold=end_hold, ignore_nodes=ignore_nodes, jobs=jobs)
     document = report.to_json(explained=explain)
     if report.refusals:
         document["error"] = error_of(report.refusals).to_json()
@@ -73,6 +76,7 @@ def upgrade(
     release: ReleaseOption,
     hold: HoldOption = DEFAULT_HOLD,
     end_hold: EndHoldOption = False,
+    ignore_nodes: IgnoreNodesOption = False,
     claim_id: ClaimOption = None,
     create: CreateOption = False,
     spark: SparkOption = DEFAULT_SPARK,
@@ -81,12 +85,9 @@ def upgrade(
     """Take the environment to the release: every task in order. A new environment is made at the release's head."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)
-    return run_task(
-        lambda listen: verbs.upgrade(
-            root, folder, hold=kept, end_hold=end_hold, claim_id=claim_id, create=create, jobs=spark_at(spark), listen=listen
-        )
-    )
+    root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
+    run = functools.partial(verbs.upgrade, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
+    return run_task(lambda listen: run(claim_id=claim_id, create=create, jobs=jobs, listen=listen))
 
 
 @app.command(rich_help_panel=PANEL)
@@ -110,6 +111,7 @@ def preflight(
     release: ReleaseOption,
     hold: HoldOption = DEFAULT_HOLD,
     end_hold: EndHoldOption = False,
+    ignore_nodes: IgnoreNodesOption = False,
     claim_id: ClaimOption = None,
     create: CreateOption = False,
     spark: SparkOption = DEFAULT_SPARK,
@@ -125,7 +127,8 @@ def preflight(
 
     root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
     with watched() as listen:
-        found = verbs.preflight(root, folder, claim_id=claim_id, hold=kept, end_hold=end_hold, create=create, jobs=jobs, listen=listen)
+        run = functools.partial(verbs.preflight, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
+        found = run(claim_id=claim_id, create=create, jobs=jobs, listen=listen)
     return Answer(found.to_json(), show)
 
 
@@ -197,13 +200,14 @@ def contract(
     generation: Annotated[
         int | None, typer.Option("--generation", min=1, metavar="N", help="Only this deployment's hold; all that are due if not given.")
     ] = None,
+    ignore_nodes: IgnoreNodesOption = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """When a hold is over: drop the columns and collections that the release dropped."""
+    """When a hold is over: drop the columns and collections that the release dropped. Holds end oldest first."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
     only = None if generation is None else Generation(generation)
-    return run_task(lambda listen: verbs.contract(open_environment(env), only, listen=listen))
+    return run_task(lambda listen: verbs.contract(open_environment(env), only, ignore_nodes=ignore_nodes, listen=listen))
 
 
 def run_task(task: Callable[[Listener], Outcome]) -> Answer:

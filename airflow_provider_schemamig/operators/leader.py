@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_schemamig.operators.base import VerbOperator, as_generation
+from airflow_provider_schemamig.operators.base import VerbOperator, as_flag, as_generation
 
 if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.work import Outcome
@@ -102,11 +102,15 @@ class CleanupOperator(LeaderOperator):
 class ContractOperator(LeaderOperator):
     """When the hold is over and no live node needs it, take away what only the release before needed. Skipped until then.
 
-    :param generation: (templated) look at this generation's hold only; None: at all of them, as maintenance does.
+    :param generation: (templated) look at this generation's hold only; None: at all of them, the oldest first, as maintenance does.
+    :param ignore_nodes: (templated) whether a hold is ended also if live nodes still need what it keeps.
     """
 
-    def __init__(self, *, generation: int | str | None = None, **kwargs: Any) -> None:
+    template_fields: Sequence[str] = (*LeaderOperator.template_fields, "ignore_nodes")
+
+    def __init__(self, *, generation: int | str | None = None, ignore_nodes: bool | str = False, **kwargs: Any) -> None:
         super().__init__(generation=generation, **kwargs)
+        self.ignore_nodes = ignore_nodes
 
     def run_verb(self) -> Outcome:
         from airflow_provider_schemamig.core.upgrade import verbs
@@ -114,7 +118,8 @@ class ContractOperator(LeaderOperator):
 
         generation = None if self.generation is None else as_generation(self.generation)
         try:
-            outcome = verbs.contract(self.hook.environment, generation, listen=self.listener())
+            ignore = as_flag("ignore_nodes", self.ignore_nodes)
+            outcome = verbs.contract(self.hook.environment, generation, ignore_nodes=ignore, listen=self.listener())
         except HoldInUse as in_use:
             raise AirflowSkipException(str(in_use)) from in_use
         if outcome.generation is None:

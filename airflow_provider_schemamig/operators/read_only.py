@@ -39,10 +39,18 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
     :param release: (templated) the release folder; a relative path is looked for in the folder of the DAG file.
     :param hold: (templated) hours, or a timedelta, for which the way back stays open after the commit.
     :param create: (templated) whether an environment is made where none is; otherwise that fails (``no_environment``).
-    :param end_hold: (templated) whether an open hold may be ended although live nodes still need it.
+    :param end_hold: (templated) whether open holds are ended before their time; the plan lists what is deleted.
+    :param ignore_nodes: (templated) whether that is done also if live nodes still need what they keep.
     """
 
-    template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "release", "hold", "end_hold", "create")
+    template_fields: Sequence[str] = (
+        *EnvironmentOperator.template_fields,
+        "release",
+        "hold",
+        "end_hold",
+        "ignore_nodes",
+        "create",
+    )
     operator_extra_links = (ReportLink(),)
 
     def __init__(
@@ -51,6 +59,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         release: str,
         hold: timedelta | float | str = 24,
         end_hold: bool | str = False,
+        ignore_nodes: bool | str = False,
         create: bool | str = False,
         multiple_outputs: bool = True,
         **kwargs: Any,
@@ -59,6 +68,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.release = release
         self.hold = hold
         self.end_hold = end_hold
+        self.ignore_nodes = ignore_nodes
         self.create = create
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -70,6 +80,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
             claim_id=claim_id(context),
             hold=as_hold(self.hold),
             end_hold=as_flag("end_hold", self.end_hold),
+            ignore_nodes=as_flag("ignore_nodes", self.ignore_nodes),
             create=as_flag("create", self.create),
             jobs=self.hook.job_runner,
             fill=False,

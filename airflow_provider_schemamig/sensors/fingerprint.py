@@ -29,10 +29,11 @@ class FingerprintSensor(EnvironmentSensor):
     :param looks_for: ``upgrade``, ``arrival`` or ``drift``.
     :param release: (templated) for ``upgrade``: the release folder; a relative path is looked for in the folder of the DAG file.
     :param end_hold: (templated) for ``upgrade``: as in ``ReadOnlyMigrationOperator``.
+    :param ignore_nodes: (templated) for ``upgrade``: as in ``ReadOnlyMigrationOperator``.
     :param version: (templated) for ``arrival``: the release's version, such as ``1.1.0``.
     """
 
-    template_fields: Sequence[str] = (*EnvironmentSensor.template_fields, "release", "end_hold", "version")
+    template_fields: Sequence[str] = (*EnvironmentSensor.template_fields, "release", "end_hold", "ignore_nodes", "version")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class FingerprintSensor(EnvironmentSensor):
         looks_for: str = UPGRADE,
         release: str = "",
         end_hold: bool | str = False,
+        ignore_nodes: bool | str = False,
         version: str = "",
         **kwargs: Any,
     ) -> None:
@@ -47,6 +49,7 @@ class FingerprintSensor(EnvironmentSensor):
         self.looks_for = looks_for
         self.release = release
         self.end_hold = end_hold
+        self.ignore_nodes = ignore_nodes
         self.version = version
 
     def execute(self, context: Context) -> Any:
@@ -58,7 +61,8 @@ class FingerprintSensor(EnvironmentSensor):
         from airflow_provider_schemamig.core.upgrade import verbs
 
         folder = release_folder(self.release, context)
-        report = verbs.plan(self.hook.environment, folder, end_hold=as_flag("end_hold", self.end_hold))
+        end_hold, ignore_nodes = as_flag("end_hold", self.end_hold), as_flag("ignore_nodes", self.ignore_nodes)
+        report = verbs.plan(self.hook.environment, folder, end_hold=end_hold, ignore_nodes=ignore_nodes)
         raise_refusals(report.refusals)
         found = report.to_json()
         if report.plan.is_empty:

@@ -33,6 +33,7 @@ def upgrade_task_group(
     gate: str = "approval",
     hold: timedelta | float | str = 24,
     end_hold: bool | str = False,
+    ignore_nodes: bool | str = False,
     create: bool | str = False,
     approval_timeout: timedelta = timedelta(days=1),
 ) -> TaskGroup:
@@ -44,15 +45,15 @@ def upgrade_task_group(
     :param release: the release folder; a relative path is looked for in the folder of the DAG file.
     :param gate: ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``) or ``none``.
     :param hold: hours, or a timedelta, for which the way back stays open. 0: the last task takes it away at once.
-    :param end_hold: whether an open hold may be ended although live nodes still need it.
+    :param end_hold: whether open holds are ended before their time; the plan lists what is deleted.
+    :param ignore_nodes: whether a hold is ended also if live nodes still need what it keeps.
     :param create: whether an environment is made where none is; otherwise preflight fails.
     :param approval_timeout: how long the gate waits before it fails.
     """
     with TaskGroup(group_id=group_id) as group:
-        fingerprint = FingerprintSensor(task_id="fingerprint", environment=environment, release=release, end_hold=end_hold)
-        preflight = ReadOnlyMigrationOperator(
-            task_id="preflight", environment=environment, release=release, hold=hold, end_hold=end_hold, create=create
-        )
+        about: dict[str, Any] = {"environment": environment, "release": release, "end_hold": end_hold, "ignore_nodes": ignore_nodes}
+        fingerprint = FingerprintSensor(task_id="fingerprint", **about)
+        preflight = ReadOnlyMigrationOperator(task_id="preflight", hold=hold, create=create, **about)
         # By template, not by XComArg: that would make preflight, which succeeds, a direct upstream of every task, and a rejected
         # approval would no longer skip those that need one success.
         generation = f"{{{{ ti.xcom_pull(task_ids='{preflight.task_id}', key='generation') }}}}"
@@ -67,7 +68,7 @@ def upgrade_task_group(
         fingerprint >> preflight >> fill_chunks >> fill >> [choice, tail]
         preflight >> choice >> [approval, ledger_approval, promote]
         [approval, ledger_approval] >> promote
-        _leader_tasks(promote, claimed)
+        _leader_tasks(promote, claimed, ignore_nodes)
     return group
 
 
@@ -88,7 +89,7 @@ def _gates(
     return choice, approval, ledger_approval
 
 
-def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any]) -> None:
+def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any], ignore_nodes: bool | str) -> None:
     """Everything after promotion, in the order of the protocol."""
     expand = ExpandOperator(task_id="expand", **claimed)
     to_change = FillChunksOperator(task_id="to_change", **claimed)
@@ -96,6 +97,6 @@ def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any]) -> No
     cutover = CutoverOperator(task_id="cutover_and_commit", trigger_rule=_AFTER_MAPS, **claimed)
     cleanup = CleanupOperator(task_id="cleanup", **claimed)
     # The last task decides the state of the run: a failed clean-up is harmless, a failed or skipped commit is not.
-    contract = ContractOperator(task_id="contract", trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **claimed)
+    contract = ContractOperator(task_id="contract", ignore_nodes=ignore_nodes, trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **claimed)
     promote >> expand >> to_change >> change >> cutover >> cleanup >> contract
     expand >> cutover >> contract

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
-from airflow_provider_schemamig.core.schema.paths import Slot, field_at, slot_at
+from airflow_provider_schemamig.core.schema.paths import Slot, field_at, path_in_files, slot_at
 from airflow_provider_schemamig.core.schema.widening import is_widening
 from airflow_provider_schemamig.core.storage import ReadStore
 
@@ -64,7 +64,7 @@ class LogEvidence:
     def _kept_in_log_until(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> int:
         """As ``_promised_until``, by the table's log: a type that was widened and rolled back before its commit is in no entry of the
         ledger. Raises LogTruncated."""
-        wanted, ended, keeps = stored_path(self.live, path), _EVER, False
+        wanted, ended, keeps = path_in_files(path, self.live.stored), _EVER, False
         for commit in commits(self.store, _EVER, self.head.version):
             if commit.metadata is None:
                 continue
@@ -77,7 +77,7 @@ class LogEvidence:
 
     def _writers_of(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> frozenset[str]:
         """Schema hashes of the releases whose handles write only values that were ``kept``. None where the table fills in a default."""
-        wanted = stored_path(self.live, path)
+        wanted = path_in_files(path, self.live.stored)
         column = field_at(self.live.fields, path.partition(".")[0])
         if column is None or column.default is not None:
             return frozenset()
@@ -86,7 +86,7 @@ class LogEvidence:
 
     def _promised_until(self, path: ColumnPath, promised: Callable[[Slot], bool]) -> int:
         """The version whose commit ended the last schema with ``promised`` true of the field at ``path``; rather too early a one."""
-        wanted = stored_path(self.live, path)
+        wanted = path_in_files(path, self.live.stored)
         found = entries_of(self.state, self.shard)
         for number in range(len(found) - 1, -1, -1):
             shape = Shape(found[number].physical, dict(found[number].stored_names))
@@ -109,12 +109,6 @@ def _schema_hash(commit: Commit) -> str | None:
     return str(found["schema_hash"]) if isinstance(found, dict) and {"schema_hash", "attempt"} <= found.keys() else None
 
 
-def stored_path(shape: Shape, path: ColumnPath) -> tuple[str, ...]:
-    """What a field is known by in the data files: the names there of all that it is in."""
-    parts = path.split(".")
-    return tuple(shape.name_in_files(ColumnPath(".".join(parts[: number + 1]))) for number in range(len(parts)))
-
-
 def _slots(shape: Shape, wanted: tuple[str, ...]) -> list[Slot]:
-    paths = (path for path, _ in walk(shape.fields) if stored_path(shape, path) == wanted)
+    paths = (path for path, _ in walk(shape.fields) if path_in_files(path, shape.stored) == wanted)
     return [slot for path in paths if (slot := slot_at(shape.fields, path)) is not None]

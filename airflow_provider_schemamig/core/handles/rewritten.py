@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.evidence import stored_path
 from airflow_provider_schemamig.core.handles.releases import Planned, entry_of_release, planned_steps, shape_of
 from airflow_provider_schemamig.core.handles.shape import Shape
 from airflow_provider_schemamig.core.ledger.errors import PlanMissing
@@ -14,6 +13,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.merged import RewriteStep
 from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.schema.sql import quote
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -42,7 +42,7 @@ def _carried(live: Shape, paths: list[ColumnPath], before: Shape, kept: dict[str
     known = {path for path, _ in walk(before.fields)}
     found = {}
     for path in paths:
-        top, *rest = stored_path(live, path)
+        top, *rest = path_in_files(path, live.stored)
         if top in kept:
             old = ColumnPath(".".join((kept[top], *rest)))
             if old in known:

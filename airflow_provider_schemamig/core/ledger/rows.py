@@ -95,7 +95,10 @@ class Deployment:
     state: DeploymentState
     created_at: pendulum.DateTime
     hold_seconds: int
+    #: Holds that its plan lists are ended before their time.
     end_hold: bool = False
+    #: The same although live nodes work with a release before theirs.
+    ignore_nodes: bool = False
 
     @property
     def key(self) -> str:
@@ -198,8 +201,8 @@ class SchemaEntry:
     since_table_version: int
     #: The release that declared it; None for a schema from outside of a release.
     release: Version | None
-    #: Declared fields that have another name in the data files (column mapping): path -> that name. It is what a field is known by for
-    #: ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it.
+    #: Fields of ``physical`` that have another name in the data files (column mapping): path -> that name. It is what a field is known by
+    #: for ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it.
     stored_names: tuple[tuple[ColumnPath, str], ...]
 
     @property
@@ -259,13 +262,39 @@ class HoldState(StrEnum):
     OPEN = "open"
     #: A rollback has begun: contract waits until it has ended, or a new deployment has taken it back.
     ROLLING_BACK = "rolling_back"
+    #: It was rolled back. What its users wrote into its new tables, and what has no way back, is kept until ``until``.
+    KEEPING = "keeping"
     CONTRACTING = "contracting"
     CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
+class HeldTable:
+    """What a hold has of one collection that its deployment changed, replaced or removed.
+
+    The way back and contract go by this alone: names, the collection's newest schema and its present one may be those of a later release.
+    Fields are given by their names in the data files, from the column inwards, which no rename changes.
+    """
+
+    #: As the source release calls it, and the schema that it had there.
+    collection: CollectionName
+    schema_id: SchemaId
+    #: The table that held its rows, by its place and by Delta's own id.
+    shard: ShardId
+    table_id: str
+    #: The newest version of the table before the deployment's first commit on it.
+    before: int
+    #: What contract drops from it.
+    dropped: tuple[tuple[str, ...], ...] = ()
+    #: Fields whose type is another one since, as the target release has them.
+    retyped: tuple[tuple[str, ...], ...] = ()
+    #: The columns among them, or around them, that took the place of another column; that one is among ``dropped``.
+    swapped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
-    """The way back after a commit: until ``until`` nothing of the source release is taken away."""
+    """The way back after a commit: until ``until`` nothing of the source release is taken away. Holds stack: a newer one ends after it."""
 
     COLLECTION: ClassVar[str] = "holds"
     generation: Generation
@@ -273,12 +302,15 @@ class Hold:
     target: Version
     until: pendulum.DateTime
     state: HoldState
-    #: What contract drops from live tables: (collection, path).
-    drops: tuple[tuple[CollectionName, ColumnPath], ...] = ()
+    tables: tuple[HeldTable, ...] = ()
 
     @property
     def key(self) -> str:
         return str(self.generation)
+
+    def table(self, collection: CollectionName) -> HeldTable | None:
+        """What it has of a collection, by the source release's name for it."""
+        return next((table for table in self.tables if table.collection == collection), None)
 
 
 @dataclass(frozen=True, slots=True)

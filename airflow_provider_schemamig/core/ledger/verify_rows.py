@@ -34,6 +34,13 @@ from airflow_provider_schemamig.core.storage.errors import InvalidLocation
 Rule = Callable[[State], Iterator[Finding]]
 
 _UNFINISHED = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
+#: What the deployment of a hold that is not closed has come to.
+_HELD = {
+    HoldState.OPEN: (DeploymentState.COMMITTED,),
+    HoldState.ROLLING_BACK: (DeploymentState.COMMITTED,),
+    HoldState.KEEPING: (DeploymentState.ROLLED_BACK,),
+    HoldState.CONTRACTING: (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK),
+}
 _LEADER = (Leader.COLLECTION, encode_key(Leader.key))
 _RELEASE = (EnvironmentRelease.COLLECTION, encode_key(EnvironmentRelease.key))
 _SINCE = (LedgerSince.COLLECTION, encode_key(LedgerSince.key))
@@ -217,7 +224,7 @@ def _generation_findings(state: State) -> Iterator[Finding]:
 def _hold_findings(state: State) -> Iterator[Finding]:
     for hold in state.holds.values():
         deployment = state.deployments.get(hold.generation)
-        if hold.state is not HoldState.CLOSED and deployment is not None and deployment.state is not DeploymentState.COMMITTED:
+        if deployment is not None and deployment.state not in _HELD.get(hold.state, (deployment.state,)):
             yield _of("hold_without_commit", hold, f"it is {hold.state}, its deployment {deployment.state}")
 
 

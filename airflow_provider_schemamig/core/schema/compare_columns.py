@@ -57,6 +57,14 @@ class Reorder:
     gains: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A hidden field at ``path`` on the table, which is to be kept, and in words what would use its name or drop it."""
+
+    path: ColumnPath
+    by: str
+
+
 @dataclass
 class ColumnDifferences:
     """Everything found. Paths in ``changes`` and ``renames`` are the table's now, in ``late`` and ``reorders`` those after the renames."""
@@ -67,6 +75,8 @@ class ColumnDifferences:
     late: list[AddColumn] = field(default_factory=list)
     reorders: list[Reorder] = field(default_factory=list)
     drops: list[Drop] = field(default_factory=list)
+    #: What stands in the way of hidden fields that have to stay as they are.
+    taken: list[Taken] = field(default_factory=list)
     #: path in ``new`` -> last name on the table now, where the two differ.
     now_names: dict[ColumnPath, str] = field(default_factory=dict)
 
@@ -86,9 +96,11 @@ class _Place:
         return self.field(part, part, part)
 
 
-def compare_columns(now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str]) -> ColumnDifferences:
-    """Raises UnknownRename, HiddenConflict."""
-    comparison = _Comparison(old, new, renames)
+def compare_columns(
+    now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath] = frozenset()
+) -> ColumnDifferences:
+    """``kept``: hidden fields of ``now`` that are nobody's to use again or to drop. Raises UnknownRename, HiddenConflict."""
+    comparison = _Comparison(old, new, renames, kept)
     comparison.struct(now.fields, old.fields, new.fields, _Place(), None)
     unused = sorted(set(renames) - comparison.used_renames)
     if unused:
@@ -97,7 +109,8 @@ def compare_columns(now: Declaration, old: Declaration, new: Declaration, rename
 
 
 class _Comparison:
-    def __init__(self, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str]) -> None:
+    def __init__(self, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath]) -> None:
+        self._kept = kept
         self.found = ColumnDifferences()
         self.used_renames: set[ColumnPath] = set()
         self._collection = old.name
@@ -188,7 +201,9 @@ class _Comparison:
 
     def _add(self, column: Field, level: Level, place: _Place) -> None:
         hidden = level.hidden.get(column.name.lower())
-        if hidden is not None:
+        if hidden is not None and (path := join(place.now, hidden.name)) in self._kept:
+            self.found.taken.append(Taken(path, f"a new column {join(place.after, column.name)}"))
+        elif hidden is not None:
             self._reuse(hidden, column, place.field(hidden.name, column.name, column.name))
         elif column.name.lower() in level.occupied:
             self.found.late.append(AddColumn(join(place.after, column.name), column))
@@ -214,6 +229,9 @@ class _Comparison:
             hidden = level.hidden.get(name.lower())
             if hidden is not None:
                 path, wanted = join(place.now, hidden.name), f"a column renamed to {name}"
+                if path in self._kept:
+                    self.found.taken.append(Taken(path, wanted))
+                    continue
                 raise HiddenConflict(collection=self._collection, path=path, found=type_sql(hidden.type), wanted=wanted)
 
     def _drop(self, level: Level, place: _Place) -> None:
@@ -224,11 +242,15 @@ class _Comparison:
                 retired_as = retired_name(column.name, level.occupied)
                 level.retired.add(column.name)
             path, old_path = join(place.now, column.name), join(place.old, column.name)
+            inside = sorted(kept for kept in self._kept if kept.startswith(f"{path}."))
+            self.found.taken += [Taken(kept, f"the drop of {old_path} around it") for kept in inside]
             self.found.drops.append(Drop(path, old_path, place.after, column, retired_as))
 
     def _order(self, level: Level, new: Fields, place: _Place) -> None:
-        present, wanted = level.order_after(), tuple(f.name for f in new)
-        declared = set(wanted)
+        wanted = tuple(f.name for f in new)
+        declared, hidden = set(wanted), {f.name for f in level.hidden.values()}
+        # Hidden fields stay behind the others whatever they are called, and may be gone by the time that this is done.
+        present = tuple(name for name in level.order_after() if name in declared or name not in hidden)
         if tuple(name for name in present if name in declared) != wanted:
             change = ReorderColumns(ColumnPath(place.after), present, wanted)
             self.found.reorders.append(Reorder(change, gains=bool(level.early or level.late)))

@@ -72,9 +72,12 @@ def diff(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str] =
     return Diff(tuple(changes), tuple(sorted(drop.old_path for drop in columns.drops)))
 
 
-def compare(now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str]) -> Comparison:
-    """All that has to happen to a table that looks like ``now`` so that ``old`` becomes ``new``. Raises as ``diff``, and HiddenConflict."""
-    columns = compare_columns(now, old, new, renames)
+def compare(
+    now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath] = frozenset()
+) -> Comparison:
+    """All that has to happen to a table that looks like ``now`` so that ``old`` becomes ``new``; ``kept`` as in ``compare_columns``. Raises
+    as ``diff``, and HiddenConflict."""
+    columns = compare_columns(now, old, new, renames, kept)
     late = frozenset(addition.path.partition(".")[0].lower() for addition in columns.late)
     # A constraint on a column that makes way is not the new one's, though it reads the same.
     leaving = {drop.old_path: drop.retired_as for drop in columns.drops if drop.retired_as is not None}

@@ -48,6 +48,14 @@ def translate(path: str, names: Mapping[ColumnPath, str]) -> ColumnPath:
     return ColumnPath(result)
 
 
+def path_in_files(path: str, names: Mapping[ColumnPath, str]) -> tuple[str, ...]:
+    """What a field is known by in the data files: the names there of all that it is in, and its own. ``names``: full paths -> names there,
+    where those are others."""
+    parts = path.split(".")
+    prefixes = (".".join(parts[: number + 1]) for number in range(len(parts)))
+    return tuple(names.get(ColumnPath(prefix)) or part for prefix, part in zip(prefixes, parts, strict=True))
+
+
 def slot_at(fields: Fields, path: str) -> Slot | None:
     """What is at a path, or None."""
     found: list[Slot] = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change, Cost, DropColumn, Relax, RenameColumn
-from airflow_provider_schemamig.core.schema.compare_columns import ColumnDifferences, Drop
+from airflow_provider_schemamig.core.schema.compare_columns import ColumnDifferences, Drop, Taken
 from airflow_provider_schemamig.core.schema.diff import NO_RENAMES, compare
 from airflow_provider_schemamig.core.schema.errors import NameTaken
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
@@ -31,19 +31,27 @@ class Phases:
     online: tuple[Change, ...] = ()
     cutover: tuple[Change, ...] = ()
     contract: tuple[Change, ...] = ()
+    #: Against it: what would use the name of a field that is to be kept, or drop it.
+    taken: tuple[Taken, ...] = ()
 
 
-def phases(now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str] = NO_RENAMES) -> Phases:
+def phases(
+    now: Declaration,
+    old: Declaration,
+    new: Declaration,
+    renames: Mapping[ColumnPath, str] = NO_RENAMES,
+    kept: frozenset[ColumnPath] = frozenset(),
+) -> Phases:
     """How a table that looks like ``now`` and is declared as ``old`` becomes ``new``; ``renames`` as in ``diff``.
 
     During expand, what contract will drop is made optional, so that writers of the new release may leave it out. Columns of ``now`` that
-    neither declaration has stay, after the declared ones if an order is set.
+    neither declaration has stay, after the declared ones if an order is set; those that are ``kept`` are not used again.
 
     Raises UnknownRename, NameTaken, RenameInLambda, HiddenConflict.
     """
     if now == old == new and not renames:
         return Phases()
-    found = compare(now, old, new, renames)
+    found = compare(now, old, new, renames, kept)
     early = [*found.removed, *found.columns.changes, *found.added]
     online = tuple(change for change in early if change.cost.rank > Cost.INSTANT.rank)
     expand = [change for change in early if change.cost.rank <= Cost.INSTANT.rank] + list(relaxed(found.columns.drops))
@@ -51,7 +59,7 @@ def phases(now: Declaration, old: Declaration, new: Declaration, renames: Mappin
     if all(change.cost is Cost.NONE for change in expand):  # comments: they ride on the cut-over, or on a later release's commit
         expand, cutover = [], [*expand, *cutover] if cutover else []
     contract = tuple(DropColumn(drop.path_after) for drop in found.columns.drops)
-    return Phases(tuple(expand), online, tuple(cutover), contract)
+    return Phases(tuple(expand), online, tuple(cutover), contract, tuple(found.columns.taken))
 
 
 def relaxed(drops: Iterable[Drop]) -> Iterator[Relax]:

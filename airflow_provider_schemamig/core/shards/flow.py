@@ -45,6 +45,9 @@ class Flow:
     columns: tuple[str, ...]
     lookups: tuple[Lookup, ...] = ()
     match: tuple[str, ...] = ()
+    #: The source version in whose columns all of its changes are read: another release may have come and gone meanwhile, and renamed them.
+    #: None: each in those of its own version.
+    shown_at: int | None = None
 
     def source_store(self, env: Environment) -> Store:
         return env.table_store(self.source_uri, self.source_id)

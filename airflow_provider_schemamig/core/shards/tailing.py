@@ -111,15 +111,16 @@ def _link(env: Environment, flow: Flow, lo: int, first: int, last: int, jobs: Jo
 
 @contextlib.contextmanager
 def _changes(env: Environment, flow: Flow, lo: int, hi: int, difference: FileDifference) -> Iterator[dict[str, Any]]:
-    """The request's ``changes``. Files that only came are read as they are: no feed is cheaper."""
+    """The request's ``changes``. Files that only came are read as they are: no feed is cheaper. A feed shows the columns of then."""
     only_new = not difference.removed
-    if not only_new and has_cdf(flow.source_store(env), lo, hi):
+    head = read_head(flow.source_store(env), hi)
+    shown = head if flow.shown_at is None else read_head(flow.source_store(env), flow.shown_at)
+    if not only_new and shown.schema == head.schema and has_cdf(flow.source_store(env), lo, hi):
         yield {"kind": "cdf", "uri": env.table_location(flow.source_uri).uri, "from": lo + 1, "to": hi}
         return
-    head = read_head(flow.source_store(env), hi)
     with contextlib.ExitStack() as stack:
         found: dict[str, Any] = {"kind": "files"}
         for name, files in (("added", difference.added), ("removed", difference.removed)):
             key = f"{flow.target}-{name}-{lo}-{hi}"
-            found[name] = stack.enter_context(scratch(env, flow.chain.generation, key, head, files)) if files else None
+            found[name] = stack.enter_context(scratch(env, flow.chain.generation, key, shown, files)) if files else None
         yield found

@@ -262,7 +262,7 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
         physical=item.physical,
         since_table_version=head.version,
         release=None,
-        stored_names=names_of(head, item.declared),
+        stored_names=names_of(head),
     )
     updates: list[Update] = [Put(made), Put(Object(item.name, entry.shard, ahead.schema_id, fingerprint(item.declared))), Put(ahead)]
     return [*updates, *known, *([Drop(Ahead, before.key)] if before is not None else [])]

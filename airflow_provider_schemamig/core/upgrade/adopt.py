@@ -276,7 +276,7 @@ def adopted_rows(
             physical=recorded(table.live, declared),
             since_table_version=table.head.version,
             release=release.version,
-            stored_names=names_of(table.head, declared),
+            stored_names=names_of(table.head),
         )
         updates += [Put(shard), Put(entry), Put(Object(table.collection, shard.shard, schema_id, declares))]
     goal = set_fingerprint(fingerprints)

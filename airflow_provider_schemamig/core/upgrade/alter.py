@@ -22,8 +22,9 @@ from airflow_provider_schemamig.core.schema.diff import diff
 from airflow_provider_schemamig.core.upgrade.claim import Claim
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.holds import open_holds
 from airflow_provider_schemamig.core.upgrade.online_errors import NameOfRelease, NeverDeployed
-from airflow_provider_schemamig.core.upgrade.plan import Planned, View, open_holds
+from airflow_provider_schemamig.core.upgrade.plan import Planned, View
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, check_data, report_on
 from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.target import Target
@@ -65,7 +66,7 @@ def alter(
     if checked.generation is None:
         version = planned.plan.target.version
         return Outcome(version, version, None, None)
-    return go_through(env, checked, checked.generation, contract_at_once=not hold, jobs=jobs, listen=listen)
+    return go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
 
 
 def _plan(env: Environment, statement: str) -> tuple[View, Planned]:

@@ -9,10 +9,12 @@ from datetime import timedelta
 
 import pendulum
 
+from airflow_provider_schemamig.core.ledger.blobs import read_plan
 from airflow_provider_schemamig.core.ledger.numbers import next_generation
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.upgrade.holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 
 #: How long the way back stays open.
@@ -27,7 +29,7 @@ class Claim:
 
     claim_id: str | None = None
     hold: timedelta = DEFAULT_HOLD
-    end_hold: bool = False
+    holds: HoldOptions = KEEP_HOLDS
 
 
 def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTime) -> Deployment:
@@ -40,8 +42,8 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     claim_id = request.claim_id or str(uuid.uuid4())
 
     def decide(state: State) -> Sequence[Update]:
-        known = _own_claim(state, plan, request)
-        if known is not None and known.plan_digest == plan.digest:
+        known = _own_claim(ledger, state, plan, request)
+        if known is not None and _has_plan(ledger, state, known, plan):
             claimed[:] = [known]
             return []
         deployment = Deployment(
@@ -53,7 +55,8 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
             state=DeploymentState.CLAIMED,
             created_at=now,
             hold_seconds=int(request.hold.total_seconds()),
-            end_hold=request.end_hold,
+            end_hold=request.holds.end_hold,
+            ignore_nodes=request.holds.ignore_nodes,
         )
         claimed[:] = [deployment]
         if known is not None and known.state is DeploymentState.CLAIMED:
@@ -64,7 +67,14 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     return claimed[0]
 
 
-def _own_claim(state: State, plan: Plan, request: Claim) -> Deployment | None:
+def _has_plan(ledger: LedgerWriter, state: State, known: Deployment, plan: Plan) -> bool:
+    """Also if holds that it was to end have ended since."""
+    if known.plan_digest == plan.digest:
+        return True
+    return known.end_hold and plan.still_is(Plan.from_document(read_plan(ledger.env, known.plan_digest)), state)
+
+
+def _own_claim(ledger: LedgerWriter, state: State, plan: Plan, request: Claim) -> Deployment | None:
     leader = state.leader.generation if state.leader is not None else 0
     candidates = [
         deployment
@@ -74,6 +84,6 @@ def _own_claim(state: State, plan: Plan, request: Claim) -> Deployment | None:
     for deployment in candidates:
         if request.claim_id is not None and deployment.claim_id == request.claim_id:
             return deployment
-        if request.claim_id is None and deployment.plan_digest == plan.digest:
+        if request.claim_id is None and _has_plan(ledger, state, deployment, plan):
             return deployment
     return None

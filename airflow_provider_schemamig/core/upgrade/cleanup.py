@@ -8,15 +8,15 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, Pin, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, Intent, Pin, Replacement, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import Generation, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.shards.deletion import check_deletable, delete_table
 from airflow_provider_schemamig.core.storage.own_places import SCRATCH
+from airflow_provider_schemamig.core.upgrade.holds import open_holds
 from airflow_provider_schemamig.core.upgrade.pins import release_pin
-from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.stages import Copy
 from airflow_provider_schemamig.core.upgrade.tables import is_another
 from airflow_provider_schemamig.core.upgrade.work import StageResult, Work
@@ -115,5 +115,7 @@ def stale_shards(state: State, generation: Generation) -> tuple[Shard, ...]:
 
 def _is_stale(state: State, shard: Shard) -> bool:
     if shard.state is ShardState.RETIRED and shard.retired_by == shard.generation:  # its own rollback took it back
-        return state.deployments[shard.generation].state is DeploymentState.ROLLED_BACK
+        hold = state.holds.get(shard.generation)
+        kept = hold is not None and hold.state is not HoldState.CLOSED  # its users wrote into it, or into another one beside it
+        return state.deployments[shard.generation].state is DeploymentState.ROLLED_BACK and not kept
     return shard.state is ShardState.BUILDING

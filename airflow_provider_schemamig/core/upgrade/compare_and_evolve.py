@@ -198,7 +198,7 @@ def _finish(work: Work, claim: Ahead) -> None:
         versions = move_all(work, IntentKind.EVOLVE, moves)
         since = versions.get(claim.collection, entry.since_table_version)
         physical = apply(entry.physical, changes)
-        names = names_of(read_head(table_store(work.env, work.state, entry.shard)), claim.declared)
+        names = names_of(read_head(table_store(work.env, work.state, entry.shard)))
         evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, names)
         work.append(lambda state: _evolved(state, claim, evolved))
 

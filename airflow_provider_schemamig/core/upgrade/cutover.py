@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     DeploymentState,
     Element,
     EnvironmentRelease,
+    HeldTable,
     Hold,
     HoldState,
     Intent,
@@ -33,9 +34,8 @@ from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
-from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.shards.errors import Paused
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade import stages as s
@@ -44,9 +44,10 @@ from airflow_provider_schemamig.core.upgrade.build import check_built, new_shard
 from airflow_provider_schemamig.core.upgrade.courses import course, is_changed
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand_move, not_expanded
+from airflow_provider_schemamig.core.upgrade.held import evolved_table, sealed_tables
+from airflow_provider_schemamig.core.upgrade.holds import open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.pausing import Allow, unless_paused
-from airflow_provider_schemamig.core.upgrade.plan import open_holds
 from airflow_provider_schemamig.core.upgrade.rewrites import Followed, catch_up, check_current, check_untouched, complete_copies, follow_all
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE, announce_seals, check_held, check_time, held_seals, lift, seal_all
 from airflow_provider_schemamig.core.upgrade.streams import hand_on
@@ -63,6 +64,8 @@ class Landed:
     step: Evolve
     physical: Declaration
     since: int
+    #: The newest version before the deployment's first commit on the table.
+    before: int
     #: What the fields of ``physical`` are called in the data files, where that is another name.
     stored_names: Mapping[ColumnPath, str]
 
@@ -118,13 +121,15 @@ def _as_moved(work: Work, item: Landed, moved: Mapping[CollectionName, int]) -> 
     source = item.step.old.name
     since = item.since if item.since >= 0 else moved.get(source, 0)
     names = stored_names(_head(work, source).schema) if source in moved else item.stored_names
-    return replace(item, since=since, stored_names=names)
+    before = item.before if item.since >= 0 else since - 1
+    return replace(item, since=since, before=before, stored_names=names)
 
 
 def _check_expanded(work: Work) -> list[Landed]:
     """Expand was run, and every commit of it still stands (a stopped JVM may overwrite a local log late); what each collection ends as."""
-    state, target = work.state, work.plan.target
-    if (target.is_deployed and open_holds(state)) or any(intent.epoch < work.epoch for intent in state.intents.values()):
+    state, ends = work.state, work.plan.ends
+    ending = any(hold.generation in ends for hold in unclosed_holds(state))
+    if ending or any(intent.epoch < work.epoch for intent in state.intents.values()):
         raise not_expanded(work, None, "what was left open before is not settled")
     for stage in work.plan.of_kind(s.Create):
         if head_or_none(work.env.table_store(new_shard(state, stage.collection, work.deployment).uri)) is None:
@@ -146,7 +151,9 @@ def _check_expanded(work: Work) -> list[Landed]:
                 raise not_expanded(work, source, "it lacks its expand commit")
             raise DriftFound(collection=source, differences=("its columns are neither those before nor those after the cut-over",))
         since = _begun_at(work, source)
-        landed.append(Landed(step, final, (-1 if found.cutover else head.version) if since is None else since, stored_names(head.schema)))
+        before = head.version if since is None else since - 1
+        since = (-1 if found.cutover else head.version) if since is None else since
+        landed.append(Landed(step, final, since, before, stored_names(head.schema)))
     return landed
 
 
@@ -247,11 +254,17 @@ def _commit(
         target = work.plan.target
         updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint)))
         updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
-        updates += _holds(work, state)
+        updates += _holds(work, state, _held(work, state, landed, seals))
         return one_each(updates)
 
     work.append(decide)
     work.report("commit", None, None, started)
+
+
+def _held(work: Work, state: State, landed: Sequence[Landed], seals: Sequence[Intent]) -> list[HeldTable]:
+    """By the state before the commit: there is what the way back leads to."""
+    found = [evolved_table(state, work.plan, item.step, before=item.before, names=item.stored_names) for item in landed]
+    return [*found, *sealed_tables(state, work.plan, {intent.shard: intent for intent in seals})]
 
 
 def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
@@ -260,8 +273,7 @@ def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
     known = state.objects[source]
     schema_id = state.next_schema_id(step.collection)
     physical = replace(item.physical, name=step.collection)
-    declared = {path for path, _ in walk(step.new.fields)}
-    names = tuple(sorted((path, name) for path, name in item.stored_names.items() if path in declared))
+    names = tuple(sorted(item.stored_names.items()))
     release = None if work.plan.target.ahead else work.plan.target.version
     entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names)
     updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
@@ -322,17 +334,14 @@ def _restated(work: Work, state: State, declarations: Sequence[Declaration]) -> 
     return updates
 
 
-def _holds(work: Work, state: State) -> list[Update]:
-    """The way back. A new environment has none; a deployment that only settles leaves the one there is (and took back its rollback)."""
+def _holds(work: Work, state: State, tables: Sequence[HeldTable]) -> list[Update]:
+    """The way back. A new environment has none; a deployment that only settles leaves those there are. A rollback that was begun and not
+    ended is taken back: the tables are as its release had them."""
     source = work.plan.target.source
+    begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
+    back: list[Update] = [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
     if source is None or not work.plan.target.is_deployed:
-        begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
-        return [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
+        return back
     until = pendulum.now("UTC").add(seconds=work.deployment.hold_seconds)
-    drops = tuple(
-        (stage.collection, ColumnPath(change.path))
-        for stage in work.plan.of_kind(s.Contract)
-        for change in stage.changes
-        if isinstance(change, DropColumn)
-    )
-    return [Put(Hold(work.generation, source, work.plan.target.version, until, HoldState.OPEN, drops))]
+    until = max([until, *(hold.until for hold in open_holds(state))])  # holds end oldest first
+    return [*back, Put(Hold(work.generation, source, work.plan.target.version, until, HoldState.OPEN, tuple(tables)))]

@@ -123,7 +123,7 @@ class WrongRelease(Refusal):
 
 @dataclass(eq=False)
 class HoldInUse(Refusal):
-    """The way back of the release before would end, and somebody still needs it."""
+    """A hold would end, and somebody still works with a release before its own."""
 
     code = "hold_in_use"
     generation: int
@@ -133,11 +133,11 @@ class HoldInUse(Refusal):
     @property
     def message(self) -> str:
         until, nodes = minute(self.until), ", ".join(self.nodes)
-        return f"generation {self.generation} keeps its way back until {until}, and live nodes still need it: {nodes}."
+        return f"the hold of generation {self.generation} (until {until}) would end, and live nodes still need what it keeps: {nodes}."
 
     @property
     def next_action(self) -> str:
-        return "Move these nodes to the current release or wait for the hold; --end-hold gives the way back up at once."
+        return "Move these nodes to the current release or wait for them; --ignore-nodes takes away what they need."
 
 
 @dataclass(eq=False)

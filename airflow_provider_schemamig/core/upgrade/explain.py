@@ -143,8 +143,12 @@ class _Explainer:
         return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(_ABORTS,))
 
     def visit_end_hold(self, stage: s.EndHold) -> Explanation:
-        gone = f"generation {stage.generation} cannot be rolled back any more"
-        return Explanation("end_hold", None, f"end the hold of generation {stage.generation}", irreversible=(gone,))
+        """``lines``: each column and table that goes."""
+        lines = [f"column {change.path}" for change in stage.changes] + [f"table {shard}" for shard in stage.shards]
+        gone = (f"generation {stage.generation} cannot be rolled back any more", *(f"{line} is gone" for line in lines))
+        what = ", ".join(lines) if lines else "nothing is deleted"
+        summary = f"at expand, before its time: end the hold of generation {stage.generation} ({what})"
+        return Explanation("end_hold", stage.collection, summary, c.Cost.INSTANT, irreversible=gone)
 
     def visit_build(self, stage: s.Build) -> Explanation:
         inputs = ", ".join(source.collection for source in stage.inputs)
@@ -170,7 +174,7 @@ class _Explainer:
         )
 
     def visit_create(self, stage: s.Create) -> Explanation:
-        leaves = "its shard stays, sealed, with whatever rows it got"
+        leaves = "its table is sealed; rows that it got stay in it as long as the hold was, and at least a day, until contract deletes it"
         summary = f"create the collection ({len(stage.declaration.fields)} columns)"
         return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=(leaves,))
 
@@ -214,7 +218,8 @@ class _Explainer:
             f"every writer of the old shard is refused from the cut-over on, its readers see frozen rows: the collection is {what}",
             f"handles of {self._plan.target.source} are fenced from the cut-over on, for all of its columns",
         )
-        loses = ("rows written to the replacement after the commit are lost by a rollback (--allow-lossy)",) if replaced else ()
+        stays = ("rows written to the replacement after the commit stay behind in it on a rollback (--allow-lossy)",)
+        loses = stays if replaced else ()
         return Explanation("seal", stage.collection, f"seal the shard, it is {what}", c.Cost.INSTANT, breaks=breaks, rollback=loses)
 
     def _seal_of_rewrite(self, stage: s.Seal) -> Explanation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen
-from airflow_provider_schemamig.core.upgrade.plan import open_holds
+from airflow_provider_schemamig.core.upgrade.holds import open_holds
 
 
 def no_open_deployment(state: State) -> None:

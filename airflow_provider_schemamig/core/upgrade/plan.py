@@ -1,13 +1,13 @@
 """The plan: one closed list of stages, made by a function that can only read (DESIGN section 5).
 
 ``digest`` binds promotion to what preflight checked and a person approved. It covers everything that changes tables or the ledger for
-this release, not the generation (the same plan may be claimed twice), nor what is left over from before: the end of an older hold
-(maintenance may end it first) and the settling of what an earlier leader, or this one before it was killed, began.
+this release, also what ``--end-hold`` deletes; not the generation (the same plan may be claimed twice), nor the settling of what an
+earlier leader, or this one before it was killed, began. A hold that maintenance ended meanwhile is no change of plan (``still_is``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.ledger import blobs
 from airflow_provider_schemamig.core.ledger.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation
 from airflow_provider_schemamig.core.release.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply import apply
@@ -39,7 +39,16 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from airflow_provider_schemamig.core.upgrade import stages as s
 from airflow_provider_schemamig.core.upgrade.ahead import declared_now, not_in_release, renames_left
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse, ShardMissing
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, ShardMissing
+from airflow_provider_schemamig.core.upgrade.hold_rules import end_of, holds_in_use, refused_by_holds
+from airflow_provider_schemamig.core.upgrade.holds import (
+    KEEP_HOLDS,
+    HoldOptions,
+    kept_fields,
+    open_holds,
+    physical_after,
+    unclosed_holds,
+)
 from airflow_provider_schemamig.core.upgrade.questions import check_referenced
 from airflow_provider_schemamig.core.upgrade.tables import drift_of
 from airflow_provider_schemamig.core.upgrade.target import Target
@@ -60,14 +69,36 @@ class Plan:
 
     def phases_of(self, step: Evolve, state: State) -> Phases:
         """``evolution_phases``, worked out once a physical schema: every task of a protocol asks for them again."""
-        physical = physical_after_holds(state, step.old.name)
+        physical = physical_after(state, step.old.name, self.ends)
         known = self._phases.get(step.collection)
         if known is None or known[0] != physical:
-            known = self._phases[step.collection] = (
-                physical,
-                phases(physical, declared_now(state, step), step.new, renames_left(state, step)),
-            )
+            known = self._phases[step.collection] = (physical, evolution_phases(state, step, self.ends))
         return known[1]
+
+    @cached_property
+    def ends(self) -> frozenset[Generation]:
+        """The generations whose holds it ends before their time."""
+        return frozenset(stage.generation for stage in self.of_kind(s.EndHold))
+
+    def still_is(self, approved: Plan, state: State) -> bool:
+        """True if it does what ``approved`` does, but for holds that were ended, or begun to be, since."""
+        if self.digest == approved.digest:
+            return True
+        left = approved.ends - self.ends
+        if any(generation in state.holds and state.holds[generation].state is not HoldState.CLOSED for generation in left):
+            return False
+        return self._takes <= approved._takes and self._but_holds == approved._but_holds
+
+    @cached_property
+    def _takes(self) -> frozenset[tuple[Generation, str]]:
+        """All that the holds which it ends are ended for."""
+        stages = self.of_kind(s.EndHold)
+        paths = {(stage.generation, f"{stage.collection}: {change.path}") for stage in stages for change in stage.changes}
+        return frozenset(paths | {(stage.generation, shard) for stage in stages for shard in stage.shards})
+
+    @cached_property
+    def _but_holds(self) -> str:
+        return replace(self, stages=tuple(stage for stage in self.stages if not isinstance(stage, s.EndHold))).digest
 
     @cached_property
     def digest(self) -> str:
@@ -76,7 +107,7 @@ class Plan:
     @cached_property
     def document(self) -> dict[str, Any]:
         """What is stored with the deployment, and digested."""
-        bound = tuple(stage for stage in self.stages if not isinstance(stage, s.EndHold | s.Settle))
+        bound = tuple(stage for stage in self.stages if not isinstance(stage, s.Settle))
         data: dict[str, Any] = to_json(replace(self, stages=bound, notes=()))
         return data
 
@@ -114,47 +145,34 @@ class View:
     heads: Mapping[CollectionName, Head | None]
     nodes: Sequence[Node]
     now: pendulum.DateTime
+    #: The holds that are not closed, for documents, with what they cost.
+    holds: tuple[dict[str, Any], ...] = ()
 
 
-def build_plan(target: Target, view: View, *, end_hold: bool = False) -> Planned:
+def build_plan(target: Target, view: View, holds: HoldOptions = KEEP_HOLDS) -> Planned:
     """Plan ``target`` over what ``view`` shows. Pure: writes nothing, raises nothing that it can report as a refusal."""
-    planner = _Planner(target, view)
-    planned = planner.plan()
-    pending = open_holds(view.state)
-    refusals = list(planned.refusals)
-    if target.is_deployed and not end_hold:
-        refusals.extend(_holds_in_use(pending, view))
-    return replace(planned, refusals=tuple(refusals), pending=pending)
+    pending = unclosed_holds(view.state)
+    ending = pending if holds.end_hold and target.is_deployed else ()
+    planned = _Planner(target, view, ending).plan()
+    in_use = () if holds.ignore_nodes else tuple(holds_in_use(ending, view.nodes))
+    return replace(planned, refusals=(*planned.refusals, *in_use), pending=pending)
 
 
-def open_holds(state: State | None) -> tuple[Hold, ...]:
-    if state is None:
-        return ()
-    return tuple(hold for _, hold in sorted(state.holds.items()) if hold.state != HoldState.CLOSED)
+def _in_order(stages: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
+    """As they run; one that ends a hold after those of older holds."""
 
+    def place(stage: s.Stage) -> tuple[int, int, str]:
+        number = stage.generation if isinstance(stage, s.EndHold) else 0
+        return s.PLAN_KINDS.index(stage.kind), number, stage.collection or ""
 
-def hold_json(hold: Hold) -> dict[str, Any]:
-    """A hold for documents (``pending``)."""
-    return {
-        "generation": hold.generation,
-        "from": str(hold.source),
-        "to": str(hold.target),
-        "until": hold.until.isoformat(),
-        "state": hold.state.value,
-        "over": hold.until <= pendulum.now("UTC"),
-    }
-
-
-def _holds_in_use(holds: Sequence[Hold], view: View) -> Iterator[Refusal]:
-    for hold in holds:
-        users = [node.node_id for node in view.nodes if node.release < hold.target]
-        if users:
-            yield HoldInUse(generation=hold.generation, until=hold.until, nodes=tuple(users))
+    return tuple(sorted(stages, key=place))
 
 
 class _Planner:
-    def __init__(self, target: Target, view: View) -> None:
+    def __init__(self, target: Target, view: View, ending: Sequence[Hold]) -> None:
         self._target = target
+        self._ending = ending
+        self._ended = frozenset(hold.generation for hold in ending)
         self._view = view
         self._refusals: list[SchemamigError] = []
         self._online: dict[CollectionName, tuple[Chain, ...]] = {}
@@ -165,15 +183,20 @@ class _Planner:
         self._notes += [f"{name}: given back by `unmanage`; nothing is done about it" for name in self._target.unmanaged]
         stages: list[s.Stage] = self._settle()
         if self._target.is_deployed:
-            stages += [s.EndHold(hold.generation) for hold in open_holds(self._view.state)]
+            stages += [stage for hold in self._ending for stage in end_of(self._view.state, hold)]
             self._refusals += self._not_in_release()
             for step in self._target.steps:
                 stages += self._stages_of(step)
         if stages or self._target.is_deployed:
             stages.append(s.Commit(self._target.source, self._target.version, self._target.restated))
-        stages.sort(key=lambda stage: (s.PLAN_KINDS.index(stage.kind), stage.collection or ""))
-        plan = Plan(self._target, tuple(stages), tuple(self._notes))
+        plan = Plan(self._target, _in_order(stages), tuple(self._notes))
         return Planned(plan, tuple(self._refusals), (), self._online)
+
+    def _kept(self, step: MergedStep, found: Phases | None = None) -> None:
+        """Refuse what would lose something that a hold keeps."""
+        if self._view.state is not None:
+            staying = [hold for hold in open_holds(self._view.state) if hold.generation not in self._ended]
+            self._refusals += refused_by_holds(self._view.state, step, found, staying)
 
     def _not_in_release(self) -> Iterator[SchemamigError]:
         if self._view.state is not None and not self._target.ahead:
@@ -212,12 +235,14 @@ class _Planner:
                 return [s.Create(collection, new)]
             case Replace():
                 self._check_new(step.new)
+                self._kept(step)
                 self._check_writable(step.old.name)
                 build = s.Build(step.collection, step.new, step.fill, self._target.inputs_of(step.collection), step.snapshot)
                 return [build, s.Seal(step.old.name), s.Retire(step.old.name)]
             case Remove(old=old) if self._view.state is not None and old.name in self._view.state.dropped:
                 return []
             case Remove(old=old):
+                self._kept(step)
                 self._check_writable(old.name)
                 return [s.Seal(old.name), s.Retire(old.name)]
             case RewriteStep():
@@ -229,6 +254,7 @@ class _Planner:
         if not self._is_there(step.collection, step.old.name):
             return []
         self._check_new(step.new)
+        self._kept(step)
         self._check_writable(step.old.name)
         copy = s.Copy(
             collection=step.collection,
@@ -281,11 +307,12 @@ class _Planner:
             return []
         try:
             check_writable(head.protocol, head.location.uri)
-            found = evolution_phases(self._view.state, step)
+            found = evolution_phases(self._view.state, step, self._ended)
+            self._kept(step, found)
             courses = self._elements(step, found, head)
             found = replace(found, contract=(*found.contract, *_left_by(courses)))
             if not self._view.state.intents_of(self._view.state.objects[source_name].shard):  # else settle comes before
-                self._try_on_the_head(head, held_drops(self._view.state, source_name), found, schedule(courses))
+                self._try_on_the_head(head, self._held_drops(source_name), found, schedule(courses))
         except UnusableExpression as refusal:  # one of several, maybe
             unusable = list(newly_unusable(step.old, step.new))
             refusal.collection = collection
@@ -311,7 +338,7 @@ class _Planner:
         """What the online changes of an evolution consist of. What none is made of is a refusal each."""
         if not found.online or self._view.state is None:
             return ()
-        physical = physical_after_holds(self._view.state, step.old.name)
+        physical = physical_after(self._view.state, step.old.name, self._ended)
         table = apply(physical, found.expand)
         # Rows are asked before expand: a struct that gets a field has it not yet.
         before = apply(physical, [change for change in found.expand if not isinstance(change, AddColumn)])
@@ -330,6 +357,11 @@ class _Planner:
                 self._refusals.append(refusal)
         self._online[step.old.name] = tuple(asking)
         return tuple(chains)
+
+    def _held_drops(self, collection: CollectionName) -> tuple[DropColumn, ...]:
+        """What the end of the holds drops from a collection."""
+        assert self._view.state is not None  # it has holds
+        return tuple(map(DropColumn, sorted(kept_fields(self._view.state, collection, self._ending))))
 
     @staticmethod
     def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, turns: Sequence[Turn]) -> None:
@@ -357,19 +389,8 @@ def _swapped_by(chains: Sequence[Chain]) -> tuple[ColumnPath, ...]:
     return tuple(path for operation in operations if operation.swaps and operation.fills for path in operation.columns)
 
 
-def evolution_phases(state: State, step: Evolve) -> Phases:
-    """The changes of an evolution by phase, from what the table has now (after any open hold ended) to what the release declares."""
-    return phases(physical_after_holds(state, step.old.name), declared_now(state, step), step.new, renames_left(state, step))
-
-
-def physical_after_holds(state: State, collection: CollectionName) -> Declaration:
-    """The physical schema the evolution will start from: a plan's first leader stage ends the open holds."""
-    physical, dropped = state.entry(collection).physical, held_drops(state, collection)
-    return apply(physical, dropped) if dropped else physical
-
-
-def held_drops(state: State, collection: CollectionName) -> tuple[DropColumn, ...]:
-    """What the end of the open holds will drop from a collection."""
-    return tuple(
-        DropColumn(path) for path in sorted({path for hold in open_holds(state) for name, path in hold.drops if name == collection})
-    )
+def evolution_phases(state: State, step: Evolve, ended: Collection[Generation] = ()) -> Phases:
+    """The changes of an evolution by phase, from what the table has once the holds in ``ended`` have ended to what the release declares."""
+    source = step.old.name
+    kept = frozenset(kept_fields(state, source, [hold for hold in open_holds(state) if hold.generation not in ended]))
+    return phases(physical_after(state, source, ended), declared_now(state, step), step.new, renames_left(state, step), kept)

@@ -18,9 +18,9 @@ from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.upgrade.explain import explain
 from airflow_provider_schemamig.core.upgrade.expressions import expressions_of, unusable_of
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
-from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View, hold_json
+from airflow_provider_schemamig.core.upgrade.plan import Plan, Planned, View
 from airflow_provider_schemamig.core.upgrade.questions import check_of
-from airflow_provider_schemamig.core.upgrade.stages import Build, Copy, Stage
+from airflow_provider_schemamig.core.upgrade.stages import Build, Copy, EndHold, Stage
 from airflow_provider_schemamig.core.upgrade.stopped_writers import stopped_writers
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.timing import Timing, timing_of
@@ -80,7 +80,7 @@ class PlanReport:
             "to": str(target.version),
             "plan_digest": self.plan.digest,
             "stages": [stage_json(stage) for stage in self.plan.stages],
-            "pending": [hold_json(hold) for hold in self.planned.pending],
+            "pending": list(self.view.holds),
             "notes": list(self.notes),
             "estimates": list(self.estimates),
             "timing": self.timing.to_json() if self.timing is not None else None,
@@ -116,7 +116,8 @@ class Preflight:
 
 
 def stage_json(stage: Stage) -> dict[str, Any]:
-    return {"kind": stage.kind, "collection": stage.collection, "changes": [change_json(change) for change in stage.changes]}
+    document = {"kind": stage.kind, "collection": stage.collection, "changes": [change_json(change) for change in stage.changes]}
+    return {**document, "generation": stage.generation, "shards": list(stage.shards)} if isinstance(stage, EndHold) else document
 
 
 def write_report(env: Environment, deployment: Deployment, report: PlanReport) -> str:

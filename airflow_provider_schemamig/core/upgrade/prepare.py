@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pendulum
@@ -20,18 +21,23 @@ from airflow_provider_schemamig.core.storage import UnsafeLogStore, require_safe
 from airflow_provider_schemamig.core.upgrade.build import build_shards, unfilled
 from airflow_provider_schemamig.core.upgrade.claim import Claim, claim
 from airflow_provider_schemamig.core.upgrade.fill import Filling, Jobs, build_all
+from airflow_provider_schemamig.core.upgrade.hold_costs import hold_cost_json
+from airflow_provider_schemamig.core.upgrade.hold_errors import HoldKeeps
+from airflow_provider_schemamig.core.upgrade.holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_plan
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, write_report
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
 from airflow_provider_schemamig.core.upgrade.target import Target
+from airflow_provider_schemamig.core.upgrade.work import plan_of
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
-def plan_target(env: Environment, state: State | None, target: Target, *, end_hold: bool = False) -> tuple[View, Planned]:
+def plan_target(env: Environment, state: State | None, target: Target, holds: HoldOptions = KEEP_HOLDS) -> tuple[View, Planned]:
     """What it takes to reach ``target``, and what was looked at for it. Writes nothing."""
     now = pendulum.now("UTC")
-    view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now)
-    planned = build_plan(target, view, end_hold=end_hold)
+    costs = () if state is None else tuple(hold_cost_json(env, state, hold) for hold in unclosed_holds(state))
+    view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now, costs)
+    planned = build_plan(target, view, holds)
     return view, planned if planned.plan.is_empty else _with_storage(env, planned)
 
 
@@ -53,6 +59,16 @@ def _no_environment(env: Environment, state: State | None, *, create: bool) -> t
     return ()
 
 
+def _ends_too_early(planned: Planned, request: Claim, view: View) -> Iterator[HoldKeeps]:
+    """Holds end oldest first, so none may end at once while an older one goes on."""
+    if request.hold or not planned.plan.target.is_deployed:
+        return
+    for hold in open_holds(view.state):
+        if hold.generation not in planned.plan.ends:
+            asks = "a hold of no time at all was asked for (--hold 0), which cannot end before an older one"
+            yield HoldKeeps(generation=hold.generation, until=hold.until, lost=f"release {hold.source}", asks=asks)
+
+
 def preflight_plan(
     env: Environment,
     view: View,
@@ -66,7 +82,8 @@ def preflight_plan(
 ) -> Preflight:
     """``preflight`` for what is planned already. Makes an environment only with ``create``."""
     started = time.monotonic()
-    raise_refusals((*_no_environment(env, view.state, create=create), *planned.refusals))
+    early = _ends_too_early(planned, request, view)
+    raise_refusals((*_no_environment(env, view.state, create=create), *planned.refusals, *early))
     if planned.plan.is_empty:
         return Preflight(None, PlanReport(planned, view), None, ())
     report = check_data(env, view, planned, jobs, started)
@@ -76,6 +93,9 @@ def preflight_plan(
         ledger.create(str(uuid.uuid4()))
     write_plan(env, planned.plan.document)
     deployment = claim(ledger, planned.plan, request, view.now)
+    if deployment.plan_digest != planned.plan.digest:  # the same, less the holds that are over by now
+        planned = replace(planned, plan=plan_of(env, deployment))
+        report = replace(report, planned=planned)
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
     state = build_shards(env, ledger, deployment, planned.plan, listen)
     todo = unfilled(state, deployment, planned.plan)

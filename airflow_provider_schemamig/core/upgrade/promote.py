@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.shards.pace import check_not_paused
 from airflow_provider_schemamig.core.upgrade.build import check_built
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, WrongState
+from airflow_provider_schemamig.core.upgrade.holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.pausing import collections_of
 from airflow_provider_schemamig.core.upgrade.plan import Plan, View, build_plan
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
@@ -92,7 +93,7 @@ def _check_plan(env: Environment, state: State, deployment: Deployment, plan: Pl
         raise PlanChanged(approved=plan.digest, current="of other tables")
     now = pendulum.now("UTC")
     view = View(state, read_heads(env, state), live_nodes(env, now), now)
-    planned = build_plan(plan.target, view, end_hold=deployment.end_hold)
+    planned = build_plan(plan.target, view, HoldOptions(deployment.end_hold, deployment.ignore_nodes))
     raise_refusals(planned.refusals)
-    if planned.plan.digest != plan.digest:
+    if not planned.plan.still_is(plan, state):
         raise PlanChanged(approved=plan.digest, current=planned.plan.digest)

@@ -13,7 +13,6 @@ from types import MappingProxyType
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.deltalog.log import rows_changed_since
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
@@ -37,20 +36,28 @@ from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, S
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.ahead import dropped_before
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
-from airflow_provider_schemamig.core.upgrade.moves import Move, stand
+from airflow_provider_schemamig.core.upgrade.left_behind import kept_until, lossy, note, rows_came
+from airflow_provider_schemamig.core.upgrade.moves import stand
 from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.streams import opened
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, committed_at, undo_rows, warm_up
-from airflow_provider_schemamig.core.upgrade.unevolve import bring_all_back, lossy_casts, revert_all, source_entry
+from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, undo_rows, warm_up
+from airflow_provider_schemamig.core.upgrade.unevolve import (
+    Reverted,
+    bring_all_back,
+    held_table,
+    hold_of,
+    lossy_casts,
+    revert_all,
+    source_entry,
+)
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, keep_fences, pending_holds, plan_of
 
@@ -62,7 +69,8 @@ def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener,
     deployment = _newest(ledger.state())
     if deployment.state is DeploymentState.COMMITTED and not allow_lossy:
         known = ledger.state()
-        losses = (*lossy(env, known, deployment), *lossy_casts(env, known, plan_of(env, deployment), jobs))
+        hold, plan = known.holds[deployment.generation], plan_of(env, deployment)
+        losses = (*lossy(env, known, deployment), *lossy_casts(env, known, plan, hold, jobs))
         if losses:
             raise LossyRollback(losses=losses)
     state = ledger.transact(lambda state: _raise_epoch(state, deployment))
@@ -122,21 +130,6 @@ def _closed(state: State, work: Work) -> list[Update]:
 # --- after the commit ----------------------------------------------------------------------------------------------------------------
 
 
-def lossy(env: Environment, state: State, deployment: Deployment) -> tuple[str, ...]:
-    """What a rollback of a committed deployment would lose: rows that came into a new shard since, and have no way back."""
-    losses = []
-    for step in plan_of(env, deployment).target.steps:
-        if not isinstance(step, Replace | RewriteStep) or (isinstance(step, RewriteStep) and step.down is not None):
-            continue
-        row = state.replacements.get(replacement_key(step.collection, deployment))
-        if row is None:
-            continue
-        store = table_store(env, state, row.shard)
-        if head_or_none(store) is not None and rows_changed_since(store, committed_at(env, state, deployment, row.shard)):
-            losses.append(f"{step.collection}: rows written into {row.shard} since {deployment.target} stay behind in it")
-    return tuple(losses)
-
-
 @dataclass(frozen=True, slots=True)
 class _Swap:
     """Two shards of a collection change places: ``now`` is sealed, ``back`` (None: nothing was there) is unsealed."""
@@ -180,7 +173,11 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
         _open_old(work, swap, ())
     check_undone(work, undone)
     sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := _head_of(work, swap.now)) is not None}
-    work.append(lambda state: _flip(work, state, reverted.moves, reverted.versions, swaps, sealed))
+    brought = [swap.now for swap in swaps if swap.now is not None and swap.now in sealed]
+    kept = frozenset(shard for shard in brought if rows_came(work.env, work.state, work.deployment, shard))
+    until = kept_until(work.deployment)
+    work.append(lambda state: _flip(work, state, reverted, swaps, sealed, until if kept else None))
+    work.notes.extend(note(work.env, work.state, work.deployment, kept, until))
     work.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
     work.report("rollback", None, None, time.monotonic())
 
@@ -199,19 +196,26 @@ def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) ->
 
 def _swaps(work: Work) -> list[_Swap]:
     state, found = work.state, []
-    retired = {s.collection: s.shard for s in state.shards.values() if s.state is ShardState.RETIRED and s.retired_by == work.generation}
+    hold = hold_of(work)
     for step in work.plan.target.steps:
         match step:
             case Create():
                 found.append(_Swap(step.collection, new_shard(state, step.collection, work.deployment).shard, None))
             case Replace() | RewriteStep():
-                now = state.replacements[replacement_key(step.collection, work.deployment)].shard
-                found.append(_Swap(step.collection, now, retired.get(step.old.name), step.old.name))
-            case Remove() if step.collection in retired:
-                found.append(_Swap(step.collection, None, retired[step.collection], step.collection))
+                row = state.replacements[replacement_key(step.collection, work.deployment)]
+                found.append(_Swap(step.collection, row.shard, _retired(work, hold, step.old.name), step.old.name))
+            case Remove() if (back := _retired(work, hold, step.collection)) is not None:
+                found.append(_Swap(step.collection, None, back, step.collection))
             case _:
                 pass
     return found
+
+
+def _retired(work: Work, hold: Hold, collection: CollectionName) -> ShardId | None:
+    """The table that the collection had before, which the release retired."""
+    held = hold.table(collection)
+    row = None if held is None else work.state.shards.get(held.shard)
+    return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == work.generation else None
 
 
 def _undos(work: Work, swaps: Sequence[_Swap]) -> list[Undo]:
@@ -300,20 +304,19 @@ def _head_of(work: Work, shard: ShardId) -> Head | None:
 def _flip(
     work: Work,
     state: State,
-    moves: Sequence[Move],
-    versions: dict[CollectionName, int],
+    reverted: Reverted,
     swaps: Sequence[_Swap],
     sealed: Mapping[ShardId, int],
+    until: pendulum.DateTime | None,
 ) -> list[Update]:
-    """ONE append: objects, fingerprints and the version back to the source release."""
+    """ONE append: objects, fingerprints and the version back to the source release. ``until``: of rows that stay behind, if any."""
     updates: list[Update] = []
-    after = {move.collection: move.after for move in moves}
     goal = state.release_set()
     evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]
     for step in evolved:  # all names first: collections may have changed theirs with each other
         goal.pop(step.collection, None)
     for step in evolved:
-        updates += _unevolved(work, state, step, after, versions, goal)
+        updates += _unevolved(work, state, step, reverted, goal)
     for swap in swaps:
         updates += _swapped(work, state, swap, goal, sealed)
     back = {swap.collection for swap in swaps}
@@ -324,7 +327,8 @@ def _flip(
     assert source is not None  # _newest refused otherwise
     hold: Hold = state.holds[work.generation]
     updates.append(Put(EnvironmentRelease(name, source, work.plan.target.fingerprint if work.plan.target.ahead else set_fingerprint(goal))))
-    updates.append(Put(replace(hold, state=HoldState.CLOSED)))
+    over = replace(hold, state=HoldState.CLOSED)
+    updates.append(Put(over if until is None else replace(hold, state=HoldState.KEEPING, until=until, tables=())))
     updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
     return one_each(updates + _closed(state, work))
 
@@ -333,20 +337,19 @@ def _unevolved(
     work: Work,
     state: State,
     step: Evolve,
-    after: dict[CollectionName, Declaration],
-    versions: dict[CollectionName, int],
+    reverted: Reverted,
     goal: dict[CollectionName, Fingerprint],
 ) -> list[Update]:
     source = step.old.name
     known = state.objects[step.collection]
-    physical = after.get(step.collection, state.entry(step.collection).physical)
-    since = versions.get(step.collection, state.entry(step.collection).since_table_version)
-    old = source_entry(state, step)
+    physical = reverted.physical.get(step.collection, state.entry(step.collection).physical)
+    since = reverted.versions.get(step.collection, state.entry(step.collection).since_table_version)
+    old = source_entry(state, held_table(state.holds[work.generation], source))
     schema_id = state.next_schema_id(source)
     ahead = state.ahead.get((source, old.schema_id))
     release = old.release if work.plan.target.ahead or ahead is not None else work.deployment.source
-    names = old.stored_names  # what a field is called in the files never changes
-    entry = SchemaEntry(source, schema_id, known.shard, old.declared, replace(physical, name=source), since, release, names)
+    physical, names = replace(physical, name=source), reverted.names[step.collection]
+    entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names)
     item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
     goal |= state.released(item)
     updates: list[Update] = [Put(entry), Put(replace(item, schema_id=schema_id))]
@@ -372,8 +375,7 @@ def _swapped(work: Work, state: State, swap: _Swap, goal: dict[CollectionName, F
         updates += [Drop(Object, swap.collection)] if swap.collection in state.objects else []
     if swap.back is None or swap.old_name is None:
         return updates
-    entries = [e for e in state.schemas.values() if e.collection == swap.old_name and e.shard == swap.back]
-    entry = max(entries, key=lambda e: e.schema_id)
+    entry = source_entry(state, held_table(state.holds[work.generation], swap.old_name))
     item = Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared))
     goal |= state.released(item)
     updates += [Drop(Ahead, row.key) for row in state.dropped.values() if row.collection == swap.old_name]

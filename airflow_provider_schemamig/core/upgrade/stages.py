@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 from airflow_provider_schemamig.core.jsonable import union
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, Version
-from airflow_provider_schemamig.core.schema.changes import Change
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, ShardId, Version
+from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.model import Declaration
 
 
@@ -26,12 +26,16 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class EndHold:
-    """Take away what generation ``generation`` left for its way back; from then on that release cannot be rolled back."""
+    """End a hold before its time: its release cannot be rolled back any more. One a collection that loses something, or one of none.
+
+    ``changes`` are drops; ``shards`` are deleted, unless they were adopted.
+    """
 
     kind: ClassVar[str] = "end_hold"
-    collection: ClassVar[None] = None
-    changes: ClassVar[tuple[Change, ...]] = ()
     generation: Generation
+    collection: CollectionName | None = None
+    changes: tuple[DropColumn, ...] = ()
+    shards: tuple[ShardId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

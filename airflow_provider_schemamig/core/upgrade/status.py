@@ -11,7 +11,7 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.nodes import Node, live_nodes
-from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Pin, Progress, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, HoldState, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
@@ -21,9 +21,10 @@ from airflow_provider_schemamig.core.shards.chain import foreign_commits
 from airflow_provider_schemamig.core.shards.pace import EVERYWHERE, LAST_STEP
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
+from airflow_provider_schemamig.core.upgrade.hold_costs import hold_cost_json
+from airflow_provider_schemamig.core.upgrade.holds import unclosed_holds
 from airflow_provider_schemamig.core.upgrade.tables import drift_of, look_or_none, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.ways_on import ways_on
-from airflow_provider_schemamig.core.upgrade.work import pending_holds
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def status(env: Environment) -> Status:
         "progress": [progress_json(row) for _, row in sorted(state.progress.items()) if _is_open(state, row)],
         "controls": [control_json(control) for _, control in sorted(state.controls.items())],
         "pins": [_pin(state, pinned) for _, pinned in sorted(state.pins.items())],
-        "holds": [_hold(state, hold, nodes) for hold in pending_holds(state)],
+        "holds": [_hold(env, state, hold, nodes) for hold in unclosed_holds(state)],
         "elements": elements_json(env, state),
         "nodes": [_node(node) for node in nodes],
     }
@@ -205,7 +206,8 @@ def _node(node: Node) -> dict[str, Any]:
     }
 
 
-def _hold(state: State, document: dict[str, Any], nodes: Sequence[Node]) -> dict[str, Any]:
-    """Add to a hold's document the live nodes that work with a release before its own: contract waits for them."""
-    hold = state.holds[document["generation"]]
-    return {**document, "kept_by": [_node(node) for node in nodes if node.release < hold.target]}
+def _hold(env: Environment, state: State, hold: Hold, nodes: Sequence[Node]) -> dict[str, Any]:
+    """Describe a hold with what it costs, and the live nodes that work with a release before its own: contract waits for them."""
+    needed = hold.state is not HoldState.KEEPING
+    kept_by = [_node(node) for node in nodes if needed and node.release < hold.target]
+    return {**hold_cost_json(env, state, hold), "kept_by": kept_by}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.listing import list_log, read_commit
@@ -88,6 +88,7 @@ def _undo(work: Work, undo: Undo, jobs: Callable[[], JobRunner]) -> int:
     after = work.state.shards[undo.old].sealed_version or 0
     if any(foreign_commits(flow.target_store(work.env), after)):
         work.notes.append(f"{undo.step.collection}: the old shard {undo.old} got rows of others, too, while it was retired")
+    flow = replace(flow, shown_at=upto)
     tailed = again(lambda: tail(work.env, flow, where(work.env, flow, start, after), upto, jobs()))
     work.report("undo", undo.step.collection, tailed.position.version, started)
     return upto

@@ -7,21 +7,25 @@ get theirs first, by the cast the other way, and the columns change places when 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.elements.backfill import due_files
 from airflow_provider_schemamig.core.elements.nested_types import leaves
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.rows import IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.chain import Evolve
+from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.renames import net_renames
 from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.field_names import names_of
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
+from airflow_provider_schemamig.core.upgrade.holds import still_there
 from airflow_provider_schemamig.core.upgrade.inverse import way_back
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.plan import Plan
@@ -34,28 +38,17 @@ from airflow_provider_schemamig.core.upgrade.work import Work
 class Reverted:
     """What the way back made of the evolved collections."""
 
-    moves: tuple[Move, ...]
-    versions: dict[CollectionName, int]
+    physical: Mapping[CollectionName, Declaration]
+    #: The commit that did it, of those that took one.
+    versions: Mapping[CollectionName, int]
+    #: What each table's fields are called in the data files (``SchemaEntry.stored_names``).
+    names: Mapping[CollectionName, tuple[tuple[ColumnPath, str], ...]]
 
 
-def source_entry(state: State, step: Evolve) -> SchemaEntry:
-    """The schema the collection had before this deployment: the newest entry of the same shard that is not the current one."""
-    source = step.old.name
-    current = state.objects[step.collection]
-    candidates = [
-        entry
-        for entry in state.schemas.values()
-        if entry.collection == source
-        and entry.shard == current.shard
-        and (entry.collection, entry.schema_id) != (step.collection, current.schema_id)
-    ]
-    return max(candidates, key=lambda entry: entry.schema_id)
-
-
-def lossy_casts(env: Environment, state: State, plan: Plan, jobs: Jobs) -> tuple[str, ...]:
+def lossy_casts(env: Environment, state: State, plan: Plan, hold: Hold, jobs: Jobs) -> tuple[str, ...]:
     """Values that came since and do not fit the type of before, in words. No such rows: no Spark."""
     checks = []
-    for home in _homes(state, plan, lossy=False):
+    for home in _homes(state, plan, hold, lossy=False):
         store = table_store(env, state, home.shard)
         head = read_head(store)
         for item in home.exchanges if is_in_place(home.now, head) else ():  # else a rollback that died had come further
@@ -77,23 +70,27 @@ def lossy_casts(env: Environment, state: State, plan: Plan, jobs: Jobs) -> tuple
 
 def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:
     """The long part of it, while everybody goes on. Raises as ``exchange.bring_back``."""
-    for home in _homes(work.state, work.plan, lossy=lossy):
+    for home in _homes(work.state, work.plan, hold_of(work), lossy=lossy):
         bring_back(work, home, jobs)
 
 
 def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
     """All collections in one round, but those whose columns change places: each of them has its own race with its writers."""
     steps = _evolved(work.plan)
-    moves = [move for step in steps if not _home(work.state, work.plan, step, lossy).exchanges and (move := _move(work, step)) is not None]
+    hold = hold_of(work)
+    plain = [step for step in steps if not _home(work.state, work.plan, hold, step, lossy).exchanges]
+    moves = [move for step in plain if (move := _move(work, step)) is not None]
     versions = move_all(work, IntentKind.REVERT, moves)
     for step in steps:
-        home = _home(work.state, work.plan, step, lossy)
+        home = _home(work.state, work.plan, hold, step, lossy)
         if home.exchanges:
             attempt = functools.partial(_exchange, work, step, home, jobs)
             move, version = until_nobody_writes(work, step.collection, home.shard, attempt)
             moves.append(move)
             versions[step.collection] = version
-    return Reverted(tuple(moves), versions)
+    tables = {step.collection: held_table(hold, step.old.name) for step in steps}
+    names = {name: names_of(read_head(held_store(work.env, work.state, table))) for name, table in tables.items()}
+    return Reverted({move.collection: move.after for move in moves}, versions, names)
 
 
 def _exchange(work: Work, step: Evolve, home: WayHome, jobs: Jobs) -> tuple[Move, int]:
@@ -107,27 +104,46 @@ def _evolved(plan: Plan) -> tuple[Evolve, ...]:
     return tuple(step for step in plan.target.steps if isinstance(step, Evolve))
 
 
-def _homes(state: State, plan: Plan, *, lossy: bool) -> Sequence[WayHome]:
-    found = [_home(state, plan, step, lossy) for step in _evolved(plan)]
+def hold_of(work: Work) -> Hold:
+    return work.state.holds[work.generation]
+
+
+def held_table(hold: Hold, collection: CollectionName) -> HeldTable:
+    found = hold.table(collection)
+    assert found is not None  # its commit wrote down all that it changed
+    return found
+
+
+def held_store(env: Environment, state: State, held: HeldTable) -> Store:
+    """The table that the hold wrote down, and no other one that was made in its place."""
+    return env.table_store(state.shards[held.shard].uri, held.table_id)
+
+
+def source_entry(state: State, held: HeldTable) -> SchemaEntry:
+    return state.schemas[held.collection, held.schema_id]
+
+
+def _homes(state: State, plan: Plan, hold: Hold, *, lossy: bool) -> Sequence[WayHome]:
+    found = [_home(state, plan, hold, step, lossy) for step in _evolved(plan)]
     return [home for home in found if home.exchanges]
 
 
-def _home(state: State, plan: Plan, step: Evolve, lossy: bool) -> WayHome:
-    entry = state.entry(step.collection)
-    wanted = replace(source_entry(state, step).physical, name=step.collection)
+def _home(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> WayHome:
+    """Later releases may have come and gone since: what came in is looked for from before this one's first commit on."""
+    entry, held = state.entry(step.collection), held_table(hold, step.old.name)
+    wanted = replace(still_there(state, source_entry(state, held)), name=step.collection)
     renamed = net_renames(change for stage in plan.of_kind(CutOver) if stage.collection == step.collection for change in stage.changes)
-    since = max(entry.since_table_version - 1, 0)
-    return WayHome(step.collection, entry.shard, entry.physical, wanted, tuple(renamed.items()), since, lossy)
+    return WayHome(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), max(held.before, 0), lossy)
 
 
 def _move(work: Work, step: Evolve) -> Move | None:
-    entry, home = work.state.entry(step.collection), _home(work.state, work.plan, step, False)
-    store = table_store(work.env, work.state, entry.shard)
+    entry, home = work.state.entry(step.collection), _home(work.state, work.plan, hold_of(work), step, False)
+    store = held_store(work.env, work.state, held_table(hold_of(work), step.old.name))
     known = work.state.intents.get((entry.shard, IntentKind.REVERT, work.generation))
     if known is not None and known.before is not None:
         entry = replace(entry, physical=known.before)
     head = read_head(store)
-    back = way_back(store, head, entry.physical, home.wanted, home.renames, entry.since_table_version)
+    back = way_back(store, head, entry.physical, home.wanted, home.renames, home.since)
     work.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
     if not back.changes:
         return None

@@ -6,6 +6,7 @@ deployment. Every leader verb may be repeated, raced by a twin, or killed at any
 
 from __future__ import annotations
 
+import functools
 import getpass
 import time
 from collections.abc import Callable, Sequence
@@ -19,8 +20,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.maintenance import maintain
-from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState, Hold, HoldState
-from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
@@ -35,16 +35,16 @@ from airflow_provider_schemamig.core.upgrade.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.claim import DEFAULT_HOLD, Claim
 from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, debts, is_due
-from airflow_provider_schemamig.core.upgrade.contract import check_unused, contract_hold
+from airflow_provider_schemamig.core.upgrade.contract import contract_due, due_holds
 from airflow_provider_schemamig.core.upgrade.copies import unless_over
 from airflow_provider_schemamig.core.upgrade.cutover import cut_over
-from airflow_provider_schemamig.core.upgrade.errors import RollbackOpen
 from airflow_provider_schemamig.core.upgrade.expand import expand as expand_all
 from airflow_provider_schemamig.core.upgrade.fill import Filling, Jobs, build_all, fill_all, without_spark
 from airflow_provider_schemamig.core.upgrade.following import follow_while_claimed
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.online import change_online
-from airflow_provider_schemamig.core.upgrade.plan import Planned, View, open_holds
+from airflow_provider_schemamig.core.upgrade.plan import Planned, View
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, report_on
 from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.rollback import roll_back
@@ -67,17 +67,19 @@ from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 # --- read-only -----------------------------------------------------------------------------------------------------------------------
 
 
-def plan(env: Environment, release_dir: Path, *, end_hold: bool = False, jobs: Jobs | None = None) -> PlanReport:
+def plan(
+    env: Environment, release_dir: Path, *, end_hold: bool = False, ignore_nodes: bool = False, jobs: Jobs | None = None
+) -> PlanReport:
     """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
     started = time.monotonic()
-    view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
+    view, planned = _plan(env, load_checked(release_dir), HoldOptions(end_hold, ignore_nodes))
     return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
 
 
-def _plan(env: Environment, release: Release, *, end_hold: bool) -> tuple[View, Planned]:
+def _plan(env: Environment, release: Release, holds: HoldOptions) -> tuple[View, Planned]:
     ledger = LedgerReader(env)
     state = ledger.state() if ledger.exists() else None
-    return plan_target(env, state, target_of(release, state), end_hold=end_hold)
+    return plan_target(env, state, target_of(release, state), holds)
 
 
 def preflight(
@@ -87,14 +89,16 @@ def preflight(
     claim_id: str | None = None,
     hold: timedelta = DEFAULT_HOLD,
     end_hold: bool = False,
+    ignore_nodes: bool = False,
     jobs: Jobs,
     fill: bool = True,
     create: bool = False,
     listen: Listener = silent,
 ) -> Preflight:
     """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched."""
-    view, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
-    return preflight_plan(env, view, planned, Claim(claim_id, hold, end_hold), jobs=jobs, fill=fill, create=create, listen=listen)
+    holds = HoldOptions(end_hold, ignore_nodes)
+    view, planned = _plan(env, load_checked(release_dir), holds)
+    return preflight_plan(env, view, planned, Claim(claim_id, hold, holds), jobs=jobs, fill=fill, create=create, listen=listen)
 
 
 def fill(env: Environment, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
@@ -176,7 +180,7 @@ def promote(env: Environment, generation: Generation, *, listen: Listener = sile
 
 
 def expand(env: Environment, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
-    """Settle what earlier leaders left, end an open hold, and make every instant change that nobody notices.
+    """Settle what earlier leaders left, end the holds that the plan says, and make every instant change that nobody notices.
 
     ``jobs`` only where a change of type had come to its swap, was left open, and rows came since (``settle``)."""
     return _led(env, generation, "expand", listen, lambda work: expand_all(work, jobs))
@@ -230,31 +234,22 @@ def cleanup(env: Environment, generation: Generation, *, listen: Listener = sile
     return _led(env, generation, "cleanup", listen, clean)
 
 
-def contract(env: Environment, generation: Generation | None = None, *, at_once: bool = False, listen: Listener = silent) -> Outcome:
-    """End the holds that are due (with ``at_once`` also those that are not; ``generation``: only its), unless live nodes need them."""
+def contract(
+    env: Environment, generation: Generation | None = None, *, at_once: bool = False, ignore_nodes: bool = False, listen: Listener = silent
+) -> Outcome:
+    """End the holds that are due, the oldest first, unless live nodes need them; ``at_once``: also those that are not due; ``generation``:
+    only its. Raises HoldInUse unless ``ignore_nodes``, HoldKeeps (an older one is open), RollbackOpen, DeploymentOpen."""
     ledger = LedgerWriter(env)
     state = ledger.state()
     no_open_deployment(state)
-    if state.leader is None or not _due(state, generation, at_once):
+    if state.leader is None or not due_holds(state, generation, at_once=at_once):
         version = state.release.version if state.release is not None else None
         return Outcome(version, version, None, None, (), pending_holds(state))
 
-    def run(work: Work) -> None:
-        for hold in _due(work.state, generation, at_once):
-            if hold.state is HoldState.ROLLING_BACK:
-                raise RollbackOpen(generation=hold.generation)
-            if not (at_once or work.deployment.end_hold):
-                check_unused(work, hold)
-            contract_hold(work, hold)
-
     # A deployment that was promoted and rolled back leaves the hold before it open.
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
-    return _led(env, state.leader.generation, "contract", listen, run, states=states)
-
-
-def _due(state: State, generation: Generation | None, at_once: bool) -> list[Hold]:
-    now = pendulum.now("UTC")
-    return [hold for hold in open_holds(state) if (at_once or hold.until <= now) and generation in (None, hold.generation)]
+    end = functools.partial(contract_due, generation=generation, at_once=at_once, ignore_nodes=ignore_nodes)
+    return _led(env, state.leader.generation, "contract", listen, end, states=states)
 
 
 def compact(
@@ -296,14 +291,17 @@ def upgrade(
     *,
     hold: timedelta = DEFAULT_HOLD,
     end_hold: bool = False,
+    ignore_nodes: bool = False,
     claim_id: str | None = None,
     create: bool = False,
     jobs: Jobs,
     listen: Listener = silent,
 ) -> Outcome:
     """All tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
-    _check_format(env, release_dir, end_hold=end_hold)
-    checked = preflight(env, release_dir, claim_id=claim_id, hold=hold, end_hold=end_hold, create=create, jobs=jobs, listen=listen)
+    options = HoldOptions(end_hold, ignore_nodes)
+    _check_format(env, release_dir, options)
+    view, planned = _plan(env, load_checked(release_dir), options)
+    checked = preflight_plan(env, view, planned, Claim(claim_id, hold, options), jobs=jobs, create=create, listen=listen)
     if checked.generation is None:
         there = Outcome(checked.report.plan.target.source, checked.report.plan.target.version, None, None)
         if not LedgerReader(env).exists():
@@ -311,20 +309,20 @@ def upgrade(
         there = replace(there, pending=pending_holds(LedgerReader(env).state()))
         done = _once_committed("contract", lambda: contract(env, listen=listen), there)
         return replace(there, stages=done.stages, pending=done.pending, notes=done.notes)
-    return go_through(env, checked, checked.generation, contract_at_once=not hold, jobs=jobs, listen=listen)
+    return go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
 
 
-def go_through(
-    env: Environment, checked: Preflight, generation: Generation, *, contract_at_once: bool, jobs: Jobs, listen: Listener = silent
-) -> Outcome:
+def go_through(env: Environment, checked: Preflight, generation: Generation, *, jobs: Jobs, listen: Listener = silent) -> Outcome:
     """All that comes after preflight, in order."""
     outcomes = [promote(env, generation, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
     outcomes.append(change(env, generation, jobs=jobs, listen=listen))
     outcomes.append(cutover(env, generation, jobs=jobs, listen=listen))
     committed = outcomes[-1]
     outcomes.append(_once_committed("cleanup", lambda: cleanup(env, generation, listen=listen), committed))
-    if contract_at_once:
-        outcomes.append(_once_committed("contract", lambda: contract(env, generation, listen=listen), outcomes[-1]))
+    deployment = deployment_of(LedgerReader(env).state(), generation)
+    if not deployment.hold_seconds:
+        end = functools.partial(contract, env, generation, ignore_nodes=deployment.ignore_nodes, listen=listen)
+        outcomes.append(_once_committed("contract", end, outcomes[-1]))
     last = outcomes[-1]
     stages = (*checked.filled, *(stage for outcome in outcomes for stage in outcome.stages))
     notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
@@ -343,12 +341,12 @@ def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> O
         return replace(before, stages=(), notes=(note,))
 
 
-def _check_format(env: Environment, release_dir: Path, *, end_hold: bool) -> None:
+def _check_format(env: Environment, release_dir: Path, holds: HoldOptions) -> None:
     """On an older ledger format: refuse before anything is claimed what could not be promoted, with all else that stands against it."""
     ledger = LedgerReader(env)
     if not ledger.exists() or ledger.state().is_current:
         return
-    _, planned = _plan(env, load_checked(release_dir), end_hold=end_hold)
+    _, planned = _plan(env, load_checked(release_dir), holds)
     if planned.plan.is_empty and not planned.refusals:
         return
     try:

@@ -17,13 +17,14 @@ from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits, null_count
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.names import physical_name
-from airflow_provider_schemamig.core.ledger.rows import HoldState, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.renames import is_outdated, is_stand_in
 from airflow_provider_schemamig.core.shards.chain import about_of
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
+from airflow_provider_schemamig.core.upgrade.holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.verify_findings import Condition, Finding
 from airflow_provider_schemamig.core.upgrade.verify_table import MOST_FILES, File, Table
 
@@ -52,7 +53,7 @@ def unknown_columns(table: Table) -> Iterator[Finding]:
 
 def left_over_columns(table: Table) -> Iterator[Finding]:
     """Columns of the old type that a change of type set aside, and nobody is going to drop."""
-    due = {path for hold in table.state.holds.values() if hold.state is not HoldState.CLOSED for _, path in hold.drops}
+    due = kept_fields(table.state, table.collection, unclosed_holds(table.state))
     if table.in_flight:
         return
     for field in table.live.fields:

@@ -21,7 +21,8 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.schema.drift import forgets
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, UnknownGeneration, WrongState
-from airflow_provider_schemamig.core.upgrade.plan import Plan, hold_json, open_holds
+from airflow_provider_schemamig.core.upgrade.holds import hold_json, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.tables import fence_of, look_or_none, table_store
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -150,7 +151,7 @@ class Work:
 
 def pending_holds(state: State | None) -> tuple[dict[str, Any], ...]:
     """The holds that are not closed, for documents."""
-    return tuple(hold_json(hold) for hold in open_holds(state))
+    return tuple(hold_json(hold) for hold in unclosed_holds(state))
 
 
 def deployment_of(state: State, generation: Generation) -> Deployment:

@@ -50,7 +50,7 @@ def test_a_plan_is_a_tree_of_moments() -> None:
         "└── planes  add seats int  instant\n"
         "Cut over and commit  the environment is at the new release afterwards\n"
         "└── 1.0.0 -> 1.1.0: one ledger append, all collections together  instant\n"
-        "Contract  when the hold is over\n"
+        "Contract  what is taken away for good, and when\n"
         "└── flights  drop hour  instant\n"
     )
 
@@ -88,7 +88,7 @@ def test_explain_says_why_and_for_whom() -> None:
         "    ├── costs     instant: one metadata commit a table; no row is read or written, however large the table is\n"
         "    ├── breaks    positional INSERT fails\n"
         "    └── rollback  gust stays hidden\n"
-        "Contract  when the hold is over\n"
+        "Contract  what is taken away for good, and when\n"
         "└── flights  drop hour  instant\n"
         "    ├── costs     instant: one metadata commit a table; no row is read or written, however large the table is\n"
         "    └── for good  hour is gone\n"

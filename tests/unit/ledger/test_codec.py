@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     EnvironmentConfig,
     EnvironmentRelease,
     GivenOut,
+    HeldTable,
     Hold,
     HoldState,
     Intent,
@@ -40,6 +41,7 @@ from tests.unit.ledger.samples import NOW, counter, declaration, deployment, ele
 
 FLIGHTS = CollectionName("flights")
 SHARD = ShardId("flights-1")
+HELD = HeldTable(FLIGHTS, SchemaId(2), SHARD, "11111111-1111-1111-1111-111111111111", 6, (("a", "c-1"),), (("b",),), ("b",))
 
 #: A row of each type, and its stored key and value where its shape may never change (the frozen collections).
 FROZEN: list[tuple[Any, str, str]] = [
@@ -136,7 +138,7 @@ OTHERS: list[Any] = [
         declaration("flights", "id", "a", "b"),
         declaration("flights", "id", "a"),
     ),
-    Hold(Generation(3), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN, drops=((FLIGHTS, ColumnPath("a.b")),)),
+    Hold(Generation(3), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN, (HELD,)),
     Ahead(FLIGHTS, SchemaId(3), Epoch(4), declaration("flights", "id", "n"), declaration("flights", "id"), Fingerprint("sf1:00")),
     element(),
 ]

@@ -48,7 +48,7 @@ def test_an_upgrade_with_nothing_to_do_succeeds_although_a_due_hold_is_in_use(tm
     assert [hold["over"] for hold in outcome.pending] == [True]
 
 
-@pytest.mark.parametrize("task", ["clean_up", "contract_hold"])
+@pytest.mark.parametrize("task", ["clean_up", "contract_due"])
 def test_a_store_that_fails_after_the_commit_is_told_in_a_note(
     tmp_path: Path, paths: list[Path], monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:

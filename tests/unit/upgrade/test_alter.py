@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.handles.errors import ReaderFenced
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
-from airflow_provider_schemamig.core.upgrade.plan import open_holds
+from airflow_provider_schemamig.core.upgrade.holds import open_holds
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.online import OnlineJobs

@@ -122,15 +122,15 @@ def test_a_rollback_closes_it(lake: Lake) -> None:
 # --- the next upgrade over an open hold ----------------------------------------------------------------------------------------------
 
 
-def test_the_next_upgrade_ends_it_first(tmp_path: Path) -> None:
+def test_the_next_upgrade_ends_it_first_if_it_is_told_to(tmp_path: Path) -> None:
     first, second, third = releases(tmp_path, (A + B, ""), (NARROW, DROP), ("CREATE TABLE a (id BIGINT, y INT);", 'evolution("a")'))
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
-    claimed(lake, third)
+    claimed(lake, third, end_hold=True)
     assert seen(lake, "a")["hidden"] == ["x"], "not before promotion"
-    promoted(lake, third)
+    promoted(lake, third, end_hold=True)
     assert seen(lake, "a")["hidden"] == ["x"]
-    expanded(lake, third)
+    expanded(lake, third, end_hold=True)
     verbs.cutover(lake.env, Generation(3))
     assert {generation: hold.state for generation, hold in lake.state.holds.items()} == {2: HoldState.CLOSED, 3: HoldState.OPEN}
     assert (seen(lake, "a")["hidden"], retired(lake)) == ([], [])
@@ -151,7 +151,7 @@ def test_a_name_dropped_and_taken_again(tmp_path: Path, kind: str) -> None:
     lake = deployed(tmp_path, first, second)
     foreign.write(lake.path("a"), [{"id": 1, "x": "old"}])
     lake.upgrade(second)
-    lake.upgrade(third)
+    lake.upgrade(third, end_hold=True)
     assert rows(lake.path("a")) == [{"id": 1, "x": None}]
     whole(lake)
     verbs.rollback(lake.env)
@@ -164,7 +164,7 @@ def test_an_upgrade_that_fails_before_expand_leaves_the_way_back(tmp_path: Path)
     lake = deployed(tmp_path, first, second)
     foreign.write(lake.path("a"), [{"id": 1, "x": "old"}])
     lake.upgrade(second)
-    promoted(lake, third)
+    promoted(lake, third, end_hold=True)
     heartbeat(lake.env, "1.0.0")
     with refused("hold_in_use"):
         verbs.expand(lake.env, Generation(3))
@@ -191,7 +191,7 @@ def test_a_plan_checked_over_an_open_hold_runs_after_maintenance_ended_it(tmp_pa
     first, second, third = releases(tmp_path, (A, ""), (NARROW, 'evolution("a", drop=["x"])'), (NARROW + B, ""))
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
-    generation = claimed(lake, third)
+    generation = claimed(lake, third, end_hold=True)
     verbs.contract(lake.env, at_once=True)
     for verb in (verbs.promote, verbs.expand, verbs.cutover):
         verb(lake.env, generation)

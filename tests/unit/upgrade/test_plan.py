@@ -99,8 +99,8 @@ def test_exit_code(lake: Lake, case: str) -> None:
 
 def test_a_hold_that_is_due_is_something_to_do(lake: Lake) -> None:
     heartbeat(lake.env, "1.0.0")
-    with pytest.raises(Exception, match="hold_in_use"):
-        lake.upgrade(lake.second, hold=timedelta(0))
+    (note,) = lake.upgrade(lake.second, hold=timedelta(0)).notes
+    assert "hold_in_use" in note
     report = verbs.plan(lake.env, lake.second)
     assert (report.plan.is_empty, report.due_holds, report.exit_code) == (True, (2,), 3)
 
@@ -137,7 +137,7 @@ def test_rows_do_not_count(lake: Lake) -> None:
 
 
 def test_what_is_left_over_from_before_does_not_count(tmp_path: Path) -> None:
-    """Neither an open hold, which maintenance may end first, nor what a dead leader has to have settled."""
+    """Neither an open hold nor what a dead leader has to have settled."""
     first, second, third = releases(
         tmp_path,
         (A, ""),
@@ -147,10 +147,9 @@ def test_what_is_left_over_from_before_does_not_count(tmp_path: Path) -> None:
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
     held = plan_of(lake, third)
-    assert "end_hold" in [stage.kind for stage in held.stages]
+    assert "end_hold" not in [stage.kind for stage in held.stages]
     verbs.contract(lake.env, at_once=True)
     free = plan_of(lake, third)
-    assert "end_hold" not in [stage.kind for stage in free.stages]
     expanded(lake, third)
     unsettled = plan_of(lake, third)
     assert "settle" in [stage.kind for stage in unsettled.stages]

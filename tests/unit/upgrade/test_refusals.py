@@ -182,11 +182,11 @@ def test_a_hold_that_a_node_needs_is_not_ended_unasked(held: tuple[Lake, Path]) 
     heartbeat(lake.env, "1.0.0", name="old-dashboard")
     heartbeat(lake.env, "1.1.0", name="new-dashboard")
     with unwritten(lake.env), refused("hold_in_use") as found:
-        verbs.preflight(lake.env, third, jobs=no_spark)
+        verbs.preflight(lake.env, third, end_hold=True, jobs=no_spark)
     assert isinstance(found[0], HoldInUse)
     assert found[0].nodes == ("old-dashboard",)
     assert found[0].generation == 2
-    lake.upgrade(third, end_hold=True)
+    lake.upgrade(third, end_hold=True, ignore_nodes=True)
     assert lake.version == "1.2.0"
     whole(lake)
 
@@ -194,13 +194,13 @@ def test_a_hold_that_a_node_needs_is_not_ended_unasked(held: tuple[Lake, Path]) 
 def test_a_node_whose_lease_ran_out_needs_nothing(held: tuple[Lake, Path]) -> None:
     lake, third = held
     heartbeat(lake.env, "1.0.0", seconds=-1)
-    lake.upgrade(third)
+    lake.upgrade(third, end_hold=True)
     assert lake.version == "1.2.0"
 
 
 def test_a_node_that_comes_before_promotion_is_seen_there(held: tuple[Lake, Path]) -> None:
     lake, third = held
-    generation = verbs.preflight(lake.env, third, jobs=no_spark).generation
+    generation = verbs.preflight(lake.env, third, end_hold=True, jobs=no_spark).generation
     assert generation is not None
     heartbeat(lake.env, "1.0.0")
     before = lake.state.version
@@ -218,7 +218,9 @@ def test_a_hold_that_is_due_is_kept_while_a_node_needs_it(held: tuple[Lake, Path
     make_holds_due(lake)
     with refused("hold_in_use"):
         verbs.contract(lake.env)
-    verbs.contract(lake.env, at_once=True)
+    with refused("hold_in_use"):
+        verbs.contract(lake.env, at_once=True)
+    verbs.contract(lake.env, ignore_nodes=True)
     assert not verbs.contract(lake.env).pending
 
 

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.upgrade.contract import contract_hold, end_
 from airflow_provider_schemamig.core.upgrade.cutover import cut_over
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand, expand_move
 from airflow_provider_schemamig.core.upgrade.fill import without_spark
-from airflow_provider_schemamig.core.upgrade.plan import open_holds
+from airflow_provider_schemamig.core.upgrade.holds import open_holds
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work, lead

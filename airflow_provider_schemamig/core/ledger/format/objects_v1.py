@@ -214,6 +214,7 @@ class Deployment:
     created_at: str
     hold_seconds: int
     end_hold: bool = False
+    ignore_nodes: bool = False
 
     @property
     def key(self) -> str:
@@ -341,8 +342,21 @@ class Intent:
 class HoldState(StrEnum):
     OPEN = "open"
     ROLLING_BACK = "rolling_back"
+    KEEPING = "keeping"
     CONTRACTING = "contracting"
     CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTable:
+    collection: str
+    schema_id: int
+    shard: str
+    table_id: str
+    before: int
+    dropped: tuple[tuple[str, ...], ...] = ()
+    retyped: tuple[tuple[str, ...], ...] = ()
+    swapped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +367,7 @@ class Hold:
     target: str
     until: str
     state: HoldState
-    drops: tuple[tuple[str, str], ...] = ()
+    tables: tuple[HeldTable, ...] = ()
 
     @property
     def key(self) -> str:

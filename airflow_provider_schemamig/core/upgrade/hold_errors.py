@@ -1,0 +1,31 @@
+"""Errors about holds that a release, or the end of another hold, would take something from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.core.times import minute
+from airflow_provider_schemamig.exceptions import Refusal
+
+
+@dataclass(eq=False)
+class HoldKeeps(Refusal):
+    """What is asked for would lose what a hold keeps for its way back. ``lost``: what that is; ``asks``: who would take it."""
+
+    code = "hold_open"
+    generation: int
+    until: pendulum.DateTime
+    lost: str
+    asks: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.asks}, and generation {self.generation} keeps {self.lost} for its way back until {minute(self.until)}."
+
+    @property
+    def next_action(self) -> str:
+        over = self.until <= pendulum.now("UTC")
+        first = "Its time is over: run `schemamig contract`, then this again" if over else "Wait until then"
+        return f"{first}, or give that way back up with --end-hold."
