@@ -54,7 +54,7 @@ def test_a_store_that_fails_after_the_commit_is_told_in_a_note(
 ) -> None:
     lake = deployed(tmp_path, *paths)
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StorageFull(uri="memory")
 
     monkeypatch.setattr(verbs, task, fails)
