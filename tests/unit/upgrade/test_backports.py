@@ -58,7 +58,7 @@ def test_to_a_version_below_the_one_that_was_given_up(tmp_path: Path, folders: l
     at_2(lake, folders, tmp_path)
     assert lake.state.deployments[Generation(2)].state is DeploymentState.CANCELLED
     assert not [shard for shard in lake.state.shards.values() if shard.generation == 2], "its shards are cleaned up"
-    lake.upgrade(folders[2])
+    lake.upgrade(folders[2], end_hold=True)
     same_as_new(lake, folders[2], tmp_path / "fresh-3")
     whole(lake)
 
@@ -120,8 +120,8 @@ def test_a_version_that_never_ran(tmp_path: Path, folders: list[Path], lake: Lak
 @pytest.mark.parametrize("source", [0, 1, 2])
 def test_several_releases_in_one_step_are_what_step_by_step_gives(tmp_path: Path, folders: list[Path], lake: Lake, source: int) -> None:
     for folder in folders[1 : source + 1]:
-        lake.upgrade(folder)
-    lake.upgrade(folders[3])
+        lake.upgrade(folder, end_hold=True)
+    lake.upgrade(folders[3], end_hold=True)
     assert rows(lake.path("a"), "m", "y") == [{"m": 10, "y": None}]
     same_as_new(lake, folders[3], tmp_path / "fresh")
     verbs.contract(lake.env, at_once=True)
