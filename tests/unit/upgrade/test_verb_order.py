@@ -81,14 +81,14 @@ def test_no_cutover_before_expand(tmp_path: Path, schema: str, steps: str, colle
     not_before_expand(lake, generation, collection)
 
 
-def test_no_cutover_while_the_hold_before_is_open(tmp_path: Path) -> None:
+def test_no_cutover_while_a_hold_that_is_to_end_is_open(tmp_path: Path) -> None:
     """The rename needs no expand commit, but expand is what ends the hold."""
     first, second, third = releases(
         tmp_path, (AX, ""), (A, 'evolution("a", drop=["x"])'), ("CREATE TABLE a (key BIGINT);", 'evolution("a", rename={"id": "key"})')
     )
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
-    generation = promoted(lake, third)
+    generation = promoted(lake, third, end_hold=True)
     not_before_expand(lake, generation, None)
     assert [column["name"] for column in foreign.live_schema(lake.path("a"))] == ["key"]
 
