@@ -45,7 +45,8 @@ class Replicas:
     def upgrade(self, *names: str, to: int, **options: Any) -> None:
         """``to``: the number of a release, from 1 on."""
         for name in names:
-            verbs.upgrade(self.env(name), self.folders[to - 1], jobs=self.runner, **{"end_hold": True, "ignore_nodes": True, "create": True, **options})
+            asked = {"end_hold": True, "ignore_nodes": True, "create": True, **options}
+            verbs.upgrade(self.env(name), self.folders[to - 1], jobs=self.runner, **asked)
 
     def rollback(self, name: str) -> None:
         verbs.rollback(self.env(name), jobs=self.runner)

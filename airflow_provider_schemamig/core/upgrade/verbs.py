@@ -1,7 +1,6 @@
 """The protocol's tasks as functions: one CLI verb and one Airflow task each (DESIGN sections 5 and 10).
 
-Read-only verbs take a release folder; leader verbs take the generation and need no folder, because the plan is stored with the
-deployment. Every leader verb may be repeated, raced by a twin, or killed at any instruction.
+Read-only verbs take a release folder, leader verbs the generation: the plan is stored with it. They may be repeated, raced or killed.
 """
 
 from __future__ import annotations
@@ -96,9 +95,9 @@ def preflight(
     listen: Listener = silent,
 ) -> Preflight:
     """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched."""
-    holds = HoldOptions(end_hold, ignore_nodes)
-    view, planned = _plan(env, load_checked(release_dir), holds)
-    return preflight_plan(env, view, planned, Claim(claim_id, hold, holds), jobs=jobs, fill=fill, create=create, listen=listen)
+    options = HoldOptions(end_hold, ignore_nodes)
+    found, request = _plan(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
+    return preflight_plan(env, *found, request, jobs=jobs, fill=fill, create=create, listen=listen)
 
 
 def fill(env: Environment, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
@@ -300,8 +299,8 @@ def upgrade(
     """All tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
     options = HoldOptions(end_hold, ignore_nodes)
     _check_format(env, release_dir, options)
-    view, planned = _plan(env, load_checked(release_dir), options)
-    checked = preflight_plan(env, view, planned, Claim(claim_id, hold, options), jobs=jobs, create=create, listen=listen)
+    found, request = _plan(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
+    checked = preflight_plan(env, *found, request, jobs=jobs, create=create, listen=listen)
     if checked.generation is None:
         there = Outcome(checked.report.plan.target.source, checked.report.plan.target.version, None, None)
         if not LedgerReader(env).exists():
