@@ -49,7 +49,7 @@ REMEDIES: Mapping[str, str] = {
     "orphan_shard": "A later upgrade deletes what was being built. If it stays: look into the table, then delete row and folder by hand.",
     # what lies in the environment
     "table_missing": "Restore the table's folder; its rows are in it and not in the ledger.",
-    "fence_ahead": "The ledger is older than its tables (were its files put back by hand?): write the leader row with the epoch that was found.",
+    "fence_ahead": "The ledger is older than its tables (files put back by hand?): write the leader row with the epoch that was found.",
     "orphan_folder": "No row knows this table. Look into it; delete the folder once nobody misses its rows.",
     "plan_missing": "The deployment can neither go on nor back without its plan: restore the file from a backup, or cancel the generation.",
 }
