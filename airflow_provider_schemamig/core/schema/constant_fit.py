@@ -7,6 +7,7 @@ import re
 from datetime import date, time
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_provider_schemamig.core.schema.constants import NULL, Constant, NotConstant, constant
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
@@ -19,8 +20,13 @@ _LARGEST = {"float": Decimal("3.4028234663852886E+38"), "double": Decimal("1.797
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _INTEGER = re.compile(r"\s*[+-]?\d{1,38}\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(\d{1,38}(\.\d{0,38})?|\.\d{1,38})([eE][+-]?\d{1,3})?\s*", re.ASCII)
-_DAY = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}\s*", re.ASCII)
-_TIME = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2})([ T](\d{1,2}):(\d{1,2})(:(\d{1,2})(\.\d{1,6})?)?\s*(Z|[+-]\d{2}:\d{2})?)?\s*", re.ASCII)
+#: A date may end after its year or month, and be followed by a time that is dropped.
+_DAY = re.compile(r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?\s*", re.ASCII)
+_TIME = re.compile(
+    r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.\d{1,9})?)?\s*"
+    r"(?P<zone>Z|UTC|GMT|[+-]\d{2}:\d{2}|[A-Za-z]+/[A-Za-z_/]+)?)?)?)?\s*",
+    re.ASCII,
+)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -126,14 +132,16 @@ def _is_moment(text: str, name: str) -> bool:
     match = (_DAY if name == "date" else _TIME).fullmatch(text)
     if match is None:
         return False
+    zone = None if name == "date" else match["zone"]
     try:
-        year, month, day = (int(part) for part in (text.strip() if name == "date" else match[1]).split("-"))
-        date(year, month, day)
-        if name != "date" and match[2]:
-            time(int(match[3]), int(match[4]), int(match[6] or 0))
-    except ValueError:
+        date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
+        if name != "date" and match[4]:
+            time(int(match[4]), int(match[5]), int(match[6] or 0))
+        if zone and "/" in zone:
+            ZoneInfo(zone)
+    except (ValueError, ZoneInfoNotFoundError):
         return False
-    return name != "timestamp_ntz" or match[8] is None
+    return name != "timestamp_ntz" or zone is None
 
 
 def _is_wider(here: DataType, wanted: DataType) -> bool:
