@@ -167,6 +167,7 @@ def rewritten(spark: SparkSession, folder: Path, values: Values) -> None:
     generation = verbs.preflight(lake.env, second, jobs=EmbeddedRunner).generation
     assert generation is not None
     values.write(lake, values.after)
+    verbs.tail(lake.env, generation, jobs=EmbeddedRunner, once=True)  # a busy machine would lock writers out for too long
     for verb in (verbs.promote, verbs.expand):
         verb(lake.env, generation)
     verbs.cutover(lake.env, generation, jobs=EmbeddedRunner)
