@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.upgrade.cutover import cut_over
 from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand, expand_move
 from airflow_provider_schemamig.core.upgrade.fill import without_spark
 from airflow_provider_schemamig.core.upgrade.holds import open_holds
+from airflow_provider_schemamig.core.upgrade.pausing import always
 from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.core.upgrade.work import Work, lead
@@ -163,7 +164,7 @@ def test_a_second_generation_after_the_commit_does_nothing(lake: Lake) -> None:
 LEADER_WORK: dict[str, Callable[[Work], None]] = {
     "expand": expand,
     "settle": lambda work: settle(work, lambda collection: None),
-    "end holds": end_holds,
+    "end holds": lambda work: end_holds(work, always),
     "cutover": lambda work: cut_over(work, without_spark),
     "cleanup": clean_up,
     "contract": lambda work: contract_hold(work, open_holds(work.ledger.state())[0]),
