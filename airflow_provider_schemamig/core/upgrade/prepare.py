@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.upgrade.fill import Filling, Jobs, build_al
 from airflow_provider_schemamig.core.upgrade.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.hold_errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.kept_history import with_history_notes
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View, build_plan
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, write_report
 from airflow_provider_schemamig.core.upgrade.tables import read_heads
@@ -82,6 +83,7 @@ def preflight_plan(
 ) -> Preflight:
     """``preflight`` for what is planned already. Makes an environment only with ``create``."""
     started = time.monotonic()
+    planned = with_history_notes(env, view, planned, request.hold)
     early = _ends_too_early(planned, request, view)
     raise_refusals((*_no_environment(env, view.state, create=create), *planned.refusals, *early))
     if planned.plan.is_empty:

@@ -49,6 +49,7 @@ from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.streams import opened
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, undo_rows, warm_up
+from airflow_provider_schemamig.core.upgrade.undoable import check_undoable, to_roll_back
 from airflow_provider_schemamig.core.upgrade.unevolve import (
     Reverted,
     bring_all_back,
@@ -60,17 +61,19 @@ from airflow_provider_schemamig.core.upgrade.unevolve import (
 )
 from airflow_provider_schemamig.core.upgrade.updates import one_each
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, keep_fences, pending_holds, plan_of
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool) -> Outcome:
     """To the release before. Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given."""
     ledger = LedgerWriter(env)
     ledger.state().require_current("rollback")
-    deployment = _newest(ledger.state())
-    if deployment.state is DeploymentState.COMMITTED and not allow_lossy:
+    deployment = to_roll_back(ledger.state())
+    if deployment.state is DeploymentState.COMMITTED:
         known = ledger.state()
         hold, plan = known.holds[deployment.generation], plan_of(env, deployment)
-        losses = (*lossy(env, known, deployment), *lossy_casts(env, known, plan, hold, jobs))
+        check_undoable(env, known, deployment, plan, hold)
+        losses = () if allow_lossy else (*lossy(env, known, deployment), *lossy_casts(env, known, plan, hold, jobs))
         if losses:
             raise LossyRollback(losses=losses)
     state = ledger.transact(lambda state: _raise_epoch(state, deployment))
@@ -90,28 +93,11 @@ def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener,
     )
 
 
-def _newest(state: State) -> Deployment:
-    """The deployment to roll back: the leader's, promoted, or committed with its hold open."""
-    if state.leader is None:
-        raise NothingToRollBack(why="nothing was ever promoted here")
-    deployment = state.deployments[state.leader.generation]
-    if deployment.state is DeploymentState.PROMOTED:
-        return deployment
-    open_ones = [hold.generation for hold in state.holds.values() if hold.state in (HoldState.OPEN, HoldState.ROLLING_BACK)]
-    if open_ones:
-        return state.deployments[max(open_ones)]
-    if deployment.state is DeploymentState.COMMITTED and deployment.source is None:
-        raise NothingToRollBack(why=f"{deployment.target} is the environment's first release")
-    if deployment.state is DeploymentState.COMMITTED:
-        raise NothingToRollBack(why=f"the hold of {deployment.target} is over, contract has begun")
-    raise NothingToRollBack(why=f"generation {deployment.generation} is {deployment.state.value} already")
-
-
 def _raise_epoch(state: State, deployment: Deployment) -> Sequence[Update]:
-    found = _newest(state)  # again, on the state that is appended to: a contract may have begun meanwhile
+    found = to_roll_back(state)  # again, on the state that is appended to: a contract may have begun meanwhile
     if found.generation != deployment.generation or found.state is not deployment.state:
         raise NothingToRollBack(why=f"generation {found.generation} took over meanwhile")
-    assert state.leader is not None  # _newest refused otherwise
+    assert state.leader is not None  # to_roll_back refused otherwise
     updates: list[Update] = [Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC")))]
     if found.state is DeploymentState.COMMITTED:  # from here on no contract may begin: it would act under the same epoch
         updates.append(Put(replace(state.holds[found.generation], state=HoldState.ROLLING_BACK)))
@@ -152,26 +138,25 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
     undos = _undos(work, swaps)
     warm_up(work, undos, jobs)
     closed = time.monotonic()
-    for swap in swaps:
-        _close_new(work, swap)
-    losses = () if allow_lossy else lossy(work.env, work.state, work.deployment)
-    if losses:  # rows came in between the first look and the seals
-        _open_again(work, swaps)
-        raise LossyRollback(losses=losses)
     try:
+        for swap in swaps:
+            _close_new(work, swap)
+        losses = () if allow_lossy else lossy(work.env, work.state, work.deployment)
+        if losses:  # rows came in between the first look and the seals
+            raise LossyRollback(losses=losses)
         for swap in swaps:
             if any(undo.old == swap.back for undo in undos):
                 _open_old(work, swap, undos)
         undone = undo_rows(work, undos, jobs)
         check_undone(work, undone)
+        reverted = revert_all(work, jobs, lossy=allow_lossy)
+        for swap in swaps:
+            _open_old(work, swap, ())
+        check_undone(work, undone)
     except BaseException:
-        # Nobody is to wait for the next try: the release stands as it was. What went back already is known to the old shard's log.
+        # Nobody is to wait for the next try. What went back already is known to the old shard's log.
         _open_again(work, swaps)
         raise
-    reverted = revert_all(work, jobs, lossy=allow_lossy)
-    for swap in swaps:
-        _open_old(work, swap, ())
-    check_undone(work, undone)
     sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := _head_of(work, swap.now)) is not None}
     brought = [swap.now for swap in swaps if swap.now is not None and swap.now in sealed]
     kept = frozenset(shard for shard in brought if rows_came(work.env, work.state, work.deployment, shard))
@@ -183,12 +168,15 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
 
 
 def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
-    """Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for; then
-    the release stands as it was."""
+    """Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for. Whatever
+    it raises, the release stands as it was."""
     try:
         bring_all_back(work, jobs, lossy=allow_lossy)
-    except DoesNotGoBack as stays:
+    except SchemamigError as error:
         _open_again(work, ())
+        if not isinstance(error, DoesNotGoBack):
+            raise
+        stays = error
         if allow_lossy:  # a CHECK that NULL breaks
             raise
         raise LossyRollback(losses=(f"{stays.collection}: {stays.reason}",)) from stays
@@ -282,12 +270,14 @@ def _unseal(work: Work, swap: _Swap, shard: ShardId, txns: Mapping[str, int] = M
 
 
 def _open_again(work: Work, swaps: Sequence[_Swap]) -> None:
-    """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open."""
-    for swap in swaps:
-        if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
-            _seal(work, swap, swap.back, swap.now)
-        if swap.now is not None and swap.now in dict(swap.base):
-            _unseal(work, swap, swap.now)
+    """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open.
+
+    Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
+    the next upgrade puts all of it right.
+    """
+    are_open = [_is_open_again(work, swap) for swap in swaps]
+    if not all(are_open) or any(intent.kind is IntentKind.REVERT and intent.before is not None for intent in work.state.intents.values()):
+        return
 
     def forget(state: State) -> list[Update]:
         hold: Hold = state.holds[work.generation]
@@ -295,6 +285,17 @@ def _open_again(work: Work, swaps: Sequence[_Swap]) -> None:
         return [*drops, Put(replace(hold, state=HoldState.OPEN))]
 
     work.append(forget)
+
+
+def _is_open_again(work: Work, swap: _Swap) -> bool:
+    try:
+        if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
+            _seal(work, swap, swap.back, swap.now)
+        if swap.now is not None and swap.now in dict(swap.base):
+            _unseal(work, swap, swap.now)
+    except SchemamigError:
+        return False
+    return True
 
 
 def _head_of(work: Work, shard: ShardId) -> Head | None:
@@ -324,7 +325,7 @@ def _flip(
         updates.append(Put(dropped_before(state, gone, work.epoch)))
         goal[gone.collection] = fingerprint(gone.old)
     source, name = work.deployment.source, work.plan.target.name
-    assert source is not None  # _newest refused otherwise
+    assert source is not None  # to_roll_back refused otherwise
     hold: Hold = state.holds[work.generation]
     updates.append(Put(EnvironmentRelease(name, source, work.plan.target.fingerprint if work.plan.target.ahead else set_fingerprint(goal))))
     over = replace(hold, state=HoldState.CLOSED)

@@ -42,6 +42,7 @@ from airflow_provider_schemamig.core.upgrade.fill import Filling, Jobs, build_al
 from airflow_provider_schemamig.core.upgrade.following import follow_while_claimed
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.holds import HoldOptions
+from airflow_provider_schemamig.core.upgrade.kept_history import with_history_notes
 from airflow_provider_schemamig.core.upgrade.online import change_online
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, report_on
@@ -51,16 +52,7 @@ from airflow_provider_schemamig.core.upgrade.stages import Copy, Online
 from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
 from airflow_provider_schemamig.core.upgrade.target import target_of
-from airflow_provider_schemamig.core.upgrade.work import (
-    LED,
-    Outcome,
-    Work,
-    deployment_of,
-    keep_fences,
-    lead,
-    pending_holds,
-    plan_of,
-)
+from airflow_provider_schemamig.core.upgrade.work import LED, Outcome, Work, deployment_of, keep_fences, lead, pending_holds, plan_of
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 # --- read-only -----------------------------------------------------------------------------------------------------------------------
@@ -72,6 +64,7 @@ def plan(
     """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
     started = time.monotonic()
     view, planned = _plan(env, load_checked(release_dir), HoldOptions(end_hold, ignore_nodes))
+    planned = with_history_notes(env, view, planned, DEFAULT_HOLD)
     return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
 
 

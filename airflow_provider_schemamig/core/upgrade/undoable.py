@@ -1,0 +1,80 @@
+"""What a rollback takes back, and whether it can. Asked before it touches anything, so that what it cannot do leaves all as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_schemamig.core.deltalog.head import another_table
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
+from airflow_provider_schemamig.core.elements.backfill_errors import BackfillLogGone
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Shard
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.release.chain import Create, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.drift import forgets
+from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NothingToRollBack, WayBackGone
+from airflow_provider_schemamig.core.upgrade.plan import Plan
+from airflow_provider_schemamig.core.upgrade.tables import look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.undo import rows_since_commit
+from airflow_provider_schemamig.core.upgrade.unevolve import look_for_due
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+
+
+def to_roll_back(state: State) -> Deployment:
+    """The deployment to roll back: the leader's, promoted, or committed with its hold open."""
+    if state.leader is None:
+        raise NothingToRollBack(why="nothing was ever promoted here")
+    deployment = state.deployments[state.leader.generation]
+    if deployment.state is DeploymentState.PROMOTED:
+        return deployment
+    open_ones = [hold.generation for hold in state.holds.values() if hold.state in (HoldState.OPEN, HoldState.ROLLING_BACK)]
+    if open_ones:
+        return state.deployments[max(open_ones)]
+    if deployment.state is DeploymentState.COMMITTED and deployment.source is None:
+        raise NothingToRollBack(why=f"{deployment.target} is the environment's first release")
+    if deployment.state is DeploymentState.COMMITTED:
+        raise NothingToRollBack(why=f"the hold of {deployment.target} is over, contract has begun")
+    raise NothingToRollBack(why=f"generation {deployment.generation} is {deployment.state.value} already")
+
+
+def check_undoable(env: Environment, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
+    """Raises all at once: AnotherTable, DriftFound for a table that would forget the fence, WayBackGone where rows that came since have to
+    go back and the log does not tell any more which those are."""
+    refusals = list(_tables_in_the_way(env, state, deployment, plan, hold))
+    raise_refusals(refusals)
+    for step in plan.target.steps:
+        if isinstance(step, RewriteStep) and step.down is not None:
+            shard = state.replacements[replacement_key(step.collection, deployment)].shard
+            try:
+                rows_since_commit(env, state, deployment, shard)
+            except LogTruncated as gone:
+                refusals.append(WayBackGone(collection=step.collection, uri=gone.uri, version=gone.version))
+    for collection, look in look_for_due(env, state, plan, hold):
+        try:
+            look()
+        except (LogTruncated, BackfillLogGone) as gone:
+            refusals.append(WayBackGone(collection=collection, uri=gone.uri, version=gone.version))
+    raise_refusals(refusals)
+
+
+def _tables_in_the_way(env: Environment, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> Iterator[SchemamigError]:
+    for row in _tables(state, deployment, plan, hold):
+        store = table_store(env, state, row.shard)
+        head = look_or_none(store)
+        if head is not None and head.is_another:
+            yield another_table(store, head, row.collection)
+        elif head is not None and (found := forgets(head.properties)):
+            yield DriftFound(collection=row.collection, differences=tuple(map(str, found)))
+
+
+def _tables(state: State, deployment: Deployment, plan: Plan, hold: Hold) -> list[Shard]:
+    """Those that the release had before, and those that it brought."""
+    shards: list[ShardId] = [table.shard for table in hold.tables]
+    for step in plan.target.steps:
+        if isinstance(step, Create):
+            shards.append(new_shard(state, step.collection, deployment).shard)
+        elif isinstance(step, Replace | RewriteStep):
+            shards.append(state.replacements[replacement_key(step.collection, deployment)].shard)
+    return [state.shards[shard] for shard in dict.fromkeys(shards) if shard in state.shards]
