@@ -32,26 +32,6 @@ class DriftFound(Refusal):
 
 
 @dataclass(eq=False)
-class WayBackGone(Refusal):
-    """Rows that came in since the release would have to go back, and the log does not tell any more which those are."""
-
-    code = "way_back_gone"
-    uri: str
-    version: int
-
-    @property
-    def message(self) -> str:
-        return (
-            f"a rollback would lose rows: which came in since the release is in the log of {self.uri}, and that was cleaned up "
-            f"(version {self.version} is gone). Nothing was changed."
-        )
-
-    @property
-    def next_action(self) -> str:
-        return "Stay at the release; or restore that table's _delta_log from a backup and roll back then."
-
-
-@dataclass(eq=False)
 class SourceTouched(Conflict):
     """A sealed table got a commit of somebody else before the release was committed: only RESTORE can do that."""
 

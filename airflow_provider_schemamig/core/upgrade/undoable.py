@@ -14,7 +14,8 @@ from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.release.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.drift import forgets
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
-from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NothingToRollBack, WayBackGone
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.hold_errors import WayBackGone
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.tables import look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.undo import rows_since_commit
