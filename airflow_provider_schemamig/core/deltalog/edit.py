@@ -18,12 +18,13 @@ from airflow_provider_schemamig.core.deltalog.draft import Draft, open_draft
 from airflow_provider_schemamig.core.deltalog.features import effective_features, with_features
 from airflow_provider_schemamig.core.deltalog.forbidden import RefusedByDelta, check_allowed
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
-from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CONSTRAINT, SYMLINK_MANIFEST, is_on
+from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, CONSTRAINT, SYMLINK_MANIFEST, check_retentions, is_on
 from airflow_provider_schemamig.core.deltalog.validate import TableState
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
 from airflow_provider_schemamig.core.schema.expression_rules import refuse_check, refuse_default
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 
 _EDITORS: Mapping[type[Any], Callable[[Draft, Any], None]] = {
     c.AddColumn: columns.add,
@@ -70,6 +71,7 @@ def edit(
     UnusableExpression.
     """
     draft = open_draft(metadata, forget, clustering)
+    changes = tuple(changes)
     for change in changes:
         _EDITORS[type(change)](draft, change)
         if not stood_before:
@@ -77,6 +79,8 @@ def edit(
     had_manifest = is_on(metadata, SYMLINK_MANIFEST)
     protocol, metadata = _closed(protocol, metadata, draft)
     if not stood_before:
+        if any(isinstance(change, c.SetProperty) and change.key in (LOG, FILES) for change in changes):
+            check_retentions(draft.configuration)  # of both at once: each by itself may be wrong on the way
         check_allowed(draft.schema, metadata)
         if is_on(metadata, SYMLINK_MANIFEST) and not had_manifest and "deletionVectors" in effective_features(protocol):
             raise RefusedByDelta(reasons=(f"{SYMLINK_MANIFEST} would be on, and some of its files may have deletion vectors",))

@@ -6,7 +6,7 @@ from airflow_provider_schemamig.core.deltalog.clustering import check_clustering
 from airflow_provider_schemamig.core.deltalog.draft import Draft
 from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster, NotInstant
 from airflow_provider_schemamig.core.deltalog.names import logical_path
-from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property, check_retentions
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT, check_property
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddForeignKey,
@@ -19,7 +19,6 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetProperty,
 )
 from airflow_provider_schemamig.core.schema.expressions import InvalidExpression, canonical_expression
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 
 
 def set_property(draft: Draft, change: SetProperty) -> None:
@@ -30,8 +29,6 @@ def set_property(draft: Draft, change: SetProperty) -> None:
     draft.configuration.pop(change.key, None)
     if change.new is not None:
         draft.configuration[change.key] = change.new
-    if change.key in (LOG, FILES):
-        check_retentions(draft.configuration)
 
 
 def add_check(draft: Draft, change: AddCheck) -> None:

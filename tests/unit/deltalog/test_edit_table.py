@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.schema.changes import (
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.model import Array, Check, Field, Key, Map, Primitive
 from airflow_provider_schemamig.core.schema.properties import SAFE
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.unit.deltalog.editing import edited, refused
 from tests.unit.deltalog.tables import BIGINT, INT, STRING, declared, field_of, flights, nested, path, raw, schema_of
@@ -192,6 +193,16 @@ def test_a_property_brings_its_feature(key: str, value: str, feature: str) -> No
 )
 def test_properties_that_would_break_the_table(key: str, value: str | None) -> None:
     refused(UnsupportedProperty, flights(), SetProperty(key, None, value))
+
+
+@pytest.mark.parametrize("days", [1, 60])
+@pytest.mark.parametrize("first", [FILES, LOG])
+def test_both_retentions_at_once_are_judged_together(days: int, first: str) -> None:
+    """Each by itself would be wrong against the other's default on the way, in one of the two orders."""
+    second = LOG if first == FILES else FILES
+    changes = [SetProperty(key, None, f"interval {days} days") for key in (first, second)]
+    assert len(edited(flights(), *changes)[1]["configuration"]) == 2
+    refused(UnsupportedProperty, flights(), SetProperty(LOG if days == 1 else FILES, None, f"interval {days} days"))
 
 
 @pytest.mark.parametrize("value", ["interval 30 days", "30 days", "interval 1 week 2 hours", "INTERVAL 7 DAYS"])
