@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.blobs import PLANS
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
+from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.leap import Leap, is_leap, leap_over
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
@@ -80,9 +81,11 @@ def restore(env: Environment, folder: str) -> Restored:
     which counts as given out whatever the backup, the history, the reports and the tables' fences show, and 2^16 more; and which has the
     next leader put its fence on every table before any work.
 
-    Raises BackupUnusable if the backup is incomplete or altered, or another ledger is there. Tables are not touched: what was done to
+    Raises BackupUnusable if the backup is incomplete or altered, or another ledger is there; NoEnvironment where a table or another
+    environment is. Tables are not touched: what was done to
     them after the backup shows as drift.
     """
+    require_environment(env, create=True)
     source = Environment.open(folder, env.options).store()
     manifest = _manifest(source, folder)
     store = env.store()

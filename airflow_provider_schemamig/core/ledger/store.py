@@ -102,11 +102,29 @@ class LedgerReader:
         An older format is read as the current one. Raises, in this order: NoEnvironment, LedgerTooNew or LedgerTooOld,
         LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text is not readable.
         """
-        version = self.table.head()
+        version, table = self._head(), self.table
         known = _known.state if _known.state is not None and _known.state.formats is self.formats else None
         if known is None or known.version != version:
-            known = _known.state = self._read_on(known, version) or self._sum_up(version, self.table.scan())
+            try:
+                known = _known.state = self._read_on(known, version) or self._sum_up(version, table.scan())
+            except LedgerDamaged:
+                if not table.was_read:
+                    raise
+                _known.table = _known.state = None  # its files may be those of a ledger that lay there before
+                return self.state(at)
+        table.was_read = True
         return known if at is None or at == version else self._state_at(at, known)
+
+    def _head(self) -> int:
+        """The newest version. A table that was opened before another ledger was put in its place looks damaged: it is opened anew, once."""
+        opened_now = _known.table is None or _known.table.env is not self.env
+        try:
+            return self.table.head()
+        except LedgerDamaged:
+            if opened_now:
+                raise
+            _known.table = _known.state = None
+            return self.table.head()
 
     def rows(self) -> tuple[RawRow, ...]:
         """Every stored update since ``state().since``, oldest first."""
@@ -259,7 +277,11 @@ class LedgerWriter(LedgerReader):
     def _send(self, rows: Sequence[RawRow], expected: int, commit_id: str, mode: Mode) -> Exception | None:
         """Try once. None: it is there and durable. An exception: slot ``expected`` + 1 is still empty. Raises LedgerConflict."""
         failure: Exception | None = None
-        if self.table.head() == expected:
+        table = self.table
+        if self._head() == expected:
+            if self.table is not table or table.is_replaced():  # what this process knows is of a history that was lost
+                _known.table = _known.state = None
+                raise LedgerConflict(expected=expected)
             try:
                 self.env.before_write("ledger", commit_id)
                 self.table.commit(rows, expected, commit_id, mode)

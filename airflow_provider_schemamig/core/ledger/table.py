@@ -50,6 +50,10 @@ class LedgerTable:
         self.env = env
         self._handle: DeltaTable | None = None
         self._opened_at = 0
+        #: The version that ``head`` saw last, and whose commit it was.
+        self._seen: tuple[int, str | None] | None = None
+        #: Whether its rows were read well before: what is unreadable since may be of another ledger in its place.
+        self.was_read = False
 
     def exists(self) -> bool:
         """Whether there is any commit or checkpoint; reads no file."""
@@ -63,9 +67,19 @@ class LedgerTable:
             else:
                 self._handle = delta_io.open_table(self.env.ledger_uri, self.env.delta_options)
                 self._opened_at = self._handle.version()
-            return self._handle.version()
+            version = self._handle.version()
+            if self._seen is None or self._seen[0] != version:
+                if self.is_replaced():
+                    raise LedgerDamaged(where=f"the ledger at {self.env.location.uri}", reason="another one was put in its place")
+                self._seen = (version, self.commit_id(version))
+            return version
         except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
             raise self._unreadable(error) from None
+
+    def is_replaced(self) -> bool:
+        """Whether another ledger lies where the one of ``head()`` was: one that was brought back has the same versions with other rows."""
+        found = None if self._seen is None else self.commit_id(self._seen[0])
+        return self._seen is not None and found is not None and found != self._seen[1]
 
     def scan(self, after: int = -1) -> list[RawRow]:
         """The raw rows at the handle's version with a ``ts`` later than ``after``; reads only the files that can hold such rows."""

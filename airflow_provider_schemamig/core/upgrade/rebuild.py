@@ -17,6 +17,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import Numbers, fences, highest_numbers, shard_folders
 from airflow_provider_schemamig.core.ledger.rows import GivenOut, Shard, ShardState
@@ -84,9 +85,11 @@ def rebuild(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str
 
     Each collection's table is the one below ``<root>/<collection>`` that is not sealed, or the one named in ``tables`` (name, URI or path).
     Columns that a table has beside the declared ones count as hidden. No table gets a commit, nothing is deleted. Killed, it may be run
-    again. Raises LedgerThere; every reason against it at once (``rebuild_errors``); and what reading the tables raises.
+    again. Raises LedgerThere; NoEnvironment where a table or another environment is; every reason against it at once (``rebuild_errors``);
+    and what reading the tables raises.
     """
     started = pendulum.now("UTC")
+    require_environment(env, create=True)
     ledger = LedgerReader(env)
     state = ledger.state() if ledger.exists() else None
     if state is not None and (state.release is not None or state.deployments):

@@ -55,7 +55,7 @@ def test_the_verbs_get_what_the_run_was_given(run_dag: RunDag, verbs: FakeVerbs)
     preflight = verbs.calls["preflight"][0]
     assert preflight["env"] == "opened /lake"
     assert (str(preflight["release"]), preflight["hold"].total_seconds(), preflight["end_hold"]) == ("/release", 5400.0, True)
-    assert preflight["fill"] is False
+    assert (preflight["fill"], preflight["create"]) == (False, False)
     assert verbs.calls["plan"][0]["end_hold"] is True
     assert {verbs.calls[verb][0]["generation"] for verb in ("stale", "promote", "expand", "cutover", "cleanup", "contract")} == {7}
 

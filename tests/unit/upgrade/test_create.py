@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.adopt import adopt
+from airflow_provider_schemamig.core.upgrade.rebuild import rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.adopting import Site
 from tests.support.bytes import tree
@@ -71,6 +73,17 @@ def test_a_table_is_no_place_for_an_environment(lake: Lake, tmp_path: Path, crea
         assert (found.is_table, found.around) == (is_table, around)
         assert ("a Delta table" in str(found)) is is_table
         assert around is None or around in found.next_action
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("verb", ["restore", "rebuild"])
+def test_a_ledger_is_brought_back_into_no_table_and_no_other_environment(lake: Lake, tmp_path: Path, verb: str) -> None:
+    backup(lake.env, str(tmp_path / "backup"))
+    before = tree(tmp_path)
+    for path in (lake.path("t"), lake.path("t").parent):
+        env = Environment.open(str(path))
+        run = (lambda env=env: restore(env, str(tmp_path / "backup"))) if verb == "restore" else (lambda env=env: rebuild(env, lake.first))
+        assert missing(run).around == lake.env.location.uri
     assert tree(tmp_path) == before
 
 

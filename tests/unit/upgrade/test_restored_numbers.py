@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import pytest
 from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.ledger.backup import Restored, backup, restore
-from airflow_provider_schemamig.core.ledger.errors import NumbersExhausted
+from airflow_provider_schemamig.core.ledger.errors import LedgerConflict, LedgerDamaged, NumbersExhausted
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import HIGHEST_EPOCH, LEAP, next_epoch, next_generation
-from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter
+from airflow_provider_schemamig.core.ledger.rows import Control
+from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.ledger.verify_tables import verify_tables
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
@@ -90,6 +92,34 @@ def test_a_leader_of_the_lost_history_leads_no_more(scene: Scene) -> None:
     assert found.leader.epoch > done.epoch
     assert verify(LedgerReader(again)) == verify_tables(LedgerReader(again)) == ()
     assert verbs.status(again).drifted == ()
+
+
+@pytest.mark.parametrize("since", [0, 1, 3])
+@pytest.mark.parametrize("lost", [1, 2, 3, 4])
+def test_a_process_that_knows_the_lost_history_appends_nothing_to_the_restored_one(scene: Scene, lost: int, since: int) -> None:
+    """However long the lost history was, and the new one is: also where the ledger has just the version that the process knows."""
+    lake = scene.lake
+    for number in range(lost):
+        LedgerWriter(lake.env).transact(lambda state, number=number: [Put(Control(f"c{number}", paused=True))])  # type: ignore[misc]
+    state = lake.state
+    assert state.leader is not None
+    authority = Leadership(state.leader.generation, state.leader.epoch)
+
+    def bring_back() -> None:
+        scene.lose()
+        scene.restore()
+        for number in range(since):
+            LedgerWriter(elsewhere(lake.env)).transact(lambda state: [Put(Control(f"n{number}", paused=True))])  # noqa: B023 - called right here
+
+    thread = threading.Thread(target=bring_back)  # as another process would: readers of one thread share what they know
+    thread.start()
+    thread.join()
+    restored = tree(scene.folder / "lake" / "_schemamig" / "ledger")
+    with pytest.raises((LedgerConflict, LedgerDamaged)):
+        LedgerWriter(lake.env).compare_and_append(state, [Put(Control("late"))], authority)
+    with pytest.raises(Fenced):
+        LedgerWriter(lake.env).transact(lambda state: [Put(Control("late"))], authority)
+    assert tree(scene.folder / "lake" / "_schemamig" / "ledger") == restored
 
 
 def test_the_next_leader_fences_every_table_before_any_work(scene: Scene) -> None:
