@@ -35,7 +35,7 @@ class Compacting:
         return OnSession(self.session)
 
 
-@pytest.fixture(params=["declared", "of the session"])
+@pytest.fixture(params=["declared", pytest.param("of the session", marks=pytest.mark.soak)])
 def compacting(spark: SparkSession, request: pytest.FixtureRequest) -> Compacting:
     session, is_declared = spark.newSession(), request.param == "declared"
     for key, value in {_FILES: "2", **({} if is_declared else {_ON: "true"})}.items():
