@@ -97,6 +97,7 @@ def test_a_paused_tail_does_not_outlive_the_promotion(run: Run, lake: Path, monk
 
     def promote_meanwhile(seconds: float) -> None:
         rests.append(seconds)
+        assert run("resume", "--env", lake).exit_code == 0  # a pause holds promotion, too
         assert run("promote", "--env", lake, "--generation", 2, "--json").exit_code == 0
 
     monkeypatch.setattr(following, "time", SimpleNamespace(sleep=promote_meanwhile))
