@@ -59,6 +59,7 @@ def test_what_says_where_and_how_is_none(name: str) -> None:
         ({"proxy_url": "http://me:hunter2secret@proxy:3128"}, "407 from http://me:hunter2secret@proxy:3128 (hunter2secret)"),
         ({}, "GET https://bucket/x?X-Amz-Credential=AKIA/x&X-Amz-Signature=hunter2secret HTTP/1.1"),
         ({}, "http://minio:hunter2secret@host/"),
+        ({}, "no bucket at s3://AKIA:a/hunter2secret@bucket/root"),
         ({}, '{"Authorization": "Bearer hunter2secret.hunter2secret"}'),
         ({}, "Authorization: AWS4-HMAC-SHA256 Credential=AKIA/2020, Signature=hunter2secret"),
         ({}, "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=hunter2secret;EndpointSuffix=core"),
@@ -81,6 +82,7 @@ def test_no_credential_is_left_in_a_text(options: dict[str, str], text: str) -> 
         "s3://bucket/x.parquet",
         "user@example.org wrote it",
         "file:///a:b@c",
+        "http://127.0.0.1:9000/bucket/a@b",
         "basic types",
     ],
 )
@@ -90,7 +92,16 @@ def test_other_text_stays(text: str) -> None:
 
 @pytest.mark.parametrize(
     "uri",
-    ["s3://AKIA:hunter2secret@bucket/root", "gs://a:hunter2secret@b/x", "abfss://c:hunter2secret@acct/x", f"{AZURE}?sig=hunter2secret"],
+    [
+        *(
+            "s3://AKIA:hunter2secret@bucket/root",
+            "gs://a:hunter2secret@b/x",
+            "abfss://c:hunter2secret@acct/x",
+            f"{AZURE}?sig=hunter2secret",
+        ),
+        *("s3://AKIA:a/hunter2secret@bucket/root", "s3://AKIA:hunter2 'secret@bucket/root", "s3:/AKIA:hunter2secret@bucket/root"),
+        "https://AKIA:12/hunter2secret@bucket/root",
+    ],
 )
 def test_no_credential_in_a_uri(uri: str) -> None:
     with pytest.raises(InvalidLocation) as caught:

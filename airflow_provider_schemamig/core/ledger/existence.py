@@ -11,8 +11,6 @@ from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 _LOG = "_delta_log"
-#: A table of an environment lies at ``<root>/<collection>/<shard>``.
-_DEPTH = 2
 
 
 def require_environment(env: Environment, *, create: bool = False) -> None:
@@ -27,10 +25,18 @@ def require_environment(env: Environment, *, create: bool = False) -> None:
 def no_environment(env: Environment) -> NoEnvironment:
     """What to tell of a place without a ledger: also what is there instead, as far as that can be read."""
     missing = NoEnvironment(uri=env.location.uri)
-    with contextlib.suppress(SchemamigError):
-        missing.is_table = bool(env.store().names(_LOG))
-        missing.around = next((found.location.uri for found in _parents(env) if _has_ledger(found)), None)
+    with contextlib.suppress(SchemamigError):  # a folder above may be nobody's to list: what was seen before that counts
+        missing.is_table = _is_table(env)
+        for parent in _parents(env):
+            missing.is_table = missing.is_table or _is_table(parent)
+            if _has_ledger(parent):
+                missing.around = parent.location.uri
+                break
     return missing
+
+
+def _is_table(env: Environment) -> bool:
+    return bool(env.store().names(_LOG))
 
 
 def _has_ledger(env: Environment) -> bool:
@@ -38,10 +44,7 @@ def _has_ledger(env: Environment) -> bool:
 
 
 def _parents(env: Environment) -> Iterator[Environment]:
-    location = env.location
-    for _ in range(_DEPTH):
-        parent = location.parent
-        if parent is None:
-            return
-        location = parent
+    location = env.location.parent
+    while location is not None:
         yield replace(env, location=location, on_write=None)
+        location = location.parent

@@ -37,7 +37,10 @@ _HARMLESS_ENDS = (".endpoint", ".endpoint.region", ".path.style.access", ".ssl.e
 _ADDRESSES = frozenset(("endpoint", "endpoint_url", "endpoint_url_s3", "metadata_endpoint", "msi_endpoint", "proxy_url"))
 _ENVIRONMENT = {"s3": "AWS_", "s3a": "AWS_", "gs": "GOOGLE_", "az": "AZURE_", "abfs": "AZURE_", "abfss": "AZURE_"}
 
-_USERINFO = re.compile(r"(?<=://)[^/\s@'\"]*:[^/\s'\"]*@")
+#: In running text, which quotes and blanks end. A password may hold slashes (S3's do); what begins with a port and a slash has none.
+_USERINFO = re.compile(r"(?<=://)[^/\s@'\"]*:(?:[^/\s'\"]*|(?!\d{1,5}/)[^\s'\"]*)@")
+#: In a text that is one URI, or was meant to be one.
+_USER_OF_URI = re.compile(r"(?<=:/)(/?)[^/@]*:.*@", re.DOTALL)
 _QUERY = re.compile(
     r"\b(sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|awsaccesskeyid"
     r"|accountkey|sharedaccesskey|sharedaccesssignature|(?:access|account|secret|api|private)[._-]?key(?:_?id)?|password|passwd|token"
@@ -82,7 +85,12 @@ def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
 
 def holds_userinfo(uri: str) -> bool:
     """Whether a URI names a user with a password before its host (``s3://key:secret@bucket``)."""
-    return _USERINFO.search(uri) is not None
+    return _USER_OF_URI.search(uri) is not None
+
+
+def blank_uri(uri: str) -> str:
+    """A text that was meant to be one URI, without its user and whatever else looks like a credential."""
+    return blank(_USER_OF_URI.sub(rf"\1{BLANK}@", uri))
 
 
 def address_faults(options: Mapping[str, str], scheme: str, environment: Mapping[str, str]) -> Iterator[str]:

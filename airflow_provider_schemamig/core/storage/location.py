@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_schemamig.core.storage.credentials import address_faults, blank, holds_userinfo, secrets_of
+from airflow_provider_schemamig.core.storage.credentials import address_faults, blank, blank_uri, holds_userinfo, secrets_of
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation, InvalidStorageOption
 
 SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
@@ -109,7 +109,7 @@ def _bucket_and_key(text: str, rest: str) -> str:
 
 def _invalid(text: str, rule: str) -> InvalidLocation:
     """With the text as far as it may be shown: what follows a ? or stands before a @ is a credential more often than not."""
-    return InvalidLocation(uri=blank(_AFTER_QUERY.sub("?***", text)), rule=rule)
+    return InvalidLocation(uri=blank_uri(_AFTER_QUERY.sub("?***", text)), rule=rule)
 
 
 class StorageOptions(Mapping[str, str]):

@@ -66,7 +66,9 @@ def test_a_table_is_no_place_for_an_environment(lake: Lake, tmp_path: Path, crea
     for path, is_table, around in (
         (lake.path("t"), True, root),
         (lake.path("t").parent, False, root),
+        (lake.path("t") / "day=1" / "x", True, root),
         (elsewhere, True, None),
+        (elsewhere / "day=1", True, None),
     ):
         env = Environment.open(str(path))
         found = missing(lambda env=env: verbs.upgrade(env, lake.second, create=create, jobs=no_spark))  # type: ignore[misc]
@@ -80,7 +82,7 @@ def test_a_table_is_no_place_for_an_environment(lake: Lake, tmp_path: Path, crea
 def test_a_ledger_is_brought_back_into_no_table_and_no_other_environment(lake: Lake, tmp_path: Path, verb: str) -> None:
     backup(lake.env, str(tmp_path / "backup"))
     before = tree(tmp_path)
-    for path in (lake.path("t"), lake.path("t").parent):
+    for path in (lake.path("t"), lake.path("t").parent, lake.path("t") / "day=1" / "x"):
         env = Environment.open(str(path))
         run = (lambda env=env: restore(env, str(tmp_path / "backup"))) if verb == "restore" else (lambda env=env: rebuild(env, lake.first))
         assert missing(run).around == lake.env.location.uri
