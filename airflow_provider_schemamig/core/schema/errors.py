@@ -40,7 +40,10 @@ class HiddenConflict(Refusal):
 
     @property
     def next_action(self) -> str:
-        return 'Remove it first (`schemamig alter`, "ALTER TABLE ... DROP COLUMN ..."), or declare another name or the type that is there.'
+        return (
+            "Declare another name, or what is there; or drop it with Spark's ALTER TABLE ... DROP COLUMN, "
+            "have the ledger take note of that with `schemamig accept`, and run this again."
+        )
 
 
 @dataclass(eq=False)

@@ -175,7 +175,7 @@ def test_a_hidden_column_in_the_way(now: str, new: str, renames: dict[ColumnPath
     with pytest.raises(HiddenConflict) as caught:
         phases(table(now), table("a INT"), table(new), renames)
     assert (caught.value.code, caught.value.collection) == ("hidden_conflict", "flights")
-    assert "schemamig alter" in caught.value.next_action
+    assert "schemamig accept" in caught.value.next_action
 
 
 def test_a_type_that_stayed_wide_is_wide_enough() -> None:

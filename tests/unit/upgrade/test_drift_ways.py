@@ -19,6 +19,9 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.adopting import MAPPED, Site, alter, mapped
 from tests.support.bytes import tree, unwritten
+from tests.support.lake import no_spark, rows
+from tests.support.product import Product
+from tests.support.upgrades import refused, two_releases, whole
 from tests.unit.upgrade.test_adopt import begin
 
 FLIGHTS = CollectionName("flights")
@@ -202,3 +205,22 @@ def test_undone(site: Site, name: str, with_rows: bool) -> None:
     begin(site, "gate STRING", "gate STRING,\n    more STRING", 'evolution("flights")')
     site.upgrade()
     site.check("1.1.0")
+
+
+def test_what_a_rollback_left_makes_way_by_the_advice_that_is_given(tmp_path: Path) -> None:
+    """A hidden column that files carry, where the next release wants another one of its name."""
+    old = "CREATE TABLE t (id BIGINT, a STRING);"
+    lake = two_releases(tmp_path, old, "CREATE TABLE t (id BIGINT, b STRING, y INT);", 'evolution("t", rename={"a": "b"})')
+    lake.upgrade(lake.second)
+    foreign.write(lake.path("t"), [{"id": 1, "b": "one", "y": 1}])
+    verbs.rollback(lake.env, jobs=no_spark)
+    other = Product(tmp_path / "other")
+    first, wanted = other.release("1.0.0", old), other.release("1.2.0", "CREATE TABLE t (id BIGINT, a STRING, y STRING);", 'evolution("t")')
+    with refused("hidden_conflict", "t") as found:
+        lake.upgrade(wanted)
+    assert "ALTER TABLE ... DROP COLUMN" in found[0].next_action and "schemamig accept" in found[0].next_action
+    foreign.drop_column(lake.path("t"), "y")
+    accept(lake.env, first, ["t"])
+    lake.upgrade(wanted)
+    whole(lake)
+    assert rows(lake.path("t")) == [{"id": 1, "a": "one", "y": None}]
