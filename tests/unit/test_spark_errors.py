@@ -78,7 +78,7 @@ def test_typed_errors_go_through_and_defects_stay_defects() -> None:
 
 
 def examples() -> list[SchemamigError]:
-    values: dict[str, Any] = {"exit_code": 1, "txn_version": 2, "required": 17, "names": ("a", "b")}
+    values: dict[str, Any] = {"exit_code": 1, "txn_version": 2, "required": 17, "names": ("a", "b"), "columns": ("a", "b"), "rows": 3}
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SchemamigError) and "code" in vars(kind)]
     made = []
     for kind in kinds:
