@@ -149,7 +149,8 @@ def _check_expanded(work: Work) -> list[Landed]:
         if not is_in_place(physical, head) and not is_in_place(final, head):
             if move is not None and is_in_place(move.before, head):
                 raise not_expanded(work, source, "it lacks its expand commit")
-            raise DriftFound(collection=source, differences=("its columns are neither those before nor those after the cut-over",))
+            text = "its columns are neither those before nor those after the cut-over"
+            raise DriftFound(collection=source, differences=(text,), under_way=True)
         since = _begun_at(work, source)
         before = head.version if since is None else since - 1
         since = (-1 if found.cutover else head.version) if since is None else since

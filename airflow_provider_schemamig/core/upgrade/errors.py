@@ -13,10 +13,14 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 @dataclass(eq=False)
 class DriftFound(Refusal):
-    """The live table is not what the ledger says: somebody changed it behind our back."""
+    """The live table is not what the ledger says: somebody changed it behind our back.
+
+    ``under_way``: it was found while an upgrade or a contract was at work on the table, so the three ways on wait for its end.
+    """
 
     code = "drift"
     differences: Sequence[str]
+    under_way: bool = False
 
     @property
     def message(self) -> str:
@@ -24,6 +28,11 @@ class DriftFound(Refusal):
 
     @property
     def next_action(self) -> str:
+        if self.under_way:
+            return (
+                "Undo that on the table itself (ALTER TABLE), then run this, or `schemamig rollback`, again: `accept`, `revert` and "
+                "`unmanage` wait until what is under way has ended."
+            )
         which = f" --collection {self.collection}" if self.collection else ""
         return (
             f"Three ways on: `schemamig accept{which}` takes it into the release, `schemamig revert{which}` undoes it on the table, "

@@ -49,3 +49,19 @@ class WayBackGone(Refusal):
     @property
     def next_action(self) -> str:
         return "Stay at the release; or restore that table's _delta_log from a backup and roll back then."
+
+
+@dataclass(eq=False)
+class OldTableMissing(Refusal):
+    """The table that a rollback would go back to is not there: its folder was deleted during the hold."""
+
+    code = "old_table_missing"
+    uri: str
+
+    @property
+    def message(self) -> str:
+        return f"the table before the release is not at {self.uri} any more, so there is nothing to go back to. Nothing was changed."
+
+    @property
+    def next_action(self) -> str:
+        return "Stay at the release; or restore that folder from a backup and roll back then."

@@ -154,7 +154,8 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
             return intent.done_version if intent.done_version is not None else made_at(store, intent, head)
         found = live_differences(move.before, head.declaration(move.collection))
         if found:
-            raise DriftFound(collection=move.collection, differences=tuple(str(difference) for difference in found))
+            differences = tuple(str(difference) for difference in found)
+            raise DriftFound(collection=move.collection, differences=differences, under_way=True)
         try:
             fence, tag = work.fence(move.shard), work.tag(kind.value)
             return commit_changes(

@@ -106,7 +106,7 @@ def _settle_shard(
     if reached is None:
         live = head.declaration(collection)
         start = moves[0].before or live
-        raise DriftFound(collection=collection, differences=tuple(str(d) for d in live_differences(start, live)))
+        raise DriftFound(collection=collection, differences=tuple(str(d) for d in live_differences(start, live)), under_way=True)
     done = moves[: reached + 1]
     if not done:
         return dropped

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.release.chain import Create, Replace, Rewri
 from airflow_provider_schemamig.core.schema.drift import forgets
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NothingToRollBack
-from airflow_provider_schemamig.core.upgrade.hold_errors import WayBackGone
+from airflow_provider_schemamig.core.upgrade.hold_errors import OldTableMissing, WayBackGone
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.tables import look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.undo import rows_since_commit
@@ -41,8 +41,8 @@ def to_roll_back(state: State) -> Deployment:
 
 
 def check_undoable(env: Environment, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
-    """Raises all at once: AnotherTable, DriftFound for a table that would forget the fence, WayBackGone where rows that came since have to
-    go back and the log does not tell any more which those are."""
+    """Raises all at once: AnotherTable, OldTableMissing, DriftFound for a table that would forget the fence, WayBackGone where rows that
+    came since have to go back and the log does not tell any more which those are."""
     refusals = list(_tables_in_the_way(env, state, deployment, plan, hold))
     raise_refusals(refusals)
     for step in plan.target.steps:
@@ -61,13 +61,17 @@ def check_undoable(env: Environment, state: State, deployment: Deployment, plan:
 
 
 def _tables_in_the_way(env: Environment, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> Iterator[SchemamigError]:
+    is_committed = deployment.state is DeploymentState.COMMITTED
+    needed = {table.shard for table in hold.tables} if is_committed else set()  # before the commit each is what it was, there or not
     for row in _tables(state, deployment, plan, hold):
         store = table_store(env, state, row.shard)
         head = look_or_none(store)
-        if head is not None and head.is_another:
+        if head is None and row.shard in needed:
+            yield OldTableMissing(collection=row.collection, uri=store.location.uri)
+        elif head is not None and head.is_another:
             yield another_table(store, head, row.collection)
         elif head is not None and (found := forgets(head.properties)):
-            yield DriftFound(collection=row.collection, differences=tuple(map(str, found)))
+            yield DriftFound(collection=row.collection, differences=tuple(map(str, found)), under_way=not is_committed)
 
 
 def _tables(state: State, deployment: Deployment, plan: Plan, hold: Hold) -> list[Shard]:

@@ -207,6 +207,6 @@ def keep_fences(work: Work) -> None:
         if head is None or head.is_another:
             continue
         if FORGETS in head.properties:
-            raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))))
+            raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))), under_way=True)
         if (read_fence(store, fence.app_id) or 0) < row.fenced_by * EPOCH_STRIDE:
             put_fence(store, fence, work.tag("fence"))

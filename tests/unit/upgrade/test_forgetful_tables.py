@@ -141,3 +141,18 @@ def test_nothing_is_done_while_it_forgets(lake: Lake, begin: object) -> None:
     lake.upgrade(lake.second)
     whole(lake)
     assert lake.version == "1.1.0"
+
+
+def test_in_the_middle_of_an_upgrade_the_text_says_what_works(lake: Lake) -> None:
+    """``revert`` waits for the upgrade, and the upgrade for the table: only the table itself is left."""
+    generation = expanded(lake, lake.second)
+    forget(lake)
+    for begin in (lambda: verbs.cutover(lake.env, generation, jobs=no_spark), lambda: verbs.rollback(lake.env, jobs=no_spark)):
+        with refused("drift", "t") as errors:
+            begin()
+        assert "ALTER TABLE" in errors[0].next_action and "schemamig revert" not in errors[0].next_action
+    with refused("deployment_open"):
+        revert(lake.env, "t")
+    remember(lake)
+    verbs.rollback(lake.env, jobs=no_spark)
+    whole(lake)

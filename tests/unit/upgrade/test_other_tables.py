@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,3 +200,19 @@ def test_another_id_and_other_columns_are_one_drift(lake: Lake) -> None:
     assert [text.partition(":")[0] for text in seen(lake, "t")["drift"]] == ["table id", "c"]
     assert accept(lake.env, lake.first).version is not None
     whole(lake)
+
+
+@pytest.mark.parametrize(
+    ("schema", "step"), [("CREATE TABLE k (id BIGINT)", 'removal("t")'), (None, 'replacement("t")'), (None, 'evolution("t")')]
+)
+def test_nothing_goes_back_to_a_table_that_was_deleted(tmp_path: Path, schema: str | None, step: str) -> None:
+    """The release's own table would be given up for nothing, with the rows in it."""
+    both = "CREATE TABLE k (id BIGINT); CREATE TABLE t (id BIGINT{})"
+    lake = two_releases(tmp_path, both.format(""), schema or both.format(", n INT"), step)
+    before = lake.path("t")
+    lake.upgrade(lake.second)
+    shutil.rmtree(before)
+    with unwritten(lake.env), refused("old_table_missing", "t") as errors:
+        verbs.rollback(lake.env, allow_lossy=True, jobs=no_spark)
+    assert str(before) in errors[0].message
+    assert lake.version == "1.1.0"
