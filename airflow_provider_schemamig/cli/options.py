@@ -34,6 +34,9 @@ CreateOption = Annotated[bool, typer.Option("--create", help="Make the environme
 ClaimOption = Annotated[
     str | None, typer.Option("--claim-id", metavar="ID", help="Resume the deployment claimed under this id.", show_default=False)
 ]
+BackClaimOption = Annotated[
+    str | None, typer.Option("--claim-id", metavar="ID", help="Go one release back under this id, however often.", show_default=False)
+]
 SparkOption = Annotated[
     str,
     typer.Option("--spark", envvar="SCHEMAMIG_SPARK", metavar="URL", help="Where Spark jobs run: local[*], spark://... or sc://..."),

@@ -11,6 +11,7 @@ import typer
 from airflow_provider_schemamig.cli.options import (
     DEFAULT_HOLD,
     DEFAULT_SPARK,
+    BackClaimOption,
     ClaimOption,
     CreateOption,
     EndHoldOption,
@@ -95,13 +96,15 @@ def upgrade(
 def rollback(
     env: EnvOption,
     allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Even if rows are lost on the way back.")] = False,
+    claim_id: BackClaimOption = None,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
     """Go back to the release before, while its hold is open, or undo an upgrade that was cut in the middle."""
     from airflow_provider_schemamig.core.upgrade import verbs
 
-    return run_task(lambda listen: verbs.rollback(open_environment(env), jobs=spark_at(spark), allow_lossy=allow_lossy, listen=listen))
+    run = functools.partial(verbs.rollback, open_environment(env), jobs=spark_at(spark), allow_lossy=allow_lossy, claim_id=claim_id)
+    return run_task(lambda listen: run(listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)

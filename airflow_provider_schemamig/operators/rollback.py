@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.operators.base import VerbOperator, as_flag
+from airflow_provider_schemamig.operators.read_only import claim_id
 
 if TYPE_CHECKING:
-    from airflow_provider_schemamig.core.upgrade.work import Outcome
+    from airflow.sdk import Context
 
 
 class RollbackOperator(VerbOperator):
     """Take the environment back to the release before: an upgrade under way, or one whose hold is open.
+
+    One run's task goes one release back, in however many tries.
 
     Starts Spark only if rows written since into a rewritten collection have to go back through ``down``.
 
@@ -27,8 +30,15 @@ class RollbackOperator(VerbOperator):
         super().__init__(**kwargs)
         self.allow_lossy = allow_lossy
 
-    def run_verb(self) -> Outcome:
+    def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core.upgrade import verbs
 
-        allow_lossy = as_flag("allow_lossy", self.allow_lossy)
-        return verbs.rollback(self.hook.environment, jobs=self.hook.job_runner, allow_lossy=allow_lossy, listen=self.listener())
+        with self.deferred_while_paused():
+            outcome = verbs.rollback(
+                self.hook.environment,
+                jobs=self.hook.job_runner,
+                allow_lossy=as_flag("allow_lossy", self.allow_lossy),
+                claim_id=claim_id(context),
+                listen=self.listener(),
+            )
+        return self.answer(outcome)

@@ -99,6 +99,8 @@ class Deployment:
     end_hold: bool = False
     #: The same although live nodes work with a release before theirs.
     ignore_nodes: bool = False
+    #: The claim of the rollback that took it back, or has begun to.
+    rolled_back_by: str | None = None
 
     @property
     def key(self) -> str:

@@ -49,7 +49,7 @@ from airflow_provider_schemamig.core.upgrade.settle import settle
 from airflow_provider_schemamig.core.upgrade.streams import opened
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.undo import Undo, check_undone, undo_rows, warm_up
-from airflow_provider_schemamig.core.upgrade.undoable import check_undoable, to_roll_back
+from airflow_provider_schemamig.core.upgrade.undoable import begun_by, check_undoable, to_roll_back
 from airflow_provider_schemamig.core.upgrade.unevolve import (
     Reverted,
     bring_all_back,
@@ -64,11 +64,22 @@ from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, keep_fen
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
-def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool) -> Outcome:
-    """To the release before. Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given."""
+def roll_back(
+    env: Environment, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool, claim_id: str | None = None
+) -> Outcome:
+    """To the release before. Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given.
+
+    ``claim_id``: what is done under it is one release back, however often it is asked for; without one every call goes a release further.
+    """
     ledger = LedgerWriter(env)
     ledger.state().require_current("rollback")
+    begun = begun_by(ledger.state(), claim_id)
+    if begun is not None and begun.state is DeploymentState.ROLLED_BACK:  # its answer was lost
+        done = f"{begun.target} was rolled back under this claim already"
+        return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
     deployment = to_roll_back(ledger.state())
+    if begun is not None and begun.generation != deployment.generation:
+        raise NothingToRollBack(why=f"generation {deployment.generation} took over meanwhile")
     if deployment.state is DeploymentState.COMMITTED:
         known = ledger.state()
         hold, plan = known.holds[deployment.generation], plan_of(env, deployment)
@@ -76,7 +87,7 @@ def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener,
         losses = () if allow_lossy else (*lossy(env, known, deployment), *lossy_casts(env, known, plan, hold, jobs))
         if losses:
             raise LossyRollback(losses=losses)
-    state = ledger.transact(lambda state: _raise_epoch(state, deployment))
+    state = ledger.transact(lambda state: _raise_epoch(state, deployment, claim_id))
     assert state.leader is not None  # just written
     leadership = Leadership(state.leader.generation, state.leader.epoch)
     work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
@@ -93,12 +104,14 @@ def roll_back(env: Environment, jobs: Callable[[], JobRunner], listen: Listener,
     )
 
 
-def _raise_epoch(state: State, deployment: Deployment) -> Sequence[Update]:
+def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> Sequence[Update]:
     found = to_roll_back(state)  # again, on the state that is appended to: a contract may have begun meanwhile
     if found.generation != deployment.generation or found.state is not deployment.state:
         raise NothingToRollBack(why=f"generation {found.generation} took over meanwhile")
     assert state.leader is not None  # to_roll_back refused otherwise
     updates: list[Update] = [Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC")))]
+    if claim_id is not None:
+        updates.append(Put(replace(found, rolled_back_by=claim_id)))
     if found.state is DeploymentState.COMMITTED:  # from here on no contract may begin: it would act under the same epoch
         updates.append(Put(replace(state.holds[found.generation], state=HoldState.ROLLING_BACK)))
     return updates

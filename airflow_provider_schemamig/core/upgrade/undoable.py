@@ -40,6 +40,11 @@ def to_roll_back(state: State) -> Deployment:
     raise NothingToRollBack(why=f"generation {deployment.generation} is {deployment.state.value} already")
 
 
+def begun_by(state: State, claim_id: str | None) -> Deployment | None:
+    """What a rollback under this claim took back, or has begun to."""
+    return next((item for item in state.deployments.values() if claim_id is not None and item.rolled_back_by == claim_id), None)
+
+
 def check_undoable(env: Environment, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
     """Raises all at once: AnotherTable, OldTableMissing, DriftFound for a table that would forget the fence, WayBackGone where rows that
     came since have to go back and the log does not tell any more which those are."""

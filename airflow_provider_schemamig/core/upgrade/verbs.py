@@ -269,10 +269,18 @@ def schema_debt(env: Environment, collections: Sequence[str] = ()) -> tuple[Debt
     return debts(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])
 
 
-def rollback(env: Environment, *, jobs: Jobs = without_spark, allow_lossy: bool = False, listen: Listener = silent) -> Outcome:
-    """To the release before: of a promoted deployment by its inverses, of a committed one while its hold is open."""
+def rollback(
+    env: Environment,
+    *,
+    jobs: Jobs = without_spark,
+    allow_lossy: bool = False,
+    claim_id: str | None = None,
+    listen: Listener = silent,
+) -> Outcome:
+    """To the release before: of a promoted deployment by its inverses, of a committed one while its hold is open. ``claim_id``: what is
+    done under it is one release back, however often it is asked for."""
     started = pendulum.now("UTC")
-    outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy)
+    outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id)
     _remember(env, "rollback", outcome.generation, started, detail=f"to {outcome.target}")
     return outcome
 

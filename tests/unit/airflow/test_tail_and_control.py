@@ -127,6 +127,9 @@ def test_killing_it_stops_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Spark at the cut-over and on the way back ---------------------------------------------------------------------------------------
 
 
+TRIED: Any = {"ti": SimpleNamespace(dag_id="schemamig_rollback", run_id="manual", task_id="rollback")}
+
+
 @pytest.mark.parametrize(
     ("verb", "make"),
     [
@@ -136,10 +139,11 @@ def test_killing_it_stops_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_spark_is_offered_and_not_started(verbs: FakeVerbs, verb: str, make: Callable[[], Any]) -> None:
     operator = make()
-    assert operator.execute({})["notes"] == ["a note"]
+    assert operator.execute(TRIED)["notes"] == ["a note"]
     (call,) = verbs.calls[verb]
     assert call["jobs"] == operator.hook.job_runner
     assert call.get("allow_lossy") is (True if verb == "rollback" else None)
+    assert call.get("claim_id") == ("airflow:schemamig_rollback/manual/rollback" if verb == "rollback" else None)
 
 
 # --- control -------------------------------------------------------------------------------------------------------------------------

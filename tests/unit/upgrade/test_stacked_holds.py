@@ -343,3 +343,39 @@ def test_killed_anywhere(tmp_path: Path, what: str) -> None:
         if done:
             return
     raise AssertionError("it never ended")
+
+
+def test_a_rollback_and_its_retry_go_one_release_back(tmp_path: Path) -> None:
+    """Killed anywhere, also after the last append: what is done under one claim is one release."""
+    from tests.support.lake import Crash
+
+    for write in range(2, 62, 3):
+        stack = Stack(tmp_path / str(write))
+        try:
+            verbs.rollback(stack.lake.crashing_at(write), jobs=no_spark, claim_id="run 1")
+        except Crash:
+            done = False
+        else:
+            done = True
+        again = verbs.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1")
+        assert (stack.lake.version, again.generation) == ("1.1.0", B), write
+        whole(stack.lake)
+        if done:
+            verbs.rollback(stack.lake.env, jobs=no_spark, claim_id="run 2")
+            assert stack.lake.version == "1.0.0"
+            return
+    raise AssertionError("it never ended")
+
+
+def test_the_retry_of_a_rollback_takes_nothing_back_that_came_since(stack: Stack) -> None:
+    from tests.support.lake import Crash
+
+    with pytest.raises(Crash):
+        verbs.rollback(stack.lake.crashing_at(4), jobs=no_spark, claim_id="run 1")
+    stack.lake.upgrade(stack.releases[2])
+    fourth = (THREE.replace("z INT", "z INT, y INT"), 'evolution("u")')
+    found = releases(stack.folder / "later", (ONE, ""), (TWO, STEP_TWO), (THREE, STEP_THREE), fourth)
+    stack.lake.upgrade(found[3])
+    with refused("nothing_to_roll_back"):
+        verbs.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1")
+    assert stack.lake.version == "1.3.0"

@@ -215,6 +215,7 @@ class Deployment:
     hold_seconds: int
     end_hold: bool = False
     ignore_nodes: bool = False
+    rolled_back_by: str | None = None
 
     @property
     def key(self) -> str:
