@@ -141,6 +141,8 @@ def _running(control: Control) -> Control:
 
 
 def _check_known(state: State, collection: str) -> None:
+    """Also of a name that is gone since: what was said of it still holds whatever goes back to it, and has to be taken back."""
     is_built = any(row.collection == CollectionName(collection) for row in state.replacements.values())
-    if collection not in state.objects and not is_built:
+    was_said = collection in state.controls or f"{LAST_STEP}{collection}" in state.controls
+    if collection not in state.objects and not is_built and not was_said:
         raise UnknownCollection(collection=collection)

@@ -360,3 +360,17 @@ def test_a_fill_waits_too(tmp_path: Path) -> None:
 def _dies_paused(event: Event) -> None:
     if event.stage == "fill" and event.note.startswith("paused"):
         raise Crash
+
+
+def test_a_pause_of_a_name_that_a_rollback_took_is_taken_back(tmp_path: Path) -> None:
+    """It would hold the next upgrade to that name for ever."""
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE b (id BIGINT);", 'evolution("b", renamed_from="a")')
+    lake.upgrade(lake.second)
+    controls.pause(lake.env, "b", by="somebody")
+    verbs.rollback(lake.env)
+    with refused("paused"):
+        verbs.upgrade(replace(lake.env, waits=False), lake.second, jobs=OnlineJobs())
+    controls.resume(lake.env, "b")
+    lake.upgrade(lake.second)
+    assert (lake.version, lake.state.controls) == ("1.1.0", {})
+    whole(lake)
