@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence, read_fence
+from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated, TableMissing
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.blobs import read_plan
@@ -65,14 +66,20 @@ def _table_findings(env: Environment, state: State, shards: tuple[Shard, ...]) -
     for shard in shards:
         if shard.state is not ShardState.LIVE or _place(env, shard) is None:
             continue
+        store = env.table_store(shard.uri, shard.table_id)
         try:
-            fence = read_fence(env.table_store(shard.uri, shard.table_id), Fence(state.config.env_id, shard.shard, epoch).app_id)
+            fence = read_fence(store, Fence(state.config.env_id, shard.shard, epoch).app_id)
+            sealed_for = read_head(store).sealed_for
         except TableMissing as error:
             yield of_row("table_missing", Shard.COLLECTION, encode_key(shard.key), error.message.rstrip("."))
         except LogTruncated:
             continue  # ``status`` looks into the log and says what it lacks
         else:
             highest = max(highest, Epoch((fence or 0) // EPOCH_STRIDE))
+            # A live table is sealed only while its leader's intent says so: a seal of a lost history nobody would lift.
+            if sealed_for is not None and shard.sealed_for is None and not state.intents_of(shard.shard):
+                text = f"its table at {store.location.uri} is sealed for {sealed_for}: every write to it is refused"
+                yield of_row("seal_unknown", Shard.COLLECTION, encode_key(shard.key), text)
     if highest > epoch:
         text = f"epoch {epoch}, and a table was fenced by epoch {highest} already"
         yield of_row("fence_ahead", Leader.COLLECTION, encode_key(Leader.key), text)

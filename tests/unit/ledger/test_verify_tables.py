@@ -85,6 +85,23 @@ def test_a_ledger_older_than_its_tables(lake: Lake) -> None:
     assert codes(lake.env) == []
 
 
+def test_a_seal_that_the_ledger_knows_nothing_of(lake: Lake, tmp_path: Path) -> None:
+    """As after a restore to before a cut-over: nobody would lift it, and no other command says that it is there."""
+    from airflow_provider_schemamig.core.deltalog.head import read_head
+    from airflow_provider_schemamig.core.deltalog.seal import seal
+    from airflow_provider_schemamig.core.deltalog.tag import Tag
+    from airflow_provider_schemamig.core.upgrade.tables import fence_of, table_store
+
+    shard = shard_of(lake, "planes")
+    store = table_store(lake.env, lake.state, shard)
+    tag = Tag(Generation(1), Epoch(1), "seal")
+    head = read_head(store)
+    seal(store, head, ShardId("g7-0123456789ab"), fence_of(lake.state, shard, Epoch(1)), tag, since=head.version)
+    (found,) = verify_tables(LedgerReader(lake.env))
+    assert (found.code, found.where) == ("seal_unknown", f'shards "{shard}"')
+    assert "g7-0123456789ab" in found.text and "DROP CONSTRAINT" in found.next_action
+
+
 def test_folders_that_no_row_names(lake: Lake) -> None:
     shard = shard_of(lake, "planes")
     shutil.copytree(root(lake) / "planes" / shard, root(lake) / "planes" / "g7-0123456789ab")
