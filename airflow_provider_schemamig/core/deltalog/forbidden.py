@@ -62,12 +62,23 @@ def check_allowed(schema: Mapping[str, Any], metadata: RawAction) -> None:
         raise RefusedByDelta(reasons=reasons)
 
 
-def forbidden(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
-    """Why Delta would refuse to write this metadata."""
-    configuration = metadata.get("configuration") or {}
+def check_keeps_rows(schema: Mapping[str, Any], metadata: RawAction) -> None:
+    """Raise RefusedByDelta for a table of somebody else's in which rows that are written are nowhere, or deleted ones are seen."""
+    reasons = tuple(_losses(schema, metadata))
+    if reasons:
+        raise RefusedByDelta(reasons=reasons)
+
+
+def _losses(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
     yield from _feed(schema, metadata)
     if is_on(metadata, DELETION_VECTORS) and is_on(metadata, SYMLINK_MANIFEST):
         yield f"{DELETION_VECTORS} and {SYMLINK_MANIFEST} are on, and a manifest's readers would see deleted rows"
+
+
+def forbidden(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
+    """Why Delta would refuse to write this metadata."""
+    configuration = metadata.get("configuration") or {}
+    yield from _losses(schema, metadata)
     if is_on(metadata, SYMLINK_MANIFEST) and _is_mapped(configuration):
         yield f"{SYMLINK_MANIFEST} is on, and a manifest's readers know no column mapping, which renamed and dropped columns need"
     if not _is_mapped(configuration):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_provider_schemamig.core.deltalog.forbidden import check_keeps_rows
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
@@ -115,6 +117,7 @@ def _look_at(env: Environment, collection: CollectionName, location: Location) -
         raise e.TableSealed(uri=location.uri, moved_to=head.sealed_for)
     if FORGETS in head.properties:
         raise e.ForgetsTransactions(uri=location.uri, value=head.properties[FORGETS])
+    check_keeps_rows(json.loads(head.metadata["schemaString"]), head.metadata)
     below = f"{env.location.uri}/"
     uri = location.uri.removeprefix(below)  # a shard below the root moves with it
     return Found(collection, location, uri, head, head.declaration(collection), remarks_on(head))

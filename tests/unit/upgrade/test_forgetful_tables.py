@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -147,9 +148,13 @@ def test_in_the_middle_of_an_upgrade_the_text_says_what_works(lake: Lake) -> Non
     """``revert`` waits for the upgrade, and the upgrade for the table: only the table itself is left."""
     generation = expanded(lake, lake.second)
     forget(lake)
-    for begin in (lambda: verbs.cutover(lake.env, generation, jobs=no_spark), lambda: verbs.rollback(lake.env, jobs=no_spark)):
+    ways: tuple[Callable[[], object], ...] = (
+        lambda: verbs.cutover(lake.env, generation, jobs=no_spark),
+        lambda: verbs.rollback(lake.env, jobs=no_spark),
+    )
+    for way in ways:
         with refused("drift", "t") as errors:
-            begin()
+            way()
         assert "ALTER TABLE" in errors[0].next_action and "schemamig revert" not in errors[0].next_action
     with refused("deployment_open"):
         revert(lake.env, "t")

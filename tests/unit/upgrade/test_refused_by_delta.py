@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.upgrade import verbs
+from tests.support.adopting import Site, field
 from tests.support.bytes import tree
 from tests.support.lake import no_spark
 from tests.support.upgrades import deployed, refused, releases, two_releases
@@ -72,3 +73,23 @@ def test_a_property_that_could_not_be_set_back_is_refused(tmp_path: Path) -> Non
     with refused("unsupported_property", "t") as found:
         lake.upgrade(lake.second)
     assert "kept for longer than the log" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("column", "properties", "reason"),
+    [
+        ("_change_type", {"delta__enableChangeDataFeed": "true"}, "the change data feed is on"),
+        (
+            "x",
+            {"delta__enableDeletionVectors": "true", "delta__compatibility__symlinkFormatManifest__enabled": "true"},
+            "deleted rows",
+        ),
+    ],
+    ids=["feed", "manifest"],
+)
+def test_a_table_in_which_rows_are_lost_is_not_adopted(tmp_path: Path, column: str, properties: dict[str, str], reason: str) -> None:
+    site = Site(tmp_path)
+    with refused("refused_by_delta", "t") as errors:
+        site.adopt(t=site.by_hand("t", [field("id", "long"), field(column, "string")], None, **properties))
+    assert reason in errors[0].message
+    assert not site.release.exists()
