@@ -83,6 +83,7 @@ def replicate(
     from airflow_provider_schemamig.core.replication import replicate as streams
     from airflow_provider_schemamig.core.replication.model import Settings
     from airflow_provider_schemamig.core.replication.restore import restore as restore_rows
+    from airflow_provider_schemamig.core.replication.standing import Ends
     from airflow_provider_schemamig.core.replication.states import wake
 
     names = [collection_name(name) for name in collection or ()]
@@ -90,6 +91,7 @@ def replicate(
         raise typer.BadParameter("name what is to be restored with --collection.", param_hint="'--restore'")
     ends, jobs = (open_environment(origin), open_environment(target)), functools.cache(spark_at(spark))
     total = _Total()
+    Ends.of(*ends)  # nothing is written if one of them is none
     with watched() as listen:
         for name in names if restore else ():
             done = restore_rows(*ends, name, allow_schema_change=allow_schema_change, allow_lossy=allow_lossy, jobs=jobs, listen=listen)

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_schemamig.core import spark
 from airflow_provider_schemamig.core.storage.store import CONFIRM_SECONDS
+from tests.support.bytes import unwritten
 from tests.support.replicas import Replicas, make_replicas
 from tests.unit.cli.samples import Ran, Run, conforms, refused
 
@@ -45,6 +46,16 @@ def test_applied_paused_and_woken_by_the_command_itself(run: Run, two: Replicas)
     two.upgrade("b", to=2)
     assert replicated(run, two, "--json").document["applied_rows"] == 1, "it looks anew, whatever the last one found"
     assert two.rows("b") == two.rows("a")
+
+
+def test_nothing_is_written_where_one_end_is_no_environment(run: Run, two: Replicas, tmp_path: Path) -> None:
+    known = two.env("b")
+    for ends in (("--from", tmp_path / "typo", "--to", known.location.uri), ("--from", known.location.uri, "--to", tmp_path / "typo")):
+        with unwritten(known):
+            refused(run, "replicate", *ends, code="no_environment")
+    with unwritten(known):
+        refused(run, "replicate", "--from", known.location.uri, "--to", known.location.uri, code="looping_stream")
+    assert not (tmp_path / "typo").exists()
 
 
 def test_stopped_and_restored(run: Run, two: Replicas) -> None:
