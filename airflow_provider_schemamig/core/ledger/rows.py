@@ -284,7 +284,7 @@ class HeldTable:
     #: The table that held its rows, by its place and by Delta's own id.
     shard: ShardId
     table_id: str
-    #: The newest version of the table before the deployment's first commit on it.
+    #: The newest version of the table before the deployment's first commit on it; -1 where no table was there, only its row.
     before: int
     #: What contract drops from it.
     dropped: tuple[tuple[str, ...], ...] = ()

@@ -15,16 +15,7 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 BLANK = "***"
 _PREFIXES = ("aws_", "google_", "azure_storage_", "azure_")
 #: Options that say where and how, and never who: without the prefix of their store.
-_HARMLESS = frozenset(
-    (
-        *("account_name", "allow_http", "allow_invalid_certificates", "authority_host", "authority_id", "bucket", "bucket_name"),
-        *("checksum_algorithm", "client_id", "conditional_put", "connect_timeout", "container_name", "copy_if_not_exists"),
-        *("default_region", "disable_tagging", "endpoint", "endpoint_url", "endpoint_url_s3", "fabric_cluster_identifier", "http1_only"),
-        *("http2_only", "imdsv1_fallback", "metadata_endpoint", "msi_endpoint", "pool_idle_timeout", "pool_max_idle_per_host"),
-        *("proxy_excludes", "proxy_url", "region", "request_payer", "s3_express", "skip_signature", "tenant_id", "timeout"),
-        *("unsigned_payload", "use_azure_cli", "use_emulator", "use_fabric_endpoint", "user_agent", "virtual_hosted_style_request"),
-    )
-)
+_ADDRESSES = frozenset(("endpoint", "endpoint_url", "endpoint_url_s3", "metadata_endpoint", "msi_endpoint", "proxy_url"))
 _SWITCHES = frozenset(
     (
         *("allow_http", "allow_invalid_certificates", "disable_tagging", "http1_only", "http2_only", "imdsv1_fallback", "request_payer"),
@@ -32,9 +23,16 @@ _SWITCHES = frozenset(
         "virtual_hosted_style_request",
     )
 )
+_NAMES = frozenset(
+    (
+        *("account_name", "authority_host", "authority_id", "bucket", "bucket_name", "checksum_algorithm", "client_id", "conditional_put"),
+        *("connect_timeout", "container_name", "copy_if_not_exists", "default_region", "fabric_cluster_identifier", "pool_idle_timeout"),
+        *("pool_max_idle_per_host", "proxy_excludes", "region", "tenant_id", "timeout", "user_agent"),
+    )
+)
+_HARMLESS = _ADDRESSES | _SWITCHES | _NAMES
 #: The same of Hadoop's options, which end so.
 _HARMLESS_ENDS = (".endpoint", ".endpoint.region", ".path.style.access", ".ssl.enabled", ".impl", ".connection.maximum", ".threads.max")
-_ADDRESSES = frozenset(("endpoint", "endpoint_url", "endpoint_url_s3", "metadata_endpoint", "msi_endpoint", "proxy_url"))
 _ENVIRONMENT = {"s3": "AWS_", "s3a": "AWS_", "gs": "GOOGLE_", "az": "AZURE_", "abfs": "AZURE_", "abfss": "AZURE_"}
 
 #: In running text, which quotes and blanks end. A password may hold slashes (S3's do); what begins with a port and a slash has none.

@@ -21,8 +21,9 @@ from airflow_provider_schemamig.core.names import Generation, ShardId
 from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.shards.deletion import check_deletable, delete_table
 from airflow_provider_schemamig.core.shards.pace import check_not_paused
-from airflow_provider_schemamig.core.upgrade.errors import HoldInUse, RollbackOpen
+from airflow_provider_schemamig.core.upgrade.errors import RollbackOpen
 from airflow_provider_schemamig.core.upgrade.hold_errors import HoldKeeps
+from airflow_provider_schemamig.core.upgrade.hold_rules import holds_in_use
 from airflow_provider_schemamig.core.upgrade.holds import (
     dropped_paths,
     held_of,
@@ -37,6 +38,7 @@ from airflow_provider_schemamig.core.upgrade.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_another, table_store
 from airflow_provider_schemamig.core.upgrade.work import Work
+from airflow_provider_schemamig.exceptions import raise_refusals
 
 
 def end_holds(work: Work, allow: Allow) -> None:
@@ -71,11 +73,7 @@ def contract_due(work: Work, generation: Generation | None, *, at_once: bool, ig
 
 
 def check_unused(work: Work, hold: Hold) -> None:
-    if hold.state is HoldState.KEEPING:  # nobody reads what was left behind
-        return
-    users = [node.node_id for node in live_nodes(work.env, pendulum.now("UTC")) if node.release < hold.target]
-    if users:
-        raise HoldInUse(generation=hold.generation, until=hold.until, nodes=tuple(users))
+    raise_refusals(tuple(holds_in_use([hold], live_nodes(work.env, pendulum.now("UTC")))))
 
 
 def check_oldest(state: State, hold: Hold) -> None:

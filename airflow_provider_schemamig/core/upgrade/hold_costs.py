@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -54,14 +55,20 @@ def _kept(env: Environment, state: State, hold: Hold) -> Iterator[Kept]:
 
 def _bytes(env: Environment, state: State, shard: ShardId) -> int | None:
     """Of the files of the table's newest version."""
-    store = table_store(env, state, shard)
-    head = look_or_none(store)
+    row = state.shards[shard]
+    head = look_or_none(table_store(env, state, shard))
     if head is None or head.is_another:
         return 0 if head is None else None
     try:
-        return sum(int(add.get("size") or 0) for add in active_files(store, head.version).values())
+        return _bytes_at(env, row.uri, row.table_id, head.version)
     except (LogTruncated, LogDamaged):
         return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _bytes_at(env: Environment, uri: str, table_id: str, version: int) -> int:
+    """A version's files are read once a process: ``status --watch`` asks for the same ones every two seconds."""
+    return sum(int(add.get("size") or 0) for add in active_files(env.table_store(uri, table_id), version).values())
 
 
 def _share(table: Declaration, paths: tuple[ColumnPath, ...]) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from airflow_provider_schemamig.core.ledger.nodes import Node
-from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState
+from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.chain import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.schema.phases import Phases
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 from airflow_provider_schemamig.core.upgrade.hold_errors import HoldKeeps
-from airflow_provider_schemamig.core.upgrade.holds import dropped_paths, held_of, kept_fields, live_collection, retired_by
+from airflow_provider_schemamig.core.upgrade.holds import dropped_paths, held_of, kept_fields, live_collection, needed_by, retired_by
 from airflow_provider_schemamig.core.upgrade.stages import EndHold
 
 
@@ -94,6 +94,6 @@ def end_of(state: State | None, hold: Hold) -> list[EndHold]:
 
 def holds_in_use(holds: Sequence[Hold], nodes: Sequence[Node]) -> Iterator[HoldInUse]:
     for hold in holds:
-        users = [node.node_id for node in nodes if node.release < hold.target and hold.state is not HoldState.KEEPING]
+        users = tuple(node.node_id for node in needed_by(hold, nodes))
         if users:
-            yield HoldInUse(generation=hold.generation, until=hold.until, nodes=tuple(users))
+            yield HoldInUse(generation=hold.generation, until=hold.until, nodes=users)

@@ -5,12 +5,13 @@ A field that a hold keeps is known by its names in the data files, so it is foun
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pendulum
 
+from airflow_provider_schemamig.core.ledger.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState, SchemaEntry, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, ShardId
@@ -54,6 +55,11 @@ def hold_json(hold: Hold) -> dict[str, Any]:
         "state": hold.state.value,
         "over": hold.until <= pendulum.now("UTC"),
     }
+
+
+def needed_by(hold: Hold, nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Return those of the live ``nodes`` that its end has to wait for. Nobody reads what a rollback left behind."""
+    return () if hold.state is HoldState.KEEPING else tuple(node for node in nodes if node.release < hold.target)
 
 
 def retired_by(state: State, hold: Hold) -> tuple[Shard, ...]:

@@ -11,7 +11,7 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.nodes import Node, live_nodes
-from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, HoldState, Pin, Progress, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.shards.pace import EVERYWHERE, LAST_STEP
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.hold_costs import hold_cost_json
-from airflow_provider_schemamig.core.upgrade.holds import unclosed_holds
+from airflow_provider_schemamig.core.upgrade.holds import needed_by, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.tables import drift_of, look_or_none, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.ways_on import ways_on
 
@@ -208,6 +208,4 @@ def _node(node: Node) -> dict[str, Any]:
 
 def _hold(env: Environment, state: State, hold: Hold, nodes: Sequence[Node]) -> dict[str, Any]:
     """Describe a hold with what it costs, and the live nodes that work with a release before its own: contract waits for them."""
-    needed = hold.state is not HoldState.KEEPING
-    kept_by = [_node(node) for node in nodes if needed and node.release < hold.target]
-    return {**hold_cost_json(env, state, hold), "kept_by": kept_by}
+    return {**hold_cost_json(env, state, hold), "kept_by": [_node(node) for node in needed_by(hold, nodes)]}

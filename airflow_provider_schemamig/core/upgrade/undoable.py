@@ -67,7 +67,8 @@ def check_undoable(env: Environment, state: State, deployment: Deployment, plan:
 
 def _tables_in_the_way(env: Environment, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> Iterator[SchemamigError]:
     is_committed = deployment.state is DeploymentState.COMMITTED
-    needed = {table.shard for table in hold.tables} if is_committed else set()  # before the commit each is what it was, there or not
+    # Before the commit each is what it was, there or not; after it what was not there before the release need not be there now.
+    needed = {table.shard for table in hold.tables if table.before >= 0} if is_committed else set()
     for row in _tables(state, deployment, plan, hold):
         store = table_store(env, state, row.shard)
         head = look_or_none(store)
