@@ -19,16 +19,19 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetProperty,
 )
 from airflow_provider_schemamig.core.schema.expressions import InvalidExpression, canonical_expression
+from airflow_provider_schemamig.core.schema.retention import DEFAULT_HOURS, hours_of, longer
 
 
 def set_property(draft: Draft, change: SetProperty) -> None:
     check_property(change.key, change.new)
-    found = draft.configuration.get(change.key)
-    if found not in (change.old, change.new):
-        raise draft.refused(change, f"its value is {found}")
+    found, new = draft.configuration.get(change.key), change.new
+    if found not in (change.old, new):
+        if change.key not in DEFAULT_HOURS or hours_of(change.key, found) < hours_of(change.key, change.old):
+            raise draft.refused(change, f"its value is {found}")
+        new = longer(change.key, new, found)  # a pin or somebody keeps more history than is declared, which is no drift: so it stays
     draft.configuration.pop(change.key, None)
-    if change.new is not None:
-        draft.configuration[change.key] = change.new
+    if new is not None:
+        draft.configuration[change.key] = new
 
 
 def add_check(draft: Draft, change: AddCheck) -> None:

@@ -66,7 +66,8 @@ class Progress:
 class Pin:
     """A longer history of a live table, asked for by ``holder`` (a generation, or a person's name for it).
 
-    ``properties``: (key, value before or None), written down by the first pin of a shard and put back by its last unpin.
+    ``properties``: (key, value before or None), written down by the first pin of a shard and put back by its last unpin. ``asked``: all
+    hours that pins of the shard have asked for since the first, by which a setting of theirs is told from somebody else's.
     """
 
     COLLECTION: ClassVar[str] = "pins"
@@ -74,6 +75,7 @@ class Pin:
     holder: str
     hours: int
     properties: tuple[tuple[str, str | None], ...]
+    asked: tuple[int, ...]
     pinned_by: str
     pinned_at: pendulum.DateTime
 

@@ -19,7 +19,6 @@ _UNIT_HOURS: Mapping[str, float] = {
     "week": 7 * 24,
 }
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s+([a-z]+?)s?\b")
-_OF_PIN = re.compile(r"interval \d+ hours")
 
 
 def hours_of(key: str, interval: str | None) -> float:
@@ -33,9 +32,13 @@ def hours_of(key: str, interval: str | None) -> float:
 
 def lengthened(key: str, interval: str | None, hours: int) -> str | None:
     """``interval``, which the property ``key`` says (None: nothing), if that is ``hours`` or longer already; else one of ``hours``."""
-    return interval if hours_of(key, interval) >= hours else f"interval {hours} hours"
+    return interval if hours_of(key, interval) >= hours else interval_of(hours)
 
 
-def is_of_pin(interval: str | None) -> bool:
-    """Whether the setting is in the form that ``lengthened`` makes."""
-    return interval is not None and _OF_PIN.fullmatch(interval) is not None
+def interval_of(hours: int) -> str:
+    return f"interval {hours} hours"
+
+
+def longer(key: str, interval: str | None, other: str | None) -> str | None:
+    """Return the longer of two settings of the property ``key``, the first of equal ones."""
+    return interval if hours_of(key, interval) >= hours_of(key, other) else other

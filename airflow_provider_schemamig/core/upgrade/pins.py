@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pendulum
 
@@ -22,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.rows import Pin
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG, is_of_pin, lengthened
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.upgrade.moves import stand
 from airflow_provider_schemamig.core.upgrade.tables import fence_of, known, look_or_none, table_store
 
@@ -40,7 +41,7 @@ def pin(env: Environment, collection: str, holder: str, hours: int) -> Pin:
         known = pins_of(state, shard)
         # Read in here: while a pin is in the state, the table shows what it made of it, and no longer than that.
         properties = known[0].properties if known else tuple(_settings(read_head(table_store(env, state, shard))).items())
-        return [Put(Pin(shard, holder, hours, properties, by, at))]
+        return [Put(Pin(shard, holder, hours, properties, _asked(known, hours), by, at))]
 
     state = ledger.transact(decide)
     _bring(env, ledger, shard)
@@ -60,7 +61,13 @@ def unpin(env: Environment, collection: str, holder: str) -> bool:
 def release_pin(env: Environment, ledger: LedgerWriter, pinned: Pin) -> None:
     """Put the table's settings back, or to what the other pins ask for; the row goes last."""
     _bring(env, ledger, pinned.shard, without=pinned.holder)
-    ledger.transact(lambda state: [Drop(Pin, pinned.key)])
+
+    def decide(state: State) -> Sequence[Update]:
+        known = pins_of(state, pinned.shard)
+        others = [replace(found, asked=_asked(known)) for found in known if found.holder != pinned.holder]
+        return [Drop(Pin, pinned.key), *map(Put, others)]
+
+    ledger.transact(decide)
     _bring(env, ledger, pinned.shard)  # for one that came in between: we may have put back what it had raised
 
 
@@ -88,7 +95,12 @@ def _apply(env: Environment, state: State, shard: ShardId, without: str | None) 
     if head is None or head.is_another:
         return  # what was raised is gone with its table
     configuration = dict(head.metadata.get("configuration") or {})
-    wanted = {key: _wanted(key, configuration.get(key), own, hours) for key, own in pins[0].properties}
+    asked = {interval_of(count) for count in _asked(pins)}
+    wanted = {}
+    for key, before in pins[0].properties:
+        now, own = configuration.get(key), _declared_too(state, shard, key, before)
+        # A setting that is neither of before nor a pin's was made by somebody else since, and stays.
+        wanted[key] = lengthened(key, own if now == before or now in asked else now, hours)
     after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
     if after == configuration:
         return
@@ -100,9 +112,17 @@ def _apply(env: Environment, state: State, shard: ShardId, without: str | None) 
     stand(CollectionName(_name_of(state, shard) or ""), [committed])
 
 
-def _wanted(key: str, now: str | None, own: str | None, hours: int) -> str | None:
-    """``own``: the setting of before the first pin. A setting that is neither that nor a pin's was made by somebody else since."""
-    return lengthened(key, own if now == own or is_of_pin(now) else now, hours)
+def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
+    return tuple(sorted({*hours, *(count for found in pins for count in found.asked)}))
+
+
+def _declared_too(state: State, shard: ShardId, key: str, before: str | None) -> str | None:
+    """The setting of before the first pin, or what a release has declared since, if that is longer."""
+    name = _name_of(state, shard)
+    if name is None or name not in state.objects or state.objects[name].shard != shard:
+        return before
+    declared = dict(state.entry(name).physical.properties)
+    return longer(key, before, declared[key]) if key in declared else before
 
 
 def _settings(head: Head) -> dict[str, str | None]:

@@ -19,7 +19,7 @@ from tests.support import row_tables as tables
 from tests.support.lake import Crash, Lake
 from tests.support.product import Product
 from tests.support.rewritten import Rewritten, claimed, expanded, jobs, make_rewritten, upgrade
-from tests.support.upgrades import refused
+from tests.support.upgrades import refused, two_releases
 
 OWN = "interval 2 days"
 
@@ -114,6 +114,55 @@ def test_somebody_elses_setting_meanwhile(found: Rewritten) -> None:
     unpin(found.env, "keyed", "one")
     unpin(found.env, "keyed", "two")
     assert kept(found) == ("interval 90 days", None)
+
+
+def test_somebody_else_spells_a_setting_as_a_pin_does(found: Rewritten) -> None:
+    """A year, given in hours: a second pin does not shorten it, and the last one that goes leaves it."""
+    year = "interval 8760 hours"
+    pin(found.env, "keyed", "one", 1000)
+    for key in (FILES, LOG):
+        tables.set_property(found.path("keyed"), key, year)
+    pin(found.env, "keyed", "two", 1200)
+    assert kept(found) == (year, year)
+    pin(found.env, "keyed", "three", 9000)
+    assert kept(found) == hours(9000)
+    for holder in ("three", "one", "two"):
+        unpin(found.env, "keyed", holder)
+    assert kept(found) == (OWN, None), "raised by the third, so it counts as a pin's"
+
+
+def test_a_pin_that_was_asked_for_with_fewer_hours_is_known_again(found: Rewritten) -> None:
+    """Also by those that are left when it has gone."""
+    pin(found.env, "keyed", "one", 1000)
+    set_aside = kept(found)
+    pin(found.env, "keyed", "two", 800)
+    pin(found.env, "keyed", "one", 900)
+    assert kept(found) == hours(900)
+    unpin(found.env, "keyed", "one")
+    for key, value in zip((FILES, LOG), set_aside, strict=True):
+        tables.set_property(found.path("keyed"), key, str(value))  # as a pin that was held up on the way makes it
+    unpin(found.env, "keyed", "two")
+    assert kept(found) == (OWN, None)
+
+
+@pytest.mark.parametrize("declared", [900, 1100])
+def test_a_release_declares_a_retention_while_there_is_a_pin(tmp_path: Path, declared: int) -> None:
+    """The table keeps the longer of both, and what the release says once the pin has gone."""
+    properties = f"TBLPROPERTIES ('{LOG}' = 'interval {declared} hours', '{FILES}' = 'interval {declared} hours')"
+    lake = two_releases(tmp_path, "CREATE TABLE plain (n INT)", f"CREATE TABLE plain (n INT) {properties}", 'evolution("plain")')
+    pin(lake.env, "plain", "me", 1000)
+    lake.upgrade(lake.second)
+    configuration = tables.snapshot(lake.path("plain")).metadata["configuration"]
+    assert configuration[LOG] == configuration[FILES] == f"interval {max(1000, declared)} hours"
+    unpin(lake.env, "plain", "me")
+    configuration = tables.snapshot(lake.path("plain")).metadata["configuration"]
+    assert configuration[LOG] == configuration[FILES] == f"interval {declared} hours"
+    assert not verbs.status(lake.env).drifted
+    pin(lake.env, "plain", "me", 1000)
+    verbs.rollback(lake.env)
+    unpin(lake.env, "plain", "me")
+    assert not verbs.status(lake.env).drifted
+    assert lake.version == "1.0.0"
 
 
 def test_longer_than_declared_is_no_drift(tmp_path: Path) -> None:

@@ -144,6 +144,7 @@ class Pin:
     holder: str
     hours: int
     properties: tuple[tuple[str, str | None], ...]
+    asked: tuple[int, ...]
     pinned_by: str
     pinned_at: str
 
