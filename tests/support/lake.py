@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,12 @@ class Lake:
                 raise Crash(f"{moment} {what} {key}")
 
         return replace(self.env, on_write=hook)
+
+
+def copy_of(lake: Lake, folder: Path) -> Lake:
+    """The same lake elsewhere: its URIs are relative to the root."""
+    shutil.copytree(lake.env.location.local_path or Path(), folder / "lake")
+    return replace(lake, env=Environment.open(str(folder / "lake")))
 
 
 def make_lake(folder: Path) -> Lake:

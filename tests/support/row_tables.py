@@ -10,7 +10,7 @@ import functools
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,8 +83,12 @@ def folder_of(uri: str) -> Path:
     return Path(urlparse(uri).path)
 
 
+def commit_path(path: Path, version: int) -> Path:
+    return path / "_delta_log" / f"{version:020}.json"
+
+
 def commit_at(path: Path, version: int) -> list[Action]:
-    return [json.loads(line) for line in (path / "_delta_log" / f"{version:020}.json").read_text().splitlines()]
+    return [json.loads(line) for line in commit_path(path, version).read_text().splitlines()]
 
 
 def newest(path: Path) -> int:
@@ -100,21 +104,31 @@ def snapshot(path: Path, version: int | None = None) -> Snapshot:
     metadata: dict[str, Any] = {}
     files: dict[str, Action] = {}
     txns: dict[str, int] = {}
-    for number in range(version + 1):
+    for action in _actions_of(path, version):
+        if "metaData" in action:
+            metadata = action["metaData"]
+        elif "add" in action:
+            files[action["add"]["path"]] = action["add"]
+        elif "remove" in action:
+            files.pop(action["remove"]["path"], None)
+        elif "txn" in action:
+            txns[action["txn"]["appId"]] = max(action["txn"]["version"], txns.get(action["txn"]["appId"], 0))
+    return Snapshot(path, version, metadata, files, txns)
+
+
+def _actions_of(path: Path, version: int) -> Iterator[Action]:
+    """From the first commit on; from a checkpoint on where that was cleaned up."""
+    names = (path / "_delta_log").glob("*.checkpoint.parquet")
+    checkpoints = [number for name in names if (number := int(name.name.partition(".")[0])) <= version]
+    start = -1 if commit_path(path, 0).exists() else max(checkpoints, default=-1)
+    if start >= 0:
+        for row in pq.ParquetFile(path / "_delta_log" / f"{start:020}.checkpoint.parquet").read().to_pylist(maps_as_pydicts="strict"):
+            yield {name: value for name, value in row.items() if value is not None and name != "remove"}
+    for number in range(start + 1, version + 1):
         try:
-            actions = commit_at(path, number)
+            yield from commit_at(path, number)
         except FileNotFoundError:
             raise SourceVacuumed(condition="DELTA_VERSIONS_NOT_CONTIGUOUS", detail=f"{path} has no version {number}") from None
-        for action in actions:
-            if "metaData" in action:
-                metadata = action["metaData"]
-            elif "add" in action:
-                files[action["add"]["path"]] = action["add"]
-            elif "remove" in action:
-                files.pop(action["remove"]["path"], None)
-            elif "txn" in action:
-                txns[action["txn"]["appId"]] = max(action["txn"]["version"], txns.get(action["txn"]["appId"], 0))
-    return Snapshot(path, version, metadata, files, txns)
 
 
 def clustered_by(path: Path) -> list[str]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 #: (type of the column, default, whether Spark takes it and computes it).
 DEFAULTS: tuple[tuple[str, str, bool], ...] = (
     ("INT", "'abc'", False),
+    ("INT", "TRY_CAST('x' AS INT)", True),
+    ("BOOLEAN", "TRY_CAST('x' AS INT)", False),
+    ("DATE", "TRY_CAST('x' AS INT)", False),
+    ("TINYINT", "TRY_CAST('x' AS INT)", False),
     ("INT", "'1'", True),
     ("INT", "99999999999", False),
     ("INT", "5", True),
@@ -148,6 +152,16 @@ COLUMNS = "id INT, y INT, x STRING, b BOOLEAN, d DATE, ts TIMESTAMP, arr ARRAY<I
 #: (CHECK, whether a row can be written under it).
 CHECKS: tuple[tuple[str, bool], ...] = (
     ("y > rand()", False),
+    ("y > 0x1F", False),
+    ("y < 1e400", False),
+    ("y < 1e300", True),
+    ("y IS NULL = b", False),
+    ("(y IS NULL) = b", True),
+    ("y IN (1, 2) = b", False),
+    ("x LIKE 'a\\\\b'", False),
+    ("x LIKE 'a!b' ESCAPE '!'", False),
+    ("x LIKE 'a!_b' ESCAPE '!' OR true", True),
+    ("x LIKE 'ab' ESCAPE 'abc'", False),
     ("y > sum(y)", False),
     ("y > count(*)", False),
     ("row_number() over (order by y) > 0", False),

@@ -133,6 +133,14 @@ def test_names_are_the_files_directly_below_in_order(store: Store) -> None:
     assert store.names("nothing") == []
 
 
+@pytest.mark.parametrize("name", [".00000000000000000000.json.0123456789abcdef0123456789abcdef.tmp", "00000000000000000000.json#1"])
+def test_what_a_killed_process_had_only_staged_is_not_there(tmp_path: Path, name: str) -> None:
+    store = open_store(Location.parse(str(tmp_path)), StorageOptions())
+    store.put("log/a.json", b"")
+    (tmp_path / "log" / name).write_bytes(b"{}")
+    assert store.names("log") == ["a.json"]
+
+
 def test_folders_are_those_directly_below_in_order(store: Store) -> None:
     for key in ("b/x/1", "b/y/z/2", "a/3", "c"):
         store.put(key, b"")

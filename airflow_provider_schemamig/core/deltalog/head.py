@@ -125,6 +125,14 @@ def look_at_head(store: ReadStore, at: int | None = None) -> Head:
     return replace(head, is_another=True)
 
 
+def check_goes_on(store: ReadStore, since: Head) -> None:
+    """Raise AnotherTable or TableMissing unless the table that was there at ``since`` still is: to be asked before a commit on top of what
+    was looked at minutes ago. A log that begins anew is another table, and a commit of ours would be its gap, or bring it foreign files."""
+    now = _head(store, None)
+    if now.version < since.version or not (now.table_id == since.table_id or _had_id(store, since.table_id)):
+        raise AnotherTable(uri=store.location.uri, expected=since.table_id, found=now.table_id)
+
+
 def _had_id(store: ReadStore, table_id: str) -> bool:
     """Is it the log of the table of this id? CREATE OR REPLACE TABLE gives a table another id, and RESTORE its id of then: so the id may be
     any that the log has."""

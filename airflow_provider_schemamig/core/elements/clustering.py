@@ -6,6 +6,8 @@ came since is not ours to do, whoever wrote it: the next OPTIMIZE of anybody clu
 
 from __future__ import annotations
 
+import contextlib
+
 from airflow_provider_schemamig.core.deltalog.actions import RawAction, file_id
 from airflow_provider_schemamig.core.deltalog.append import Appended
 from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster
@@ -14,6 +16,7 @@ from airflow_provider_schemamig.core.deltalog.fence import Fence
 from airflow_provider_schemamig.core.deltalog.files import active_files, cut
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
@@ -30,17 +33,29 @@ _CUBE_FILES = 50_000
 
 
 def older_files(store: ReadStore, head: Head, since: int) -> tuple[RawAction, ...]:
-    """The files at ``head`` that were there at ``since`` already, the oldest first. Raises LogTruncated, and as ``active_files`` does."""
+    """Return the files at ``head`` that were there at ``since`` already, the oldest first.
+
+    Where the log does not reach back that far, those that nobody has clustered. Raises as ``active_files`` does.
+    """
+    active = active_files(store, head.version)
+    try:
+        came = _came(store, since, head.version)
+    except LogTruncated:
+        came = {path for (path, _), file in active.items() if file.get("clusteringProvider")}
+    files = [file for identity, file in active.items() if identity[0] not in came]
+    return tuple(sorted(files, key=lambda file: (int(file["modificationTime"]), file_id(file))))
+
+
+def _came(store: ReadStore, since: int, upto: int) -> set[str]:
     came: set[str] = set()
-    for commit in commits(store, since, head.version):
+    for commit in commits(store, since, upto):
         if commit.info.get("operation") in BRINGS_BACK:
             continue
         gone = {file_id(remove)[0] for remove in commit.removes}
         # A file with another deletion vector, or listed once more (for statistics), is as old as it was.
         again = gone if gone else {file_id(add)[0] for add in commit.adds if not add.get("dataChange", True)}
         came |= {file_id(add)[0] for add in commit.adds} - again
-    files = [file for identity, file in active_files(store, head.version).items() if identity[0] not in came]
-    return tuple(sorted(files, key=lambda file: (int(file["modificationTime"]), file_id(file))))
+    return came
 
 
 def next_batch(files: tuple[RawAction, ...], max_files: int | None, lost: int) -> tuple[RawAction, ...]:
@@ -50,11 +65,13 @@ def next_batch(files: tuple[RawAction, ...], max_files: int | None, lost: int) -
 
 
 def check_clustered(store: ReadStore, head: Head, collection: CollectionName, since: int) -> None:
-    """Raises CannotCluster if the table is not what it was at ``since``, or its files cannot be written anew; UnsupportedFeature."""
+    """Raise CannotCluster if the table is not clustered as at ``since`` (as far as the log reaches back), or its files cannot be written
+    anew; UnsupportedFeature."""
     check_writable(head.protocol, head.location.uri)
     reason = why_not(head)
-    if head.clustering != read_head(store, at=since).clustering:
-        reason = "somebody changed the clustering meanwhile"
+    with contextlib.suppress(LogTruncated):
+        if head.clustering != read_head(store, at=since).clustering:
+            reason = "somebody changed the clustering meanwhile"
     if reason is not None:
         columns = ", ".join(head.declaration(collection).clustered_by) or "nothing"
         raise CannotCluster(collection=collection, op=ChangeClustering.op, path=columns, reason=reason)

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.blobs import PLANS
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
-from airflow_provider_schemamig.core.ledger.existence import require_environment
+from airflow_provider_schemamig.core.ledger.existence import require_free_place
 from airflow_provider_schemamig.core.ledger.leap import Leap, is_leap, leap_over
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
@@ -85,7 +85,7 @@ def restore(env: Environment, folder: str) -> Restored:
     environment is. Tables are not touched: what was done to
     them after the backup shows as drift.
     """
-    require_environment(env, create=True)
+    require_free_place(env)
     source = Environment.open(folder, env.options).store()
     manifest = _manifest(source, folder)
     store = env.store()

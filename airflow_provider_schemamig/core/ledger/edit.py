@@ -106,7 +106,7 @@ def edit_row(env: Environment, wanted: RowEdit, who: str, now: pendulum.DateTime
             return task.outcome(*audit.end("done", task))
         task = _checked(ledger, task, pendulum.now("UTC") if now is None else now)
         audit.begin(task)
-        ledger.append(task.updates(), task.version)
+        ledger.append(task)
         return task.outcome(*audit.end("done", task), changed=True)
 
     try:
@@ -122,6 +122,7 @@ class _Look:
     """``types``: of the rows of the format that the ledger is in, which a row written by hand is of, too."""
 
     version: int
+    commit_id: str | None
     rows: tuple[RawRow, ...]
     types: tuple[type[Any], ...]
 
@@ -138,10 +139,10 @@ class _Ledger(LedgerWriter):
             for value, count in _standing(rows, *_CONFIG).items()
             if count > 0 and _names_a_format(value)
         ]
-        return _Look(version, rows, strictest_types(max(numbers, default=FORMATS.current)))
+        return _Look(version, self.table.seen_commit_id, rows, strictest_types(max(numbers, default=FORMATS.current)))
 
-    def append(self, rows: Sequence[RawRow], expected: int) -> None:
-        self._commit(rows, expected)
+    def append(self, task: _Task) -> None:
+        self._commit(task.updates(), task.version, task.commit_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class _Task:
 
     wanted: RowEdit
     version: int
+    commit_id: str | None
     rows: tuple[RawRow, ...]
     key: str
     before: dict[str, int]
@@ -184,7 +186,7 @@ def _task(ledger: _Ledger, wanted: RowEdit, earlier: _Task | None) -> _Task:
     key = _stored_key(seen.rows, wanted)
     before = _standing(seen.rows, wanted.collection, key)
     after = _validated(ledger.env, wanted, key, seen.types)
-    task = _Task(wanted, seen.version, seen.rows, key, before, after)
+    task = _Task(wanted, seen.version, seen.commit_id, seen.rows, key, before, after)
     if not task.is_done:  # done already, by this very command before it was killed: that comes first
         _check_unchanged(task, earlier)
     return task

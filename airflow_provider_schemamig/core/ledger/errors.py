@@ -12,16 +12,20 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 class NoEnvironment(Refusal):
     """There is no environment at this place.
 
-    ``is_table``: a Delta table is there; ``around``: the URI of the environment that the place lies in. Neither is a place for a new one.
+    ``is_table``: a Delta table is there; ``around``: the URI of the environment that the place lies in; ``remains``: what is there of an
+    environment that has lost its ledger. None of them is a place for a new one.
     """
 
     code = "no_environment"
     uri: str
     is_table: bool = False
     around: str | None = None
+    remains: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
+        if self.remains and not self.is_table and self.around is None:
+            return f"there is no ledger at {self.uri}, but what an environment had there: {', '.join(self.remains[:3])}{self._more}."
         table = ", but a Delta table" if self.is_table else ""
         around = f"; it lies in the environment at {self.around}" if self.around is not None else ""
         return f"there is no schemamig environment at {self.uri}{table}{around}."
@@ -32,10 +36,19 @@ class NoEnvironment(Refusal):
             return f"Give that environment's URI: {self.around}."
         if self.is_table:
             return "Give the root of an environment, not a table's folder; `schemamig adopt` takes a table under management."
+        if self.remains:
+            return (
+                "Bring the ledger back: `schemamig ledger restore` does it from a backup, `schemamig ledger rebuild` from the tables. "
+                "For a new environment take another place, or move these folders away."
+            )
         return (
             "Check the URI. `schemamig upgrade --create` makes a new one there (Airflow: `create`), "
             "`schemamig ledger restore` brings one back from a backup."
         )
+
+    @property
+    def _more(self) -> str:
+        return f" and {len(self.remains) - 3} more" if len(self.remains) > 3 else ""
 
 
 @dataclass(eq=False)

@@ -8,23 +8,37 @@ from dataclasses import replace
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
+from airflow_provider_schemamig.core.ledger.numbers import shard_folders
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 _LOG = "_delta_log"
+_AFTER_THE_LEDGER = ("history", "keys", "nodes", "replicas", "reports")
 
 
 def require_environment(env: Environment, *, create: bool = False) -> None:
-    """Raises NoEnvironment unless there is one, or one is wanted (``create``) at a place that is free for it."""
+    """Raise NoEnvironment unless there is one, or one is wanted (``create``) at a place that is free for it and never had one."""
     if _has_ledger(env):
         return
-    missing = no_environment(env)
-    if not create or missing.is_table or missing.around is not None:
+    if not create:
+        raise no_environment(env)
+    require_free_place(env)
+    remains = _remains(env)
+    if remains:
+        raise NoEnvironment(uri=env.location.uri, remains=remains)
+
+
+def require_free_place(env: Environment) -> None:
+    """Raise NoEnvironment where a ledger can be neither made nor brought back: in a table's folder, and in another environment."""
+    missing = None if _has_ledger(env) else no_environment(env)
+    if missing is not None and (missing.is_table or missing.around is not None):
         raise missing
 
 
 def no_environment(env: Environment) -> NoEnvironment:
     """What to tell of a place without a ledger: also what is there instead, as far as that can be read."""
     missing = NoEnvironment(uri=env.location.uri)
+    with contextlib.suppress(SchemamigError):
+        missing.remains = _remains(env)
     with contextlib.suppress(SchemamigError):  # a folder above may be nobody's to list: what was seen before that counts
         missing.is_table = _is_table(env)
         for parent in _parents(env):
@@ -33,6 +47,12 @@ def no_environment(env: Environment) -> NoEnvironment:
                 missing.around = parent.location.uri
                 break
     return missing
+
+
+def _remains(env: Environment) -> tuple[str, ...]:
+    """What an environment makes after its ledger: where it is found, the ledger was lost, and its processes may live."""
+    folders = (name for name in env.store().folders(env.SYSTEM_FOLDER) if name in _AFTER_THE_LEDGER)
+    return (*(f"{env.SYSTEM_FOLDER}/{name}" for name in folders), *shard_folders(env.store(), env.SYSTEM_FOLDER))
 
 
 def _is_table(env: Environment) -> bool:

@@ -127,6 +127,8 @@ class State:
         formats: Formats = FORMATS,
     ) -> None:
         self.version = version
+        #: The id of the commit that made it, once it was read from a ledger or appended to one: another ledger may have this version, too.
+        self.commit_id: str | None = None
         self.formats = formats
         self.format = check_format(stored.get("config", {}), uri, formats)
         self._older = older

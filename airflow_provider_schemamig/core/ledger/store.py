@@ -112,6 +112,7 @@ class LedgerReader:
                     raise
                 _known.table = _known.state = None  # its files may be those of a ledger that lay there before
                 return self.state(at)
+            known.commit_id = table.seen_commit_id
         table.was_read = True
         return known if at is None or at == version else self._state_at(at, known)
 
@@ -159,21 +160,24 @@ class LedgerReader:
 class LedgerWriter(LedgerReader):
     """May append. One writer belongs to one thread; any number of writers may race."""
 
-    def create(self, env_id: str) -> State:
+    def create(self, env_id: str, first: Callable[[State], Iterable[Update]] = lambda _: ()) -> State:
         """Make the ledger unless there is one, and return its state: its ``config.env_id`` says whose it is.
 
-        Of racing creators exactly one wins, and running it again changes nothing. The first write to an environment proves that its
-        store honours put-if-absent (PutIfAbsentIgnored otherwise), and is refused on S3 without a declared LogStore (UnsafeLogStore).
+        ``first``: what else its first commit holds, decided on the state of the empty ledger. Of racing creators exactly one wins, and
+        running it again changes nothing. The first write to an environment proves that its store honours put-if-absent
+        (PutIfAbsentIgnored otherwise), and is refused on S3 without a declared LogStore (UnsafeLogStore).
         """
         require_safe_log_store(self.env.store())
         if self.exists():
             return self.state()
         probe_put_if_absent(self.env.store(), self.env.SYSTEM_FOLDER)
         commit_id = uuid4().hex
-        config = EnvironmentConfig(env_id=env_id, format_version=self.formats.current, created_at=pendulum.now("UTC"))
+        config = RawRow(*encode(EnvironmentConfig(env_id, self.formats.current, pendulum.now("UTC"))), ts=0, diff=1)
+        empty = self._sum_up(-1, [config])
+        rows = [config, *_changes(empty, first(empty))]
         try:
             self.env.before_write("ledger", commit_id)
-            self.table.create([RawRow(*encode(config), ts=0, diff=1)], commit_id)
+            self.table.create(rows, commit_id)
             self.env.after_write("ledger", commit_id)
         except Exception as error:  # noqa: BLE001 - of any kind: what counts is whether there is a ledger now
             # Lost against another creator, or ours with its answer lost: either way there is one now.
@@ -253,33 +257,31 @@ class LedgerWriter(LedgerReader):
         following = self._sum_up(state.version + 1, rows)
         if _without_since(following) != _without_since(state):
             raise ValueError("a rewrite may not change what the ledger says")
-        self._commit(rows, state.version, "overwrite")
+        return self._append(state, rows, following, "overwrite")
+
+    def _append(self, state: State, rows: Sequence[RawRow], following: State | None = None, mode: Mode = "append") -> State:
+        if following is None:
+            following = state.after(rows, state.version + 1)
+        following.commit_id = self._commit(rows, state.version, state.commit_id, mode)
         _known.state = following
         return following
 
-    def _append(self, state: State, rows: Sequence[RawRow]) -> State:
-        following = state.after(rows, state.version + 1)
-        self._commit(rows, state.version)
-        _known.state = following
-        return following
-
-    def _commit(self, rows: Sequence[RawRow], expected: int, mode: Mode = "append") -> None:
-        """Bring ``rows`` to slot ``expected`` + 1. The one place that writes to an existing ledger."""
+    def _commit(self, rows: Sequence[RawRow], expected: int, after: str | None, mode: Mode = "append") -> str:
+        """Bring ``rows`` to slot ``expected`` + 1, behind the commit of id ``after``. The one place that writes to an existing ledger."""
         commit_id = uuid4().hex
         failure: Exception | None = None
         for attempt in range(1, _SENDS + 1):
-            failure = self._send(rows, expected, commit_id, mode)
+            failure = self._send(rows, expected, after, commit_id, mode)
             if failure is None:
-                return
+                return commit_id
             _pause(attempt)
         raise self.table.write_failure(failure, expected, commit_id) from None
 
-    def _send(self, rows: Sequence[RawRow], expected: int, commit_id: str, mode: Mode) -> Exception | None:
+    def _send(self, rows: Sequence[RawRow], expected: int, after: str | None, commit_id: str, mode: Mode) -> Exception | None:
         """Try once. None: it is there and durable. An exception: slot ``expected`` + 1 is still empty. Raises LedgerConflict."""
         failure: Exception | None = None
-        table = self.table
         if self._head() == expected:
-            if self.table is not table or table.is_replaced():  # what this process knows is of a history that was lost
+            if self.table.is_another(expected, after):  # what this process knows is of a history that was lost
                 _known.table = _known.state = None
                 raise LedgerConflict(expected=expected)
             try:

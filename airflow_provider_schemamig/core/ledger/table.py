@@ -69,17 +69,23 @@ class LedgerTable:
                 self._opened_at = self._handle.version()
             version = self._handle.version()
             if self._seen is None or self._seen[0] != version:
-                if self.is_replaced():
+                if self._seen is not None and self.is_another(*self._seen):
                     raise LedgerDamaged(where=f"the ledger at {self.env.location.uri}", reason="another one was put in its place")
                 self._seen = (version, self.commit_id(version))
             return version
         except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
             raise self._unreadable(error) from None
 
-    def is_replaced(self) -> bool:
-        """Whether another ledger lies where the one of ``head()`` was: one that was brought back has the same versions with other rows."""
-        found = None if self._seen is None else self.commit_id(self._seen[0])
-        return self._seen is not None and found is not None and found != self._seen[1]
+    @property
+    def seen_commit_id(self) -> str | None:
+        """Whose commit the version was that ``head`` saw last."""
+        return None if self._seen is None else self._seen[1]
+
+    def is_another(self, version: int, commit_id: str | None) -> bool:
+        """Whether ``version`` is another commit than the one of this id: a ledger that was brought back has the same versions with other
+        rows. False where either is not known."""
+        found = None if commit_id is None else self.commit_id(version)
+        return found is not None and found != commit_id
 
     def scan(self, after: int = -1) -> list[RawRow]:
         """The raw rows at the handle's version with a ``ts`` later than ``after``; reads only the files that can hold such rows."""

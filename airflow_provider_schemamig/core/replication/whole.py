@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.deltalog.append import Appended, Entry, app
 from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.fence import txn_of
 from airflow_provider_schemamig.core.deltalog.files import active_files
-from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.head import Head, check_goes_on
 from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT
 from airflow_provider_schemamig.core.deltalog.row_ids import numbered
 from airflow_provider_schemamig.core.jsonable import canonical
@@ -154,4 +154,5 @@ def _commit(copied: Copied, place: Place) -> Appended:
         *added,
     ]
     entry = Entry(note_of(span), actions, {"rows": str(copied.rows)})
+    check_goes_on(table.store, table.head)
     return append(table.store, table.head.version, entry, judge, in_commit_timestamps=uses_in_commit_timestamps(table.head.metadata))

@@ -8,6 +8,7 @@ outer parentheses, needless backticks, and ``!=`` and ``==`` are all that is mad
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _KEYWORDS = frozenset(_RESERVED.split())
 _APART = frozenset(_NO_FUNCTIONS.split())
 #: Functions with a type behind AS; behind any other AS comes a name, which counts as it is spelled (``to_json``).
 _CASTS = frozenset({"CAST", "TRY_CAST"})
+_WITH_TYPES_INSIDE = ("array", "map", "struct")
 _SPELLED = {"!=": "<>", "==": "="}
 _SIGNS = frozenset({"-", "+", "~"})
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -54,6 +56,7 @@ def canonical_text(text: str) -> str:
     It goes into fingerprints and onto tables, so it is read back: it has the very tokens of ``text``, or it is refused.
     """
     found = _without_outer_parentheses(_tokens(text))
+    _refuse_shifts(found)
     canonical = _joined(_pieces(found, text))
     if [_value(token) for token in _tokens(canonical)] != [_value(token) for token in found]:
         raise BrokenText("its canonical text reads otherwise", 0)
@@ -84,6 +87,21 @@ def _without_outer_parentheses(found: list[Token]) -> list[Token]:
     while len(found) > 2 and found[0].text == "(" and _closing(found) == len(found) - 1:
         found = found[1:-1]
     return found
+
+
+def _refuse_shifts(found: Sequence[Token]) -> None:
+    """Raise BrokenText for ``<<`` and ``>>``: Delta puts blanks between the signs of a CHECK, and reads none of them back."""
+    depth = 0  # of ARRAY<...>, whose ends may stand together
+    for before, token in itertools.pairwise(found):
+        if token.kind is not Kind.SYMBOL or token.text not in ("<", ">"):
+            continue
+        if token.text == "<" and before.text.lower() in _WITH_TYPES_INSIDE:
+            depth += 1
+        elif token.text == ">" and depth:
+            depth -= 1
+        elif before.kind is Kind.SYMBOL and before.text == token.text:
+            function = "SHIFTLEFT" if token.text == "<" else "SHIFTRIGHT"
+            raise BrokenText(f"Delta knows no {token.text * 2}: write {function}(a, n)", token.start)
 
 
 def _closing(found: Sequence[Token]) -> int:

@@ -177,7 +177,7 @@ class _Reader:
         except NotConstant:
             if name == "cast":
                 raise
-            return Constant(NULL)
+            return Constant(wanted)
 
     def result(self, name: str, arguments: list[Constant]) -> Constant:
         if not arguments and name in _OF_NOTHING:

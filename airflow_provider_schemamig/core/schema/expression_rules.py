@@ -7,9 +7,12 @@ for a DEFAULT (it can be written as its value) and let pass for a CHECK, of whic
 from __future__ import annotations
 
 import functools
+import itertools
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.schema.constant_fit import cast, default_fault
@@ -20,6 +23,7 @@ from airflow_provider_schemamig.core.schema.expressions import InvalidExpression
 from airflow_provider_schemamig.core.schema.functions import GENERATORS
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.spark_functions import spark_functions
+from airflow_provider_schemamig.core.schema.tokens import Kind, tokens
 from airflow_provider_schemamig.exceptions import Refusal
 
 if TYPE_CHECKING:
@@ -44,6 +48,8 @@ _REFUSED = {"grouping": "it needs GROUP BY", "grouping_id": "it needs GROUP BY",
 _REFUSED |= {"window": "it needs GROUP BY", "window_time": "it needs GROUP BY", "raise_error": "it fails in every row"}
 #: What Python says of a pattern that Java cannot read either.
 _BROKEN_PATTERN = ("missing ), unterminated subpattern", "unbalanced parenthesis", "unterminated character set")
+_AFTER_IS = ("NULL", "TRUE", "FALSE", "UNKNOWN")
+_COMPARISONS = ("=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>")
 _ATOMS = ("boolean", "binary", "date", "timestamp", "timestamp_ntz")
 
 
@@ -115,8 +121,31 @@ def check_fault(expression: str, fields: tuple[Field, ...]) -> str | None:
         return f"it is no valid expression ({broken.reason.rstrip('.')})"
     if parsed.find(exp.Window) is not None:
         return "OVER needs more than one row"
-    fault = next((fault for call in calls(expression) if (fault := _call_fault(call)) is not None), None)
-    return fault or next(_type_faults(parsed, expression, fields), None)
+    faults = itertools.chain(_word_faults(expression), _call_faults(expression), _type_faults(parsed, expression, fields))
+    return next(faults, None)
+
+
+def _word_faults(expression: str) -> Iterator[str]:
+    """What the parser here reads and Spark's does not: ``a IS NULL = b``, ``a IN (1) = b``; ``0x1F`` is a number here and a name there."""
+    found = [token for token in tokens(expression) if token.end > token.start]
+    openers: list[int] = []
+    for number, token in enumerate(found):
+        if token.kind is Kind.WORD and expression[token.start : token.start + 2].lower() == "0x":
+            yield f"Spark takes {expression[token.start : token.end]} for a name"
+        closes_in = False
+        if token.kind is Kind.SYMBOL and token.text == "(":
+            openers.append(number)
+        elif token.kind is Kind.SYMBOL and token.text == ")" and openers:
+            closes_in = found[openers.pop() - 1].text.upper() == "IN"
+        before = [item.text.upper() for item in found[max(0, number - 2) : number]]
+        ends_is = token.text.upper() in _AFTER_IS and (before[-1:] == ["IS"] or before == ["IS", "NOT"])
+        following = found[number + 1].text if number + 1 < len(found) else ""
+        if (closes_in or ends_is) and following in _COMPARISONS:
+            yield f"Spark cannot read {'IN' if closes_in else 'IS'} before {following} without parentheses around it"
+
+
+def _call_faults(expression: str) -> Iterator[str]:
+    return (fault for call in calls(expression) if (fault := _call_fault(call)) is not None)
 
 
 def _call_fault(call: Call) -> str | None:
@@ -176,8 +205,9 @@ def _constant_faults(parsed: exp.Expr) -> Iterator[str]:
     from sqlglot import exp
 
     for literal in parsed.find_all(exp.Literal):
-        if not literal.is_string and literal.name.isdigit() and len(literal.name.lstrip("0")) > 38:
-            yield f"{literal.name} has more digits than a DECIMAL holds"
+        fault = None if literal.is_string else _number_fault(literal.name)
+        if fault is not None:
+            yield fault
     for cast_of in parsed.find_all(exp.Cast):
         if isinstance(cast_of.this, exp.Literal) and cast_of.this.is_string and not cast_of.args.get("safe"):
             kind = _cast_kind(cast_of)
@@ -185,13 +215,31 @@ def _constant_faults(parsed: exp.Expr) -> Iterator[str]:
             fault = _text_fault(cast_of.this, wanted) if kind in ("number", "date", "timestamp", "timestamp_ntz", "boolean") else None
             if fault is not None:
                 yield fault
-    for like in parsed.find_all(exp.RegexpLike):
-        fault = _pattern_fault(like.expression.name) if isinstance(like.expression, exp.Literal) else None
-        if fault is not None:
-            yield fault
+    yield from _all_pattern_faults(parsed)
     for division in parsed.find_all(exp.Div, exp.Mod, exp.IntDiv):
         if isinstance(division.expression, exp.Literal) and division.expression.name.strip("0.") == "":
             yield "it divides by 0"
+
+
+def _number_fault(number: str) -> str | None:
+    if number.isdigit() and len(number.lstrip("0")) > 38:
+        return f"{number} has more digits than a DECIMAL holds"
+    try:
+        is_beyond = "e" in number.lower() and Decimal(number).copy_abs() > Decimal(sys.float_info.max)
+    except ArithmeticError:
+        is_beyond = True
+    return f"{number} is beyond the largest DOUBLE" if is_beyond else None
+
+
+def _all_pattern_faults(parsed: exp.Expr) -> Iterator[str]:
+    from sqlglot import exp
+
+    for like in parsed.find_all(exp.RegexpLike, exp.Like, exp.ILike):
+        if isinstance(like.expression, exp.Literal):
+            pattern = like.expression.name
+            fault = _pattern_fault(pattern) if isinstance(like, exp.RegexpLike) else _like_fault(pattern, like.parent)
+            if fault is not None:
+                yield fault
 
 
 def _pattern_fault(pattern: str) -> str | None:
@@ -200,6 +248,17 @@ def _pattern_fault(pattern: str) -> str | None:
     except re.error as error:
         return f"the pattern {pattern!r} is broken: {error.msg}" if error.msg in _BROKEN_PATTERN and "\\Q" not in pattern else None
     return None
+
+
+def _like_fault(pattern: str, parent: exp.Expr | None) -> str | None:
+    """The sign that escapes stands before ``_``, ``%`` or itself; ``parent``: an ESCAPE, which may name another one than the backslash."""
+    from sqlglot import exp
+
+    sign = parent.expression.name if isinstance(parent, exp.Escape) else "\\"
+    if len(sign) != 1:
+        return f"ESCAPE {sign!r} is not one character"
+    rest = re.sub(f"{re.escape(sign)}[_%{re.escape(sign)}]", "", pattern)
+    return f"{sign} stands before nothing that it could escape in {pattern!r}" if sign in rest else None
 
 
 def _comparison_fault(left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:

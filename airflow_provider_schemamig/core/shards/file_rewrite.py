@@ -30,7 +30,7 @@ from airflow_provider_schemamig.core.deltalog.clustering import clustering_domai
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
 from airflow_provider_schemamig.core.deltalog.features import new_protocol
 from airflow_provider_schemamig.core.deltalog.fence import Fence, Fenced
-from airflow_provider_schemamig.core.deltalog.head import Head
+from airflow_provider_schemamig.core.deltalog.head import Head, check_goes_on
 from airflow_provider_schemamig.core.deltalog.names import MAPPING_ID, PHYSICAL_NAME, fields_in
 from airflow_provider_schemamig.core.deltalog.needs import needed_features
 from airflow_provider_schemamig.core.deltalog.scratch import listed
@@ -265,6 +265,7 @@ def _commit(
     parameters = {"files": str(len(files)), "schemaOf": str(head.version), **rewriting.parameters}
     judge = functools.partial(_judge, uri=store.location.uri, fence=fence, ours={file_id(file) for file in files})
     entry = Entry(tag, actions, parameters, operation=label_of(rewriting.operation))
+    check_goes_on(store, head)
     return append(store, head.version, entry, judge, in_commit_timestamps=uses_in_commit_timestamps(head.metadata))
 
 

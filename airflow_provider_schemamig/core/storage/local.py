@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import time
 import uuid
@@ -35,6 +36,8 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK, errno.ENOSYS})
+#: What a killed process leaves beside the file that it was about to make: ours, and object_store's, which delta-rs writes with.
+_STAGED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp|.+#\d+", re.DOTALL)
 
 
 class LocalStore:
@@ -62,9 +65,10 @@ class LocalStore:
         return os.path.isfile(self._path(key))
 
     def names(self, prefix: str, start_after: str | None = None) -> list[str]:
+        # Without what is only staged: to a reader of the store it is not there.
         try:
             with self._errors(prefix), os.scandir(self._path(prefix)) as entries:
-                found = [entry.name for entry in entries if entry.is_file()]
+                found = [entry.name for entry in entries if entry.is_file() and _STAGED.fullmatch(entry.name) is None]
         except ObjectMissing:
             return []
         return sorted(found if start_after is None else [name for name in found if name > start_after])

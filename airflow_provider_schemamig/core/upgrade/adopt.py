@@ -221,8 +221,6 @@ def _record(
 ) -> Adoption:
     """ONE append for all tables; done by a twin meanwhile: nothing more happens."""
     started = pendulum.now("UTC")
-    if seen is None:
-        ledger.create(str(uuid.uuid4()))
     taken: list[AdoptedTable] = []
     generation = Generation(0)
 
@@ -243,7 +241,9 @@ def _record(
         taken.extend(_taken(table, shard) for table, shard in zip(found, shards, strict=True))
         return adopted_rows(env, state, release, found, shards, generation, next_epoch(state), started, "adopt")
 
-    ledger.transact(decide)
+    env_id = str(uuid.uuid4())
+    if seen is not None or ledger.create(env_id, decide).config.env_id != env_id:  # else it is there with these rows, in one commit
+        ledger.transact(decide)
     if not taken:
         return Adoption(release.version, None, files, (), ())
     notes = tuple(f"{table.collection}: {remark}" for table in found for remark in table.remarks)

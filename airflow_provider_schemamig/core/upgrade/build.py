@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from airflow_provider_schemamig.core.deltalog.create import create_table
 from airflow_provider_schemamig.core.deltalog.log import rows_changed_since
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement, Shard, ShardState
@@ -111,9 +112,12 @@ def stale_fills(env: Environment, state: State, deployment: Deployment, plan: Pl
 def _is_stale(env: Environment, state: State, build: Build, row: Replacement) -> bool:
     if build.fill is None or row.filled_rows is None:
         return build.fill is not None
-    return not build.snapshot and any(
-        rows_changed_since(table_store(env, state, ShardId(shard)), version) for shard, version in row.fill_inputs
-    )
+    if build.snapshot:
+        return False
+    try:
+        return any(rows_changed_since(table_store(env, state, ShardId(shard)), version) for shard, version in row.fill_inputs)
+    except LogTruncated:  # nobody can tell any more
+        return True
 
 
 def check_built(env: Environment, state: State, deployment: Deployment, plan: Plan) -> None:

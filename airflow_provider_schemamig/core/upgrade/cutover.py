@@ -14,6 +14,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import first_metadata_version
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import (
     DeploymentState,
@@ -167,7 +168,10 @@ def _begun_at(work: Work, collection: CollectionName) -> int | None:
     changed = work.state.intents.get((shard, IntentKind.CHANGE, work.generation))
     if changed is None:
         return None
-    return first_metadata_version(table_store(work.env, work.state, shard), changed.base_version)
+    try:
+        return first_metadata_version(table_store(work.env, work.state, shard), changed.base_version)
+    except LogTruncated:  # rather too early than too late, as ``moves.made_at``
+        return changed.base_version + 1
 
 
 def _not_changed(work: Work, collection: CollectionName) -> WrongState:

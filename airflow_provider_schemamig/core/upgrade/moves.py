@@ -150,7 +150,7 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
     """Commit the move, or say at which version it already is. Drift is anything that is neither before nor after."""
     store = table_store(work.env, work.state, move.shard)
     for _ in range(ROUNDS):
-        if is_done(intent, store, head) or _is_beyond(work, kind, move, head):
+        if is_done(work.state, intent, head) or _is_beyond(work, kind, move, head):
             return intent.done_version if intent.done_version is not None else made_at(store, intent, head)
         found = live_differences(move.before, head.declaration(move.collection))
         if found:

@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG, interval_of, lengthened, longer
+from airflow_provider_schemamig.core.upgrade.holds import live_collection
 from airflow_provider_schemamig.core.upgrade.moves import stand
 from airflow_provider_schemamig.core.upgrade.tables import fence_of, known, look_or_none, table_store
 
@@ -118,8 +119,8 @@ def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
 
 def _declared_too(state: State, shard: ShardId, key: str, before: str | None) -> str | None:
     """The setting of before the first pin, or what a release has declared since, if that is longer."""
-    name = _name_of(state, shard)
-    if name is None or name not in state.objects or state.objects[name].shard != shard:
+    name = live_collection(state, shard)
+    if name is None:
         return before
     declared = dict(state.entry(name).physical.properties)
     return longer(key, before, declared[key]) if key in declared else before

@@ -51,7 +51,8 @@ def _with_storage(env: Environment, planned: Planned) -> Planned:
     return planned
 
 
-def _no_environment(env: Environment, state: State | None, *, create: bool) -> tuple[SchemamigError, ...]:
+def refused_place(env: Environment, state: State | None, *, create: bool) -> tuple[SchemamigError, ...]:
+    """Return why there is no environment to upgrade, and (with ``create``) none can be made either."""
     if state is None:
         try:
             require_environment(env, create=create)
@@ -85,7 +86,7 @@ def preflight_plan(
     started = time.monotonic()
     planned = with_history_notes(env, view, planned, request.hold)
     early = _ends_too_early(planned, request, view)
-    raise_refusals((*_no_environment(env, view.state, create=create), *planned.refusals, *early))
+    raise_refusals((*refused_place(env, view.state, create=create), *planned.refusals, *early))
     if planned.plan.is_empty:
         return Preflight(None, PlanReport(planned, view), None, ())
     report = check_data(env, view, planned, jobs, started)

@@ -17,7 +17,8 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.existence import require_environment
+from airflow_provider_schemamig.core.ledger.errors import NumbersExhausted
+from airflow_provider_schemamig.core.ledger.existence import require_free_place
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import Numbers, fences, highest_numbers, shard_folders
 from airflow_provider_schemamig.core.ledger.rows import GivenOut, Shard, ShardState
@@ -89,7 +90,7 @@ def rebuild(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str
     and what reading the tables raises.
     """
     started = pendulum.now("UTC")
-    require_environment(env, create=True)
+    require_free_place(env)
     ledger = LedgerReader(env)
     state = ledger.state() if ledger.exists() else None
     if state is not None and (state.release is not None or state.deployments):
@@ -101,6 +102,8 @@ def rebuild(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str
     stores = {place.uri: fences(env.table_store(place.uri)) for place in places}
     env_id = _env_id(stores, state)
     numbers = highest_numbers(env, (), [place.uri for place in places])
+    if numbers.is_exhausted:
+        raise NumbersExhausted(uri=env.location.uri, epoch=numbers.epoch)
     shards = [_shard(table, env_id, stores, numbers) for table in found]
     notes = (*_notes(declared, found, left, any(stores.values())), *numbers.notes)
     target = Release(release.name, release.version, None, declared)
@@ -113,8 +116,11 @@ def rebuild(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str
         return [*made, Put(GivenOut(generation, epoch))]
 
     writer = LedgerWriter(env)
-    writer.create(env_id)
-    writer.transact(rows)
+    made = writer.create(env_id, rows)  # in one commit: an empty ledger would give all numbers out again
+    if made.release is None:
+        made = writer.transact(rows)
+    if (made.config.env_id, made.given_out) != (env_id, GivenOut(generation, epoch)):  # another one came first
+        raise e.LedgerThere(uri=env.location.uri)
     note = append_history(env, HistoryEntry.ended("ledger rebuild", started, generation=generation, detail="; ".join(notes)))
     return Rebuilt(env_id, release.version, generation, epoch, tuple(shards), (*notes, *([] if note is None else [note])))
 

@@ -17,6 +17,7 @@ import pendulum
 from airflow_provider_schemamig.core.deltalog.commit import Committed
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.log import first_metadata_version
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
@@ -109,8 +110,11 @@ def _seal(work: Work, intent: Intent, moved_to: ShardId) -> Committed | None:
     head = read_head(store)
     fence, tag = work.fence(intent.shard), work.tag("seal")
     if head.sealed_for == moved_to:
-        if first_metadata_version(store, intent.base_version, head.version) is not None:
-            return None  # by an earlier run, or by a twin that holds it with us
+        try:
+            if first_metadata_version(store, intent.base_version, head.version) is not None:
+                return None  # by an earlier run, or by a twin that holds it with us
+        except LogTruncated:
+            pass  # nobody can tell any more, and to seal it once more does no harm
         # Sealed before it was announced: whoever did that may be about to lift it, but not any more after a commit of ours.
         head = unseal(store, head, fence, tag, since=intent.base_version).head
     return seal(store, head, moved_to, fence, tag, since=intent.base_version)

@@ -15,7 +15,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.commit import Committed, MetadataMoved, commit_changes
 from airflow_provider_schemamig.core.deltalog.fence import put_fence
-from airflow_provider_schemamig.core.deltalog.head import Head, read_head
+from airflow_provider_schemamig.core.deltalog.head import Head, LogTruncated, read_head
 from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
 from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
@@ -102,7 +102,7 @@ def _settle_shard(
     if not moves:
         return dropped
     collection = moves[0].collection
-    reached = _reached(store, head, moves)
+    reached = _reached(work.state, head, moves)
     if reached is None:
         live = head.declaration(collection)
         start = moves[0].before or live
@@ -140,16 +140,21 @@ def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: 
         committed = unseal(store, head, fence, tag, since=fenced)
     else:
         committed = seal(store, head, recorded, fence, tag, since=fenced)
-        if any(foreign_commits(store, max(min(intent.base_version for intent in intents), 0))):
-            work.notes.append(f"{collection}: rows came into the retired shard {shard} during a rollback that was not finished")
+        since = max(min(intent.base_version for intent in intents), 0)
+        try:
+            came = "came" if any(foreign_commits(store, since)) else None
+        except LogTruncated:
+            came = "may have come"
+        if came is not None:
+            work.notes.append(f"{collection}: rows {came} into the retired shard {shard} during a rollback that was not finished")
     stand(collection, [committed])
     return committed.head
 
 
-def _reached(store: Store, head: Head, moves: Sequence[Intent]) -> int | None:
+def _reached(state: State, head: Head, moves: Sequence[Intent]) -> int | None:
     """Index of the last move that is in place on the table, -1 if none is; None if the table is nowhere on the way: drift."""
     for index in range(len(moves) - 1, -1, -1):
-        if is_done(moves[index], store, head):
+        if is_done(state, moves[index], head):
             return index
     before = moves[0].before
     if before is not None and not live_differences(before, head.declaration(before.name)):

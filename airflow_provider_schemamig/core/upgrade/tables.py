@@ -6,17 +6,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_schemamig.core.deltalog.fence import Fence
 from airflow_provider_schemamig.core.deltalog.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
-from airflow_provider_schemamig.core.deltalog.log import commits
-from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.deltalog.names import stored_names
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Intent, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.paths import path_in_files, translate
 from airflow_provider_schemamig.core.schema.renames import is_stand_in
-from airflow_provider_schemamig.core.storage import ReadStore, Store
+from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.core.upgrade.holds import live_collection
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -102,10 +103,12 @@ def _is_clustered(expected: Declaration, head: Head) -> bool:
     return head.declaration(expected.name).clustered_by == expected.clustered_by
 
 
-def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
-    """True if the table is where the intent was to bring it.
+def is_done(state: State, intent: Intent, head: Head) -> bool:
+    """Return whether the table is where the intent was to bring it.
 
-    Swapped names of one type, a key, or a property that is no longer declared look the same before and after: then the log tells.
+    Names that were swapped, a key, and a property that is no longer declared make no difference between two schemas. The names in the data
+    files tell of the first, and the table's properties of the last; of a key nothing is on the table. The log is not asked: it may have
+    been cleaned up since.
     """
     if intent.after is None or not is_in_place(intent.after, head):
         return False
@@ -114,8 +117,16 @@ def is_done(intent: Intent, store: ReadStore, head: Head) -> bool:
         return True
     if begin.clustered_by != intent.after.clustered_by:
         return _is_clustered(intent.after, head)
-    ours = Tag(intent.generation, intent.epoch, intent.kind.value).user_metadata
-    return any(commit.user_metadata == ours for commit in commits(store, intent.base_version, head.version))
+    dropped = dict(begin.properties).keys() - dict(intent.after.properties).keys()
+    return dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
+
+
+def _is_renamed(state: State, intent: Intent, head: Head) -> bool:
+    """Whether every field of the intent's renames is called as it is to be, by what it is called in the data files."""
+    name = live_collection(state, intent.shard)
+    before = {} if name is None else dict(state.entry(name).stored_names)
+    renames, now = dict(intent.renames), stored_names(head.schema)
+    return all(path_in_files(path, before) == path_in_files(translate(path, renames), now) for path in renames)
 
 
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ from airflow_provider_schemamig.core.upgrade.kept_history import with_history_no
 from airflow_provider_schemamig.core.upgrade.online import change_online
 from airflow_provider_schemamig.core.upgrade.plan import Planned, View
 from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight, check_data, report_on
-from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan
+from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan, refused_place
 from airflow_provider_schemamig.core.upgrade.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.stages import Copy, Online
 from airflow_provider_schemamig.core.upgrade.status import Status
@@ -65,6 +65,7 @@ def plan(
     started = time.monotonic()
     view, planned = _plan(env, load_checked(release_dir), HoldOptions(end_hold, ignore_nodes))
     planned = with_history_notes(env, view, planned, DEFAULT_HOLD)
+    planned = replace(planned, refusals=(*refused_place(env, view.state, create=True), *planned.refusals))
     return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
 
 

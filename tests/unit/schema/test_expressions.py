@@ -78,6 +78,16 @@ def test_canonical_text(text: str, canonical: str) -> None:
     assert canonical_expression(text) == canonical
 
 
+@pytest.mark.parametrize(("text", "function"), [("a << 1 > 0", "SHIFTLEFT"), ("a >> 1 = 2", "SHIFTRIGHT"), ("a > > 1", "SHIFTRIGHT")])
+def test_signs_that_delta_would_take_apart_are_refused(text: str, function: str) -> None:
+    with pytest.raises(InvalidExpression, match=function):
+        canonical_expression(text)
+
+
+def test_types_inside_of_types_end_together() -> None:
+    assert canonical_expression("CAST(x AS ARRAY<MAP<INT,ARRAY<INT>>>) IS NOT NULL AND a < b AND c > d").count(">") == 4
+
+
 @pytest.mark.parametrize("text", [text for text, _ in CANONICAL])
 def test_canonical_text_is_its_own(text: str) -> None:
     assert canonical_expression(canonical_expression(text)) == canonical_expression(text)

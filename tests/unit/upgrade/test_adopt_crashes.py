@@ -111,6 +111,8 @@ def test_killed_at_any_write_of_the_environment(tmp_path: Path, name: str) -> No
             finished = True
         except Crash:
             finished = False
+        ledger = LedgerReader(replace(site.env))
+        assert not ledger.exists() or ledger.state().release is not None, "an upgrade would take it for a new environment"
         command(site, site.env)
         assert check(site.release) == (), moment
         site.check(version)

@@ -20,8 +20,8 @@ from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support.lake import Lake, append, make_lake, no_spark
-from tests.unit.upgrade.test_crashes import FLIGHT, at_source, at_target, copy_of, moments
+from tests.support.lake import Lake, append, copy_of, make_lake, no_spark
+from tests.unit.upgrade.test_crashes import FLIGHT, at_source, at_target, moments
 
 FAILURES: dict[str, Callable[[str], SchemamigError]] = {
     "full": lambda key: StorageFull(uri=key),

@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compa
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen, UnknownCollection
 from tests.support import foreign
 from tests.support.bytes import unwritten
-from tests.support.lake import Crash, Lake, no_spark, rows
+from tests.support.lake import Crash, Lake, copy_of, no_spark, rows
 from tests.support.upgrades import promoted, releases, whole
 
 EVENTS = CollectionName("events")
@@ -341,8 +341,3 @@ def test_killed_anywhere(lake: Lake, tmp_path: Path) -> None:
         same(found, before)
         assert set(owes(found)) == {2}, moment
         whole(found)
-
-
-def copy_of(lake: Lake, folder: Path) -> Lake:
-    shutil.copytree(lake.env.location.local_path or Path(), folder / "lake")
-    return replace(lake, env=Environment.open(str(folder / "lake")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease, De
 from airflow_provider_schemamig.exceptions import Conflict
 from tests.support import foreign
 from tests.support.bytes import unwritten
-from tests.support.lake import Crash, Lake, append
+from tests.support.lake import Crash, Lake, append, copy_of
 from tests.support.upgrades import promoted, refused, releases, whole
 
 PLANES = CollectionName("planes")
@@ -197,11 +196,6 @@ def moments(lake: Lake, work: Callable[[Environment], object]) -> int:
 
     work(replace(lake.env, on_write=hook))
     return count
-
-
-def copy_of(lake: Lake, folder: Path) -> Lake:
-    shutil.copytree(lake.env.location.local_path or Path(), folder / "lake")
-    return replace(lake, env=Environment.open(str(folder / "lake")))
 
 
 def test_it_dies_anywhere_and_is_called_again_or_somebody_else_calls(lake: Lake, tmp_path: Path) -> None:

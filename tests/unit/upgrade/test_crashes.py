@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
-from tests.support.lake import SCHEMA_1, Crash, Lake, append, make_lake, no_spark, rows
+from tests.support.lake import SCHEMA_1, Crash, Lake, append, copy_of, make_lake, no_spark, rows
 
 #: Every STRIDE-th moment in ``make test``; all of them in ``make soak``.
 STRIDE = 9
@@ -38,12 +38,6 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     append(lake.path("legacy"), [{"id": 7}])
     append(lake.path("stats"), [{"origin": "JFK", "flights": 3}])
     return lake
-
-
-def copy_of(lake: Lake, folder: Path) -> Lake:
-    """The same lake elsewhere: its URIs are relative to the root."""
-    shutil.copytree(lake.env.location.local_path or Path(), folder / "lake")
-    return replace(lake, env=Environment.open(str(folder / "lake")))
 
 
 def moments(lake: Lake, work: Callable[[Environment], object]) -> int:

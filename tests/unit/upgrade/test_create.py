@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from airflow_provider_schemamig.core.upgrade.rebuild import rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.adopting import Site
 from tests.support.bytes import tree
-from tests.support.lake import Lake, no_spark
+from tests.support.lake import Crash, Lake, no_spark
 from tests.support.upgrades import two_releases
 
 ONE, TWO = "CREATE TABLE t (id BIGINT);", "CREATE TABLE t (id BIGINT, n INT);"
@@ -102,12 +103,62 @@ def test_with_create_it_is_made_once_and_found_again(lake: Lake, tmp_path: Path)
     assert replace(lake, env=env).state.config.env_id == made
 
 
-def test_an_environment_that_is_lost_meanwhile_is_not_made_anew(lake: Lake, tmp_path: Path) -> None:
-    """Its ledger is gone, and its tables are there: that is for a backup."""
-    (tmp_path / "lake" / "_schemamig").rename(tmp_path / "gone")
+@pytest.mark.parametrize("create", [False, True])
+@pytest.mark.parametrize("lost", ["", "/ledger"])
+def test_an_environment_that_was_lost_is_not_made_anew(lake: Lake, tmp_path: Path, lost: str, create: bool) -> None:
+    """Its ledger is gone, and its tables or what it wrote beside them are there: that is for a backup, or ``ledger rebuild``."""
+    (tmp_path / f"lake/_schemamig{lost}").rename(tmp_path / "gone")
     before = tree(tmp_path / "lake")
-    missing(lambda: lake.upgrade(lake.second, create=False))
+    env = replace(lake.env)
+    for verb in (
+        lambda: verbs.upgrade(env, lake.second, create=create, jobs=no_spark),
+        lambda: adopt(env, tmp_path / "new", [("x", str(Site(tmp_path / "site").table("flights")))], create=create),
+    ):
+        found = missing(verb)
+        assert found.remains[-1].startswith("t/g1-")
+        assert ("_schemamig/history" in found.remains) is bool(lost)
+        assert "ledger rebuild" in found.next_action
+    report = verbs.plan(env, lake.second)
+    assert [refusal.code for refusal in report.refusals] == ["no_environment"]
     assert tree(tmp_path / "lake") == before
+
+
+STAGED = (".00000000000000000000.json.0123456789abcdef0123456789abcdef.tmp", "00000000000000000000.json#1")
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_a_first_commit_that_was_only_staged_is_none(lake: Lake, tmp_path: Path, name: str) -> None:
+    """A file store's writers stage a commit beside its name; killed there, none was made."""
+    for verb in ("upgrade", "restore", "rebuild"):
+        root = tmp_path / f"{verb}{len(name)}"
+        if verb == "rebuild":
+            shutil.copytree(tmp_path / "lake", root)
+            shutil.rmtree(root / "_schemamig" / "ledger")
+        (root / "_schemamig/ledger/_delta_log").mkdir(parents=True)
+        (root / "_schemamig/ledger/_delta_log" / name).write_bytes(b"")
+        env = Environment.open(str(root))
+        missing(lambda env=env: verbs.status(env))  # type: ignore[misc]
+        if verb == "upgrade":
+            verbs.upgrade(env, lake.first, create=True, jobs=no_spark)
+        elif verb == "restore":
+            backup(lake.env, str(tmp_path / f"backup{len(name)}"))
+            restore(env, str(tmp_path / f"backup{len(name)}"))
+        else:
+            rebuild(env, lake.first)
+        assert replace(lake, env=replace(env)).version == "1.0.0"
+
+
+def test_what_a_killed_first_upgrade_left_is_in_nobodys_way(lake: Lake, tmp_path: Path) -> None:
+    for moment in range(200):
+        env = Environment.open(str(tmp_path / f"new-{moment}"))
+        try:
+            verbs.upgrade(replace(lake, env=env).crashing_at(moment), lake.first, create=True, jobs=no_spark)
+        except Crash:
+            assert str(verbs.upgrade(replace(env), lake.first, create=True, jobs=no_spark).target) == "1.0.0", f"moment {moment}"
+        else:
+            assert moment > 10
+            return
+    raise AssertionError("it never came through")
 
 
 def test_a_plan_says_that_there_is_none_yet(lake: Lake, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.tables import table_store
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
-from tests.unit.upgrade.test_crashes import at_source, at_target, copy_of, moments
+from tests.support.lake import Crash, Lake, append, copy_of, make_lake, no_spark, rows
+from tests.unit.upgrade.test_crashes import at_source, at_target, moments
 
 GENERATION = Generation(2)
 PLANES = CollectionName("planes")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.accept import accept
 from airflow_provider_schemamig.core.upgrade.adopt import adopt
@@ -18,10 +20,11 @@ from airflow_provider_schemamig.core.upgrade.pins import pin, unpin
 from airflow_provider_schemamig.core.upgrade.revert import revert
 from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
 from airflow_provider_schemamig.core.upgrade.verify import verify_environment
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support import foreign
 from tests.support.bytes import tree, unwritten
 from tests.support.lake import Lake, append, no_spark
+from tests.support.online import OnlineJobs
 from tests.support.upgrades import expanded, make_holds_due, promoted, refused, seen, two_releases, whole
 
 T = CollectionName("t")
@@ -216,3 +219,35 @@ def test_nothing_goes_back_to_a_table_that_was_deleted(tmp_path: Path, schema: s
         verbs.rollback(lake.env, allow_lossy=True, jobs=no_spark)
     assert str(before) in errors[0].message
     assert lake.version == "1.1.0"
+
+
+@pytest.mark.parametrize("versions", [0, 1, 4, 12])
+def test_a_batch_is_not_committed_into_a_table_that_was_made_while_spark_worked(tmp_path: Path, versions: int) -> None:
+    """On top of what it had looked at it would be a gap in the new table's log, or bring it rows of the old one."""
+    lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT)", "CREATE TABLE t (id BIGINT, c INT DEFAULT 5)", 'evolution("t")')
+    path = lake.path("t")
+    for number in range(3):
+        append(path, [{"id": number}])
+    left: list[dict[str, bytes]] = []
+
+    class Jobs(OnlineJobs):
+        def run(self, job: Job, request: Mapping[str, Any]) -> Any:
+            result = super().run(job, request)
+            if job == "fill" and not left:
+                for entry in path.iterdir():
+                    if not entry.name.startswith("schemamig"):
+                        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+                for number in range(versions):
+                    write_deltalake(str(path), pa.table({"id": pa.array([1000 + number], pa.int64())}), mode="append")
+                left.append(log(path))
+            return result
+
+    with pytest.raises(SchemamigError) as caught:
+        verbs.upgrade(lake.env, lake.second, jobs=Jobs)
+    refusals = caught.value.refusals if isinstance(caught.value, Refused) else (caught.value,)
+    assert {refusal.code for refusal in refusals} <= {"another_table", "table_missing", "shard_missing"}
+    assert [log(path)] == left
+
+
+def log(path: Path) -> dict[str, bytes]:
+    return {found.name: found.read_bytes() for found in sorted((path / "_delta_log").glob("*"))}

@@ -94,9 +94,12 @@ def test_a_leader_of_the_lost_history_leads_no_more(scene: Scene) -> None:
     assert verbs.status(again).drifted == ()
 
 
+@pytest.mark.parametrize("one_thread", [True, False])
 @pytest.mark.parametrize("since", [0, 1, 3])
 @pytest.mark.parametrize("lost", [1, 2, 3, 4])
-def test_a_process_that_knows_the_lost_history_appends_nothing_to_the_restored_one(scene: Scene, lost: int, since: int) -> None:
+def test_a_process_that_knows_the_lost_history_appends_nothing_to_the_restored_one(
+    scene: Scene, lost: int, since: int, one_thread: bool
+) -> None:
     """However long the lost history was, and the new one is: also where the ledger has just the version that the process knows."""
     lake = scene.lake
     for number in range(lost):
@@ -111,9 +114,13 @@ def test_a_process_that_knows_the_lost_history_appends_nothing_to_the_restored_o
         for number in range(since):
             LedgerWriter(elsewhere(lake.env)).transact(lambda state: [Put(Control(f"n{number}", paused=True))])  # noqa: B023 - called right here
 
-    thread = threading.Thread(target=bring_back)  # as another process would: readers of one thread share what they know
-    thread.start()
-    thread.join()
+    # As another process would, or where this one has looked at the new ledger since: readers of one thread share what they know.
+    thread = threading.Thread(target=bring_back)
+    if one_thread:
+        bring_back()
+    else:
+        thread.start()
+        thread.join()
     restored = tree(scene.folder / "lake" / "_schemamig" / "ledger")
     with pytest.raises((LedgerConflict, LedgerDamaged)):
         LedgerWriter(lake.env).compare_and_append(state, [Put(Control("late"))], authority)
