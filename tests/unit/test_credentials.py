@@ -65,6 +65,23 @@ def test_what_says_where_and_how_is_none(name: str) -> None:
         ({}, "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=hunter2secret;EndpointSuffix=core"),
         ({}, "fs.s3a.secret.key=hunter2secret, next"),
         ({}, "sc://host:15002/;token=hunter2secret;use_ssl=true"),
+        ({}, '{"aws_secret_access_key": "hunter2 secret"}'),
+        ({}, "{'aws_session_token': 'hunter2secret'}"),
+        ({}, "AWS_SECRET_ACCESS_KEY=hunter2secret"),
+        ({}, "AZURE_STORAGE_SAS_KEY=hunter2secret"),
+        ({}, "fs.azure.account.key.acct.dfs.core.windows.net=hunter2secret"),
+        ({}, "fs.azure.account.oauth2.client.secret.acct.dfs.core.windows.net -> hunter2secret"),
+        ({}, "(spark.hadoop.fs.s3a.secret.key,hunter2secret)"),
+        ({}, "<Error><SecretKey>hunter2secret</SecretKey></Error>"),
+        ({}, "GET https://hunter2secret@host/x"),
+        ({}, "-----BEGIN PRIVATE KEY-----\nhunter2secret\n-----END PRIVATE KEY-----"),
+        ({}, 'secret_access_key = "hunter2 secret"'),
+        ({}, '"token": ["hunter2secret"]'),
+        ({}, "x-api-key: hunter2secret"),
+        ({"aws_secret_access_key": "hunter2/a+b"}, "?key=hunter2%2fa%2bb"),
+        ({"aws_secret_access_key": "hunter2/a+b"}, '"hunter2\\/a+b"'),
+        ({"aws_secret_access_key": "hunter2ä"}, json.dumps("hunter2ä")),
+        ({"google_service_account_key": json.dumps({"private_key": "-----BEGIN\nhunter2secretline\nx"})}, "bad line hunter2secretline"),
     ],
 )
 def test_no_credential_is_left_in_a_text(options: dict[str, str], text: str) -> None:
@@ -79,6 +96,9 @@ def test_no_credential_is_left_in_a_text(options: dict[str, str], text: str) -> 
     [
         "the token of the lease expired",
         "row key: 12",
+        "the primary key: id",
+        "the secret of this design: simplicity",
+        "PRIMARY KEY = (id)",
         "s3://bucket/x.parquet",
         "user@example.org wrote it",
         "file:///a:b@c",
@@ -101,6 +121,7 @@ def test_other_text_stays(text: str) -> None:
         ),
         *("s3://AKIA:a/hunter2secret@bucket/root", "s3://AKIA:hunter2 'secret@bucket/root", "s3:/AKIA:hunter2secret@bucket/root"),
         "https://AKIA:12/hunter2secret@bucket/root",
+        *("s3://hunter2secret@bucket", "s3://key%3Ahunter2secret@bucket/x", " s3://key:hunter2secret@bucket", "x://hunter2secret:y@bucket"),
     ],
 )
 def test_no_credential_in_a_uri(uri: str) -> None:

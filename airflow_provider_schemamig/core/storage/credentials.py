@@ -39,16 +39,24 @@ _ENVIRONMENT = {"s3": "AWS_", "s3a": "AWS_", "gs": "GOOGLE_", "az": "AZURE_", "a
 _USERINFO = re.compile(r"(?<=://)[^/\s@'\"]*:(?:[^/\s'\"]*|(?!\d{1,5}/)[^\s'\"]*)@")
 #: In a text that is one URI, or was meant to be one.
 _USER_OF_URI = re.compile(r"(?<=:/)(/?)[^/@]*:.*@", re.DOTALL)
-_QUERY = re.compile(
-    r"\b(sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|awsaccesskeyid"
-    r"|accountkey|sharedaccesskey|sharedaccesssignature|(?:access|account|secret|api|private)[._-]?key(?:_?id)?|password|passwd|token"
-    r"|(?:session|access|refresh|bearer|sas)[_-]token|client[_-]secret|secret)(=|%3D|\"?\s*[:=]\s*\"?)([^\s&;,'\"<>]+)",
-    re.IGNORECASE,
+_SECRET_NAME = (
+    r"(?:(?<![A-Za-z0-9])(?:sig|signature|pwd|sas)|x-(?:amz|goog)-(?:signature|credential)|passw(?:or)?d|passphrase|secret|token"
+    r"|(?:access|account|shared|private|api|customer|sas)[._-]?(?:access[._-]?)?key|sharedaccesssignature)[\w.-]{0,120}"
 )
+_PREFIX = r"[\w.-]{0,80}?"
+#: Name, what stands between, value: of queries, headers, JSON, Python, Hadoop's configuration (``fs.azure.account.key.<account>=...``).
+_QUERY = re.compile(rf"({_PREFIX}{_SECRET_NAME})(%3D|['\"]?\s*(?:=>|->|[:=])\s*\[?)(\"[^\"]*\"|'[^']*'|[^\s&;'\"<>]+)", re.IGNORECASE)
+_PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME},\s*)[^\s,)]+", re.IGNORECASE)
+_XML = re.compile(r"(<(\w*(?:secret|access|private)\w*key\w*|\w*token|\w*password)>)[^<]*", re.IGNORECASE)
+_PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_TOKEN_OF_URL = re.compile(r"(?:(?<=https://)|(?<=http://))[^/\s@'\"]+@", re.IGNORECASE)
 _HEADER = re.compile(
     r"\b(authorization\"?\s*[:=]\s*\"?)?(bearer|basic|aws4-hmac-sha256|sharedkey)\s+[^\s'\"<>]{8,}[^'\"\n<>]*", re.IGNORECASE
 )
+_PERCENT = re.compile("%[0-9A-F]{2}")
 _SHORTEST = 4
+#: A line of a key over several lines that is long enough to be nothing else.
+_LINE = 12
 
 
 def is_credential(name: str) -> bool:
@@ -68,17 +76,32 @@ def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
         switch = _bare(name.lower()) in _SWITCHES  # whatever else than true and false stands there by mistake
         found.update(_parts(value) if switch or is_credential(name) else _userinfo(value))
     plain = found | {unquote(secret) for secret in found}
-    spelled = {text for secret in plain for text in (secret, quote(secret, safe=""), quote(secret), quote_plus(secret))}
+    spelled = {text for secret in plain for text in _spellings(secret)}
     return tuple(sorted((text for text in spelled if _counts(text)), key=lambda text: (-len(text), text)))
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """As URLs and JSON may write it."""
+    for text in (secret, quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield from (text, _PERCENT.sub(lambda match: match[0].lower(), text))
+    for text in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield from (text, text.replace("/", "\\/"))
 
 
 def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
     """``text`` without these secrets, and without whatever looks like one."""
     for secret in secrets:
         text = text.replace(secret, BLANK)
-    text = _USERINFO.sub(f"{BLANK}@", text)
+    text = _PEM.sub(BLANK, text)
+    text = _TOKEN_OF_URL.sub(f"{BLANK}@", _USERINFO.sub(f"{BLANK}@", text))
     text = _HEADER.sub(lambda match: f"{match[1] or ''}{match[2]} {BLANK}", text)
-    return _QUERY.sub(rf"\1\2{BLANK}", text)
+    text = _PAIR.sub(rf"\1{BLANK}", _XML.sub(rf"\1{BLANK}", text))
+    return _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", text)
+
+
+def _in_its_quotes(value: str) -> str:
+    quotes = value[0] if value[0] in "'\"" else ""
+    return f"{quotes}{BLANK}{quotes}"
 
 
 def holds_userinfo(uri: str) -> bool:
@@ -142,6 +165,7 @@ def _texts(document: Any) -> Iterator[str]:
                 yield from _texts(value)
     elif isinstance(document, str):
         yield document
+        yield from (line for line in document.splitlines() if len(line) >= _LINE)
 
 
 def _userinfo(value: str) -> Iterator[str]:

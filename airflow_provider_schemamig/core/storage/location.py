@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_schemamig.core.storage.credentials import address_faults, blank, blank_uri, holds_userinfo, secrets_of
+from airflow_provider_schemamig.core.storage.credentials import BLANK, address_faults, blank, blank_uri, holds_userinfo, secrets_of
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation, InvalidStorageOption
 
 SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
@@ -20,6 +20,8 @@ THROWAWAY = "schemamig.throwaway"
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", re.DOTALL)
 # ? and # would begin a URI's query or fragment, a backtick would end Spark's delta.`path`.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f`?#]")
+#: ``container@account``.
+_WITH_CONTAINER = ("abfs:", "abfss:", "az:")
 _AFTER_QUERY = re.compile(r"\?.*", re.DOTALL)
 
 
@@ -36,7 +38,11 @@ class Location:
             raise _invalid(text, "it is empty")
         if _FORBIDDEN.search(text):
             raise _invalid(text, "control characters, backticks, ? and # are not allowed")
+        if text != text.strip():
+            raise _invalid(text.strip(), "it begins or ends with a blank")
         match = _URI.fullmatch(text)
+        if match is None and "://" in text:
+            raise _invalid(text, "it is neither a path nor a URI")
         if match is None:
             return cls(f"file://{os.path.abspath(os.path.expanduser(text))}")
         scheme, rest = match[1].lower(), match[2]
@@ -100,6 +106,9 @@ def _bucket_and_key(text: str, rest: str) -> str:
     if holds_userinfo(text):
         raise _invalid(text, "it holds a user and a password, which belong into the storage options")
     bucket, *parts = rest[1:].rstrip("/").split("/")
+    if "@" in bucket and not text.lower().startswith(_WITH_CONTAINER):
+        shown = text.replace(bucket, f"{BLANK}@{bucket.rpartition('@')[2]}")
+        raise _invalid(shown, "it holds a user, who belongs into the storage options")
     if not bucket:
         raise _invalid(text, "the bucket or container is missing")
     if any(part in ("", ".", "..") for part in parts):
