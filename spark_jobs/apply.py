@@ -3,9 +3,10 @@
 Request: ``target_uri``, ``storage_options``, ``query`` (row-local, deterministic Spark SQL over ``source_view`` and the views in
 ``inputs``), ``source_view``, ``projection`` (select list that gives the source's changed rows the shape the query expects), ``inputs``
 {view: {"uri", "version", "projection"}} (lookups), ``columns`` (of the target, filled by name from the query's), ``match`` (key columns of
-the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``, and its ``version`` with all of the changes), ``kept``
-(optional, with ``match``: dotted paths of fields in the target's structs that the query knows nothing of: a row that is there keeps
-them), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection`` (optional, for errors), and ``changes``:
+the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``, and its ``version`` with all of the changes), ``updates``
+(optional, with ``match``: {column: what a row that is there gets in it, of the aliases ``s`` for what comes and ``t`` for that row};
+of other columns what comes), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection`` (optional, for
+errors), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/deltalog/scratch``) of the rows that came and went, or null.
@@ -37,7 +38,7 @@ from spark_jobs import keyed_change, net_change
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
 from spark_jobs.keyed_change import IS_NEW, KeyedChange, keyed_change_of
 from spark_jobs.net_change import COUNT, NET, ChangedRows, NetChange, changed_rows, net_change_of
-from spark_jobs.row_values import cast_to, equal_by, same_by, same_key, same_row, updated
+from spark_jobs.row_values import cast_to, equal_by, same_by, same_key, same_row
 from spark_jobs.transactions import Written, write_once
 
 if TYPE_CHECKING:
@@ -189,10 +190,9 @@ def _merge_by_key(
 ) -> str:
     """``source``: the columns, ``_DELETE`` and ``IS_NEW``, one row a key. ``deletes``: some rows of it say so. ``guarded``: the statement
     fails, and says ``_IS_THERE``, if the target has a row of a key that is new: that costs no look at the target before."""
-    rows, kept = change.rows, request.get("kept", ())
+    rows, updates = change.rows, request.get("updates", {})
     on = " AND ".join([same_key(rows.key, "t", "s"), *change.bounds("t")])
-    values = {quote(f.name): updated(f.dataType, f"s.{quote(f.name)}", f"t.{quote(f.name)}", f.name, kept) for f in rows.fields}
-    assignments = ", ".join(f"t.{name} = {value}" for name, value in values.items())
+    assignments = ", ".join(f"t.{quote(f.name)} = {updates.get(f.name, f's.{quote(f.name)}')}" for f in rows.fields)
     guard = f" AND IF(s.{IS_NEW}, raise_error('{_IS_THERE}') IS NULL, true)" if guarded else ""
     return (
         f"MERGE INTO {target} t USING ({source}) s ON {on} "

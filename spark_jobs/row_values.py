@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
@@ -73,18 +73,6 @@ def type_sql(data_type: Any) -> str:
             return f"MAP<{type_sql(data_type.keyType)}, {type_sql(data_type.valueType)}>"
         case _:
             return str(data_type.simpleString())
-
-
-def updated(data_type: Any, new: str, old: str, path: str, kept: Collection[str]) -> str:
-    """``new``, a value at ``path`` of a row, with the fields at the paths ``kept`` as they are in ``old``; in structs only."""
-    if not any(other.startswith(f"{path}.") for other in kept):
-        return new
-    parts = []
-    for field in data_type.fields:
-        name, here = quote(field.name), f"{path}.{field.name}"
-        value = f"{old}.{name}" if here in kept else updated(field.dataType, f"{new}.{name}", f"{old}.{name}", here, kept)
-        parts.append(f"{_text(field.name)}, {value}")
-    return f"IF({new} IS NULL, NULL, named_struct({', '.join(parts)}))"
 
 
 def literal(value: Any, data_type: Any) -> str | None:

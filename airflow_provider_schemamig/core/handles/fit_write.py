@@ -24,10 +24,12 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True, slots=True)
 class WriteFit:
-    """``given`` makes the release's columns of the rows, ``into`` the table's of those."""
+    """``given`` makes the release's columns of the rows, ``into`` the table's of those. ``left_out``: the table's fields, inside of columns
+    that are written, that the release does not have; rows that come in have NULL there."""
 
     given: Fit
     into: Fit
+    left_out: tuple[ColumnPath, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -51,7 +53,7 @@ def fit_writer(given: Fields, wanted: Shape, live: Shape, *, ahead: bool, gone: 
         if field.name not in present and not field.nullable and field.default is None:
             raise Unfit(field.name, "is NOT NULL, and not among the columns of the rows")
     written = only(wanted, [field.name for field in given])
-    return WriteFit(_given(given, written), _into(written, live, "is not in the table yet" if ahead else gone))
+    return WriteFit(_given(given, written), *_into(written, live, "is not in the table yet" if ahead else gone))
 
 
 # --- the rows as the release's columns -----------------------------------------------------------------------------------------------
@@ -107,14 +109,14 @@ def _is_assignable(row: Primitive, wanted: Primitive) -> bool:
 # --- the release's columns as the table's --------------------------------------------------------------------------------------------
 
 
-def _into(written: Shape, live: Shape, gone: str) -> Fit:
+def _into(written: Shape, live: Shape, gone: str) -> tuple[Fit, tuple[ColumnPath, ...]]:
     placer = _Placer(live, match_fields(live, written), gone)
     target = placer.fields(written.fields, live.fields, "", "")
     by_name = {field.name: field for field in target}
     name = live.declaration.name
     ordered = tuple(by_name[placer.name_of(field.name)] for field in written.fields)
     into = Declaration(name, loose(ordered))
-    return Fit(Declaration(name, loose(bare(written.fields))), into, into, placer.renames)
+    return Fit(Declaration(name, loose(bare(written.fields))), into, into, placer.renames), tuple(placer.left_out)
 
 
 class _Placer:
@@ -123,6 +125,7 @@ class _Placer:
         self._origins = origins
         self._gone = gone
         self.renames: dict[ColumnPath, str] = {}
+        self.left_out: list[ColumnPath] = []
 
     def name_of(self, column: str) -> str:
         return self._origins[ColumnPath(column)]
@@ -150,6 +153,7 @@ class _Placer:
             else:
                 self._check_left_out(column, join(origin, column.name), is_column=not origin)
                 if origin:
+                    self.left_out.append(join(origin, column.name))
                     found.append(Field(column.name, bare_type(column.type)))
         return tuple(found)
 

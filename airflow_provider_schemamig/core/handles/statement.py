@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.handles.guard_arrow import check_rows
 from airflow_provider_schemamig.core.handles.guard_sql import explained, guarded
 from airflow_provider_schemamig.core.handles.mode import Mode
 from airflow_provider_schemamig.core.handles.pinned import Place
-from airflow_provider_schemamig.core.handles.select import select
+from airflow_provider_schemamig.core.handles.select import select, updates
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
@@ -77,12 +77,13 @@ def run_statement(
     source = guarded(rows, table, checks, fit.columns) if checks else rows
     try:
         with session_settings(spark, {**MEANING_SETTINGS, **_settings(stamp, txn)}), explained(spark, rows, table, checks):
-            spark.sql(statement(table, source, mode, fit.columns, on)).collect()
+            spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on)).collect()
     finally:
         spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")
 
 
-def statement(table: str, rows: str, mode: Mode, columns: Sequence[str], on: Sequence[str]) -> str:
+def statement(table: str, rows: str, mode: Mode, columns: Mapping[str, str], on: Sequence[str]) -> str:
+    """``columns``: what is written -> what a merge makes of it in a row that is there, of the aliases ``s`` and ``t``."""
     names = ", ".join(quote(column) for column in columns)
     match mode:
         case Mode.APPEND:
@@ -91,7 +92,7 @@ def statement(table: str, rows: str, mode: Mode, columns: Sequence[str], on: Seq
             return f"INSERT OVERWRITE {table} ({names}) {rows}"
         case Mode.MERGE:
             same = " AND ".join(f"t.{quote(column)} <=> s.{quote(column)}" for column in on)
-            changed = ", ".join(f"t.{quote(column)} = s.{quote(column)}" for column in columns if column not in on)
+            changed = ", ".join(f"t.{quote(column)} = {value}" for column, value in columns.items() if column not in on)
             values = ", ".join(f"s.{quote(column)}" for column in columns)
             update = f" WHEN MATCHED THEN UPDATE SET {changed}" if changed else ""
             insert = f" WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"

@@ -35,7 +35,6 @@ from airflow_provider_schemamig.core.handles.guard import Check, checks_of
 from airflow_provider_schemamig.core.handles.handle import Handle
 from airflow_provider_schemamig.core.handles.mode import Mode
 from airflow_provider_schemamig.core.handles.pinned import Look, Place
-from airflow_provider_schemamig.core.handles.releases import Declared
 from airflow_provider_schemamig.core.handles.statement import Stamp, Txn, append_arrow, run_statement
 from airflow_provider_schemamig.core.ledger.nodes import NodeKind
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version
@@ -108,7 +107,7 @@ class Writer(Handle):
         for left in range(_TRIES - 1, -1, -1):
             seen = self._unsealed()
             place, fit = self._planned(seen, given)
-            keys = [self._key(seen.declared, fit, column) for column in on]
+            keys = self._keys(seen, fit, on)
             checks = self._checks(seen, place, fit, mode, keys)
             stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node, seen.state.config.env_id)
             try:
@@ -197,10 +196,16 @@ class Writer(Handle):
                 left_behind=seen.is_left_behind,
             ) from None
 
-    def _key(self, declared: Declared, fit: WriteFit, column: str) -> str:
-        found = fit.column_of(column)
-        if found is None:
-            raise UnknownColumn(collection=self.collection, release=declared.release, column=column)
+    def _keys(self, seen: Look, fit: WriteFit, on: Sequence[str]) -> list[str]:
+        """The table's names of what a merge is on. Raises UnknownColumn, WriterFenced."""
+        found = []
+        for column in on:
+            name = fit.column_of(column)
+            if name is None:
+                raise UnknownColumn(collection=self.collection, release=seen.declared.release, column=column)
+            with self._fences(seen):
+                _check_comparable(fit, column, name)
+            found.append(name)
         return found
 
     def _may_try_again(self, error: Exception, place: Place) -> bool:
@@ -211,6 +216,13 @@ class Writer(Handle):
         return (
             now is None or now.shard != place.shard or (now.head.metadata, now.head.protocol) != (place.head.metadata, place.head.protocol)
         )
+
+
+def _check_comparable(fit: WriteFit, column: str, name: str) -> None:
+    """Raises Unfit: the values of the rows are whole to their release, and none of them would equal the table's."""
+    stranger = next((path for path in fit.left_out if path.startswith(f"{name}.")), None)
+    if stranger is not None:
+        raise Unfit(column, f"cannot be merged on: the table has {stranger} in it, which the release does not")
 
 
 def _checked(txn: tuple[str, int]) -> Txn:

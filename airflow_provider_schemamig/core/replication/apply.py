@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.handles.errors import WroteOtherColumns
 from airflow_provider_schemamig.core.handles.fit import fit_reader
 from airflow_provider_schemamig.core.handles.fit_write import loose
 from airflow_provider_schemamig.core.handles.releases import shape_of
-from airflow_provider_schemamig.core.handles.select import select
+from airflow_provider_schemamig.core.handles.select import select, updates
 from airflow_provider_schemamig.core.handles.shape import Shape
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, quote
@@ -91,7 +91,7 @@ def bring(source: Table, event: SchemaEntry, since: int, target: Table, mapping:
                 "changes": changes,
                 "match": list(mapping.match),
                 "source": {"uri": source.uri, "version": source.head.version},
-                "kept": list(mapping.kept),
+                "updates": dict(updates(mapping.fit, "s", "t")),
             },
         )
     if result["table_version"] is None:  # it came to nothing in the end

@@ -48,13 +48,11 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Mapping:
     """``event``: the event's columns that are taken, under its own names. ``fit``: how they go into the target's. ``match``: the target's
-    columns that tell which row is meant; none: the whole row does. ``kept``: fields of the target in structs that are written, which the
-    event does not have."""
+    columns that tell which row is meant; none: the whole row does."""
 
     event: Declaration
     fit: WriteFit
     match: tuple[str, ...]
-    kept: tuple[ColumnPath, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,22 +222,7 @@ def _is_wide_enough(event: Primitive, own: Primitive) -> bool:
 def _mapping(event: Declaration, wanted: Shape, target: Target) -> Mapping:
     """``event``'s columns, which ``wanted`` knows by the same names. Raises Unfit."""
     fit = fit_writer(bare(event.fields), wanted, target.live, ahead=False)
-    return Mapping(event, fit, _key(fit, target), tuple(_kept(wanted, target.live)))
-
-
-def _kept(wanted: Shape, live: Shape) -> Iterator[ColumnPath]:
-    """Outer before inner, and nothing inside of what is kept; an array's elements, and a map's entries, are written as a whole."""
-    taken = set(match_fields(live, wanted).values())
-
-    def look(fields: Fields, path: str) -> Iterator[ColumnPath]:
-        for field in fields:
-            here = join(path, field.name)
-            if here not in taken:
-                yield from [here] if path else []
-            elif isinstance(field.type, Struct):
-                yield from look(field.type.fields, here)
-
-    yield from look(live.fields, "")
+    return Mapping(event, fit, _key(fit, target))
 
 
 def _key(fit: WriteFit, target: Target) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from airflow_provider_schemamig.core.handles.arrow import show
 from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.handles.fit_write import WriteFit, fit_writer
 from airflow_provider_schemamig.core.handles.mode import Mode
+from airflow_provider_schemamig.core.handles.select import updates
 from airflow_provider_schemamig.core.handles.statement import statement
 from tests.unit.handles.test_fit import shape
 
@@ -91,4 +92,47 @@ def test_a_value_that_does_not_fit_is_an_error() -> None:
     ],
 )
 def test_statements_name_their_columns(mode: Mode, expected: str) -> None:
-    assert statement("t", "SELECT 1", mode, ("a", "b"), ("a",)) == expected
+    assert statement("t", "SELECT 1", mode, {"a": "s.`a`", "b": "s.`b`"}, ("a",)) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "live", "left_out", "value"),
+    [
+        ("c STRUCT<a: INT>", "c STRUCT<a: INT>", (), "s.`c`"),
+        (
+            "c STRUCT<a: INT>",
+            "c STRUCT<b: INT, a: INT>",
+            ("c.b",),
+            "IF(s.`c` IS NULL, NULL, NAMED_STRUCT('b', t.`c`.`b`, 'a', s.`c`.`a`))",
+        ),
+        (
+            "c STRUCT<a: STRUCT<x: INT>, l: ARRAY<STRUCT<x: INT>>>",
+            "c STRUCT<a: STRUCT<x: INT, y: INT>, l: ARRAY<STRUCT<x: INT, y: INT>>, b: STRUCT<x: INT>>",
+            ("c.a.y", "c.l.element.y", "c.b"),
+            "IF(s.`c` IS NULL, NULL, NAMED_STRUCT('a', IF(s.`c`.`a` IS NULL, NULL, NAMED_STRUCT('x', s.`c`.`a`.`x`, 'y', t.`c`.`a`.`y`)), "
+            "'l', s.`c`.`l`, 'b', t.`c`.`b`))",
+        ),
+        (
+            "c STRUCT<a: INT, l: ARRAY<STRUCT<x: INT>>>",
+            "c STRUCT<a: INT, l: ARRAY<STRUCT<x: INT, y: INT>>>",
+            ("c.l.element.y",),
+            "s.`c`",
+        ),
+        ("c MAP<INT, STRUCT<x: INT>>", "c MAP<INT, STRUCT<x: INT, y: INT>>", ("c.value.y",), "s.`c`"),
+    ],
+)
+def test_an_updated_row_keeps_the_fields_that_the_release_does_not_have(
+    written: str, live: str, left_out: tuple[str, ...], value: str
+) -> None:
+    fit = fitted(written, written, live)
+    assert (fit.left_out, updates(fit, "s", "t")) == (left_out, {"c": value})
+
+
+def test_a_field_that_the_rows_leave_out_and_the_release_has_is_none_that_is_kept() -> None:
+    fit = fitted("c STRUCT<a: INT>", "c STRUCT<a: INT, b: INT>, d STRUCT<a: INT>", "c STRUCT<a: INT, b: INT>, d STRUCT<a: INT, b: INT>")
+    assert updates(fit, "s", "t") == {"c": "s.`c`"}
+
+
+def test_a_kept_field_goes_by_the_names_of_the_table() -> None:
+    fit = fitted("c STRUCT<a: INT>", "c STRUCT<a: INT>", "d STRUCT<e: INT, b: INT>", d="c", d__b="a")
+    assert updates(fit, "s", "t") == {"d": "IF(s.`d` IS NULL, NULL, NAMED_STRUCT('e', t.`d`.`e`, 'b', s.`d`.`b`))"}

@@ -87,7 +87,7 @@ def test_fields_inside_of_a_struct() -> None:
     )
     found = decide(entry("id BIGINT NOT NULL, s STRUCT<a: INT>" + KEY, 7), at, 1)
     assert isinstance(found, Accepted)
-    assert found.mapping.kept == ("s.n",), "what is newer stays"
+    assert found.mapping.fit.left_out == ("s.n",), "what is newer stays"
 
 
 BACK = "id BIGINT NOT NULL" + KEY

@@ -1,0 +1,68 @@
+"""What a writing handle makes of values by Spark: what it leaves as it was, what it refuses, and what Spark says of CHECKs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.errors import WriterFenced
+from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
+from airflow_provider_schemamig.core.upgrade import verbs
+from tests.support.product import Product
+from tests.support.spark_lake import SparkLake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+NESTED = "CREATE TABLE t (id BIGINT, v INT, s STRUCT<a: INT, h: STRING, i: STRUCT<x: INT>>, l ARRAY<STRUCT<a: INT>>);"
+NESTED_NEW = """CREATE TABLE t (id BIGINT, v INT, s STRUCT<q: STRING, a: INT, i: STRUCT<x: INT, y: INT>>, l ARRAY<STRUCT<a: INT, b: INT>>,
+    w STRUCT<a: INT>);"""
+
+
+@pytest.fixture
+def nested(spark: SparkSession, tmp_path: Path) -> SparkLake:
+    """At 1.1.0, with rows whose newer fields are filled; the field ``s.h`` is hidden."""
+    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    product = Product(tmp_path / "product")
+    lake.upgrade(product.release("1.0.0", NESTED))
+    whole = "named_struct('a', 1, 'h', 'h', 'i', named_struct('x', 1))"
+    lake.sql(f"INSERT INTO {{t}} SELECT id, 1, IF(id = 4, NULL, {whole}), array(named_struct('a', 1)) FROM range(1, 5)")
+    lake.upgrade(product.release("1.1.0", NESTED_NEW, 'evolution("t", drop=["s.h"])'))
+    lake.sql("UPDATE {t} SET s.q = 'q', s.i.y = 2, l = array(named_struct('a', 1, 'b', 2)), w = named_struct('a', 1) WHERE id < 4")
+    return lake
+
+
+def test_a_merge_leaves_the_newer_fields_of_a_struct_as_they_are(spark: SparkSession, nested: SparkLake) -> None:
+    """At any depth of structs, but not in arrays."""
+    lake = nested
+    given = "IF(id = 3, NULL, named_struct('a', 7, 'i', IF(id = 2, NULL, named_struct('x', 7)))) AS s"
+    merged = spark.sql(f"SELECT id, 7 AS v, {given}, array(named_struct('a', 7)) AS l FROM range(1, 6)")
+    lake.env.writer("t", "1.0.0", spark).merge(merged, on=["id"])
+    found = {row["id"]: row for row in lake.env.reader("t", "1.1.0").arrow().to_pylist()}
+    assert {key: row["s"] for key, row in found.items()} == {
+        1: {"q": "q", "a": 7, "i": {"x": 7, "y": 2}},
+        2: {"q": "q", "a": 7, "i": None},
+        3: None,
+        4: {"q": None, "a": 7, "i": {"x": 7, "y": None}},
+        5: {"q": None, "a": 7, "i": {"x": 7, "y": None}},
+    }
+    assert [found[1][name] for name in ("v", "w", "l")] == [7, {"a": 1}, [{"a": 7, "b": None}]]
+    hidden = {row["id"]: row["h"] for row in lake.sql("SELECT id, s.h AS h FROM {t}")}
+    assert hidden == dict.fromkeys(range(1, 6)), "the old release has the field, and gave none"
+    with pytest.raises(WriterFenced, match=r"column s cannot be merged on: the table has s\.q in it"):
+        lake.env.writer("t", "1.0.0", spark).merge(merged, on=["s"])
+
+
+@pytest.mark.soak
+def test_a_merge_leaves_the_hidden_fields_of_a_struct_for_the_way_back(spark: SparkSession, nested: SparkLake) -> None:
+    lake = nested
+    newer = spark.sql("SELECT 1L AS id, named_struct('q', 'r', 'a', 8, 'i', named_struct('x', 8, 'y', 8)) AS s")
+    lake.env.writer("t", "1.1.0", spark).merge(newer, on=["id"])
+    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    [row] = [row for row in lake.env.reader("t", spark=spark).df().collect() if row["id"] == 1]
+    assert row["s"].asDict(recursive=True) == {"a": 8, "h": "h", "i": {"x": 8}}
