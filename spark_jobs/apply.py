@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _FOUND, _KEYED = "schemamig__found", "schemamig__keyed"
 _DELETE, _HAVE = keyed_change.DELETE, "schemamig__have"
+_LEFT, _ONE = "schemamig__left", "schemamig__one"
 _IS_THERE = "schemamig: a key that came is there already"
 
 
@@ -80,10 +81,11 @@ def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange 
     else:
         # Equal rows cannot be told apart, so all of them go and what is left over comes back. Whatever a twin commits before, in between
         # or meanwhile, it has the same txn version, so Delta skips or aborts the statement.
-        missing, spare = _count_equal_rows(spark, target, change)
+        beyond = _beyond(spark, target, change.rows)
+        missing, spare = _count_equal_rows(spark, target, change, beyond)
         if missing:
             return _diverged(spark, request, target, change, missing)
-        statement = _by_row(target, change, spare)
+        statement = _by_row(target, change, spare, beyond)
     return write_once(spark, request["target_uri"], statement, request, notes)
 
 
@@ -95,31 +97,46 @@ def _copies(view: str, number: str, where: str = "true") -> str:
 # --- whole rows ----------------------------------------------------------------------------------------------------------------------
 
 
-def _count_equal_rows(spark: SparkSession, target: str, change: NetChange) -> tuple[int, int]:
-    """(kinds of rows that the target lacks though they go, kinds of which it has more than go); leaves ``_FOUND`` behind."""
+def _beyond(spark: SparkSession, target: str, rows: ChangedRows) -> Sequence[str]:
+    """The target's columns of which the changes know nothing."""
+    known = {field.name for field in rows.fields}
+    return [quote(name) for name in spark.sql(f"SELECT * FROM {target}").columns if name not in known]
+
+
+def _count_equal_rows(spark: SparkSession, target: str, change: NetChange, beyond: Sequence[str]) -> tuple[int, int]:
+    """(kinds of rows that the target lacks though they go, kinds of which it has more than go).
+
+    Leaves ``_FOUND`` behind, with what the rows that are left over have ``beyond`` the changes' columns.
+    """
     rows = ", ".join(f"first(n.{quote(f.name)}) AS {quote(f.name)}" for f in change.rows.fields)
     values = ", ".join(value for f in change.rows.fields for value in same_by(f"n.{quote(f.name)}", f.dataType))
     on = " AND ".join([f"n.{COUNT} < 0", same_row(change.rows.fields, "t", "n"), *change.bounds("t")])
-    spark.sql(
-        f"CACHE LAZY TABLE {_FOUND} AS SELECT {rows}, first(n.{COUNT}) + count(*) AS {_HAVE} "
-        f"FROM {target} t JOIN {NET} n ON {on} GROUP BY {values}"
-    )
+    have = f"first(n.{COUNT}) + count(*)"
+    more = ", ".join(f"t.{name}" for name in beyond)
+    left = f", slice(collect_list(struct({more})), 1, greatest(CAST({have} AS INT), 0)) AS {_LEFT}" if beyond else ""
+    spark.sql(f"CACHE LAZY TABLE {_FOUND} AS SELECT {rows}, {have} AS {_HAVE}{left} FROM {target} t JOIN {NET} n ON {on} GROUP BY {values}")
     counts = f"count_if({_HAVE} >= 0) AS enough, count_if({_HAVE} > 0) AS spare"
     (row,) = spark.sql(f"SELECT {counts} FROM {_FOUND}").collect()
     return change.kinds_deleted - int(row["enough"]), int(row["spare"])
 
 
-def _by_row(target: str, change: NetChange, spare: int) -> str:
-    columns = change.rows.columns
-    parts = [f"SELECT {columns}, true AS {_DELETE} FROM {NET} WHERE {COUNT} < 0"]
+def _by_row(target: str, change: NetChange, spare: int, beyond: Sequence[str]) -> str:
+    columns, stays = change.rows.columns, bool(spare and beyond)
+    nothing = f", NULL AS {_LEFT}" if stays else ""
+    parts = [f"SELECT {columns}, true AS {_DELETE}{nothing} FROM {NET} WHERE {COUNT} < 0"]
     if change.inserted:
-        parts.append(f"SELECT {columns}, false FROM {_copies(NET, COUNT, f'{COUNT} > 0')}")
-    if spare:
+        parts.append(f"SELECT {columns}, false{nothing} FROM {_copies(NET, COUNT, f'{COUNT} > 0')}")
+    if stays:
+        parts.append(f"SELECT {columns}, false, {_ONE} FROM {_FOUND} LATERAL VIEW explode({_LEFT}) schemamig__rows AS {_ONE}")
+    elif spare:
         parts.append(f"SELECT {columns}, false FROM {_copies(_FOUND, _HAVE)}")
+    values, both = _from_source(change), ", ".join([columns, *beyond])
+    more = ", ".join(f"s.{_LEFT}.{name}" for name in beyond)
+    again = f"WHEN NOT MATCHED AND s.{_LEFT} IS NOT NULL THEN INSERT ({both}) VALUES ({values}, {more}) " if stays else ""
     on = " AND ".join([f"s.{_DELETE}", same_row(change.rows.fields, "t", "s"), *change.bounds("t")])
     return (
         f"MERGE INTO {target} t USING ({' UNION ALL '.join(parts)}) s ON {on} "
-        f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND NOT s.{_DELETE} THEN INSERT ({columns}) VALUES ({_from_source(change)})"
+        f"WHEN MATCHED THEN DELETE {again}WHEN NOT MATCHED AND NOT s.{_DELETE} THEN INSERT ({columns}) VALUES ({values})"
     )
 
 

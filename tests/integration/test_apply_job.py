@@ -53,7 +53,8 @@ def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewri
         rewrite.apply("old", rewrite.changes("files", hi, hi + 1), hi, hi + 1, match=["id"])
 
 
-@pytest.mark.parametrize("kind", ["cdf", pytest.param("files", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["cdf", "files"])
 def test_by_key_two_rows_of_one_key_are_refused_also_from_two_batches(rewrite: Rewrite, kind: str) -> None:
     """Beside rows that change. What others wrote to the target makes way."""
     rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")

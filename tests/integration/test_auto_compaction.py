@@ -35,7 +35,7 @@ class Compacting:
         return OnSession(self.session)
 
 
-@pytest.fixture(params=["declared", pytest.param("of the session", marks=pytest.mark.soak)])
+@pytest.fixture(params=["declared", "of the session"])
 def compacting(spark: SparkSession, request: pytest.FixtureRequest) -> Compacting:
     session, is_declared = spark.newSession(), request.param == "declared"
     for key, value in {_FILES: "2", **({} if is_declared else {_ON: "true"})}.items():
@@ -48,6 +48,7 @@ def operations(rewrite: Rewrite, name: str) -> list[tuple[str, bool]]:
     return [(str(commit.info["operation"]), bool(commit.txns)) for commit in commits(rewrite.store(name), 0)]
 
 
+@pytest.mark.soak
 def test_a_copy_and_a_tail_find_their_own_commits(spark: SparkSession, tmp_path: Path, compacting: Compacting) -> None:
     rewrite = Rewrite(spark, tmp_path, compacting())
     rewrite.make_source("")

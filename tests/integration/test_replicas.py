@@ -164,3 +164,27 @@ def test_who_stood_still_while_the_target_was_rewritten(spark: SparkSession, tmp
     a.sql("DELETE FROM {lines} WHERE line = 'cc'")
     bring(a, b, LINES)
     assert rows(b, LINES, "line") == rows(a, LINES, "line")
+
+
+@pytest.mark.soak
+def test_a_row_that_stays_keeps_what_only_the_target_has(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows without a key that are equal to one that goes: one of them goes, the others are left as they are."""
+    first, second = releases(
+        tmp_path,
+        ("CREATE TABLE lines (line STRING, n INT)", ""),
+        ("CREATE TABLE lines (line STRING, n INT, `of-t` STRING, m INT DEFAULT 7)", 'evolution("lines")'),
+    )
+    a, b = (SparkLake(spark, Environment.open(str(tmp_path / name))) for name in "ab")
+    for lake in (a, b):
+        lake.upgrade(first)
+    a.sql("INSERT INTO {lines} VALUES ('l', 1), ('l', 1), ('l', 1), ('m', 2), ('x', NULL)")
+    assert bring(a, b, LINES)[LINES].restores == 1
+    b.upgrade(second)
+    b.sql("UPDATE {lines} SET `of-t` = 'kept', m = 8")
+    a.sql("INSERT INTO {lines} VALUES ('y', 9)")
+    assert bring(a, b, LINES)[LINES].error is None
+    a.sql("INSERT OVERWRITE {lines} VALUES ('l', 1), ('l', 1), ('m', 2), ('z', 3)")
+    assert bring(a, b, LINES)[LINES].error is None
+    kept, new = {"of-t": "kept", "m": 8}, {"of-t": None, "m": 7}
+    wanted = [{"line": "l", "n": 1, **kept}, {"line": "l", "n": 1, **kept}, {"line": "m", "n": 2, **kept}, {"line": "z", "n": 3, **new}]
+    assert rows(b, LINES) == sorted(map(str, wanted))

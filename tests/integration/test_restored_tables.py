@@ -59,7 +59,8 @@ def restored(a: SparkLake, b: SparkLake) -> int:
     return restore(a.env, b.env, T, allow_schema_change=True, allow_lossy=True, jobs=EmbeddedRunner).table_version
 
 
-@pytest.mark.parametrize("layout", ["partitioned", pytest.param("clustered", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("layout", ["partitioned", "clustered"])
 def test_with_every_feature(spark: SparkSession, tmp_path: Path, layout: str) -> None:
     a, b = make(spark, tmp_path, layout)
     b.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ({FEATURES})")

@@ -177,6 +177,7 @@ def rewritten(spark: SparkSession, folder: Path, values: Values) -> None:
     values.check(lake, values.before)
 
 
+@pytest.mark.soak
 def test_a_replica_gets_what_differs_by_a_null_a_border_or_a_sign(spark: SparkSession, tmp_path: Path) -> None:
     replicated(spark, tmp_path, Values.neighbours(spark))
 
