@@ -12,14 +12,15 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 class NoEnvironment(Refusal):
     """There is no environment at this place.
 
-    ``is_table``: a Delta table is there; ``around``: the URI of the environment that the place lies in; ``remains``: what is there of an
-    environment that has lost its ledger. None of them is a place for a new one.
+    ``is_table``: a Delta table is there; ``around``: the URI of the environment that the place lies in, ``inside``: of one that lies in it;
+    ``remains``: what is there of an environment that has lost its ledger. None of them is a place for a new one.
     """
 
     code = "no_environment"
     uri: str
     is_table: bool = False
     around: str | None = None
+    inside: str | None = None
     remains: tuple[str, ...] = ()
 
     @property
@@ -28,12 +29,13 @@ class NoEnvironment(Refusal):
             return f"there is no ledger at {self.uri}, but what an environment had there: {', '.join(self.remains[:3])}{self._more}."
         table = ", but a Delta table" if self.is_table else ""
         around = f"; it lies in the environment at {self.around}" if self.around is not None else ""
-        return f"there is no schemamig environment at {self.uri}{table}{around}."
+        inside = f"; the one at {self.inside} lies in it" if self.inside is not None else ""
+        return f"there is no schemamig environment at {self.uri}{table}{around}{inside}."
 
     @property
     def next_action(self) -> str:
-        if self.around is not None:
-            return f"Give that environment's URI: {self.around}."
+        if self.around is not None or self.inside is not None:
+            return f"Give that environment's URI: {self.around or self.inside}."
         if self.is_table:
             return "Give the root of an environment, not a table's folder; `schemamig adopt` takes a table under management."
         if self.remains:

@@ -22,9 +22,10 @@ def require_environment(env: Environment, *, create: bool = False) -> None:
     if not create:
         raise no_environment(env)
     require_free_place(env)
-    remains = _remains(env)
-    if remains:
-        raise NoEnvironment(uri=env.location.uri, remains=remains)
+    missing = NoEnvironment(uri=env.location.uri, remains=(*_remains(env), *shard_folders(env.store(), env.SYSTEM_FOLDER)))
+    missing.inside = next((f"{env.location.uri}/{name}" for name in env.store().folders("") if _has_ledger(env, f"{name}/")), None)
+    if missing.remains or missing.inside is not None:
+        raise missing
 
 
 def require_free_place(env: Environment) -> None:
@@ -51,16 +52,15 @@ def no_environment(env: Environment) -> NoEnvironment:
 
 def _remains(env: Environment) -> tuple[str, ...]:
     """What an environment makes after its ledger: where it is found, the ledger was lost, and its processes may live."""
-    folders = (name for name in env.store().folders(env.SYSTEM_FOLDER) if name in _AFTER_THE_LEDGER)
-    return (*(f"{env.SYSTEM_FOLDER}/{name}" for name in folders), *shard_folders(env.store(), env.SYSTEM_FOLDER))
+    return tuple(f"{env.SYSTEM_FOLDER}/{name}" for name in env.store().folders(env.SYSTEM_FOLDER) if name in _AFTER_THE_LEDGER)
 
 
 def _is_table(env: Environment) -> bool:
     return bool(env.store().names(_LOG))
 
 
-def _has_ledger(env: Environment) -> bool:
-    return bool(env.store().names(f"{env.SYSTEM_FOLDER}/ledger/{_LOG}"))
+def _has_ledger(env: Environment, below: str = "") -> bool:
+    return bool(env.store().names(f"{below}{env.SYSTEM_FOLDER}/ledger/{_LOG}"))
 
 
 def _parents(env: Environment) -> Iterator[Environment]:
