@@ -14,8 +14,9 @@ import pytest
 from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
 from airflow_provider_schemamig.core.deltalog.listing import read_commit
 from airflow_provider_schemamig.core.deltalog.tag import Tag
-from airflow_provider_schemamig.core.elements.backfill import DueFiles, Fill, due_files, fill_batch
+from airflow_provider_schemamig.core.elements.backfill import DueFiles, due_files, fill_batch
 from airflow_provider_schemamig.core.elements.operation import Files
+from airflow_provider_schemamig.core.elements.owed import Fill
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.schema.changes import AddColumn

@@ -172,6 +172,8 @@ class Statement:
     #: (app id, version)
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
+    #: None: MERGE where files are replaced, else WRITE.
+    operation: str | None = None
 
     def commit(self) -> int:
         """The version. Raises ConcurrentWrite and its kinds, ConstraintViolated."""
@@ -183,7 +185,7 @@ class Statement:
         adds = [data_file(base.path, base.fields, rows) for rows in (kept, self.inserted) if rows]
         info: Action = {
             "timestamp": time.time_ns() // 1_000_000,
-            "operation": "MERGE" if removes else "WRITE",
+            "operation": self.operation or ("MERGE" if removes else "WRITE"),
             "operationMetrics": {"numOutputRows": str(len(kept) + len(self.inserted))},
             **({"userMetadata": self.user_metadata} if self.user_metadata is not None else {}),
         }
@@ -224,8 +226,9 @@ def insert(path: Path, rows: Sequence[Row]) -> int:
     return Statement(base, [{field["name"]: row.get(field["name"]) for field in base.fields} for row in rows]).commit()
 
 
-def change(path: Path, of: Callable[[Row], Row | None]) -> int:
-    """UPDATE and DELETE by somebody else: each row becomes ``of(row)`` or (None) goes; in files that hold such rows."""
+def change(path: Path, of: Callable[[Row], Row | None], *, inserted: Sequence[Row] = (), operation: str | None = None) -> int:
+    """UPDATE, DELETE and (with rows that are ``inserted``) MERGE by somebody else: each row becomes ``of(row)`` or (None) goes, in files
+    that hold such rows. ``operation``: what the commit says that it is; None: MERGE."""
     base = snapshot(path)
     rewritten = {}
     for file in base.files:
@@ -233,7 +236,8 @@ def change(path: Path, of: Callable[[Row], Row | None]) -> int:
         after = [row for row in map(of, map(dict, before)) if row is not None]
         if after != before:
             rewritten[file] = after
-    return Statement(base, rewritten=rewritten).commit()
+    new = [{field["name"]: row.get(field["name"]) for field in base.fields} for row in inserted]
+    return Statement(base, new, rewritten, operation=operation).commit()
 
 
 def optimize(path: Path, user_metadata: str | None = None, *, key: Callable[[Row], Any] = repr, **more: Any) -> int:

@@ -12,84 +12,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
-from airflow_provider_schemamig.core.deltalog.actions import Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.deltalog.actions import RawAction, file_id
 from airflow_provider_schemamig.core.deltalog.append import Appended
 from airflow_provider_schemamig.core.deltalog.features import check_writable
 from airflow_provider_schemamig.core.deltalog.fence import Fence
-from airflow_provider_schemamig.core.deltalog.files import active_files, cut
+from airflow_provider_schemamig.core.deltalog.files import cut
 from airflow_provider_schemamig.core.deltalog.head import Head
-from airflow_provider_schemamig.core.deltalog.log import commits, null_count
+from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.names import physical_name
 from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, is_on
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.elements.backfill_errors import BackfillLogGone, BackfillStarved, CannotBackfill
-from airflow_provider_schemamig.core.elements.operation import Files
+from airflow_provider_schemamig.core.elements.owed import DUE, OURS, Fill, Owed, Replay, Seen, first_look
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, quote
-from airflow_provider_schemamig.core.shards.chain import about_of
-from airflow_provider_schemamig.core.shards.debt import BRINGS_BACK
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewriting, Rewritten, rewrite_files, why_not
 from airflow_provider_schemamig.core.shards.some_files import partition_of, rows_in_files
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 
 _OPERATION = "backfill"
-#: What the batches of a clustering say that they are (``Tag.action``).
-CLUSTER = "cluster"
 #: How often over the files that were due at first may be rewritten before somebody should look: Delta's own guard of this kind has 3, too.
 _PATIENCE = 3
 
 FileGroups = tuple[tuple[RawAction, ...], ...]
-
-
-def action_of(column: str) -> str:
-    """What the batches of a column's fills say that they are (``Tag.action``)."""
-    return f"{_OPERATION}:{column}"
-
-
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """What rows get. ``column``: a top-level column. ``expression``: Spark SQL over the row, of the column's own type.
-
-    ``since``: the version of the metadata commit that it began with.
-
-    ``files`` ALL (the shadow column of a type change): nobody else fills it, nobody keeps it right. Every row gets the expression in every
-    file that no batch of this fill wrote.
-
-    ``files`` NEWER (the column of the old type, when the change is taken back): up to ``since`` it was the column in use, so those files
-    have its values; since then nobody fills it. Every row gets the expression in every file since then that no batch of this fill wrote.
-
-    ``files`` OLDER (the default of an added column): from ``since`` on writers fill the column themselves (state WRITE).
-
-    - every row gets the expression in files that were there at ``since``, also where a value lies there already: the column was hidden
-      then, and the value is one of an earlier attempt;
-    - in files that hold copies of such rows (UPDATE, MERGE, DELETE, OPTIMIZE by others since then) rows get it where the column is NULL,
-      unless the file's statistics say that it never is;
-    - all other files are left alone: a NULL in them is what their writer wanted.
-    """
-
-    column: str
-    expression: str
-    since: int
-    files: Files = Files.OLDER
-
-    @property
-    def action(self) -> str:
-        """What our commits say in their ``Tag``. With ``since`` it tells this fill from all others: one attempt's fills end where the
-        next one's metadata commit begins."""
-        return action_of(self.column)
-
-    def made(self, commit: Commit) -> bool:
-        """True if the commit is a batch of this fill (of the commits after ``since``)."""
-        return (about_of(commit) or {}).get("action") == self.action
-
-    @property
-    def before(self) -> _Owed:
-        """What the files that were there at ``since`` owe."""
-        return _Owed.NOTHING if self.files is Files.NEWER else _Owed.EVERY_ROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +46,6 @@ class Batch:
 
     files: tuple[RawAction, ...]
     nulls_only: bool
-
-
-class _Owed(Enum):
-    """What the rows of a file still have to get."""
-
-    EVERY_ROW = "every row"
-    NULLS = "nulls"
-    #: As its writer wanted it.
-    NOTHING = "nothing"
-    #: A batch of ours wrote it.
-    FILLED = "filled"
-
-
-_DUE = (_Owed.EVERY_ROW, _Owed.NULLS)
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the log says up to ``version``: the files of the table, and by path what those that came after ``since`` owe."""
-
-    version: int
-    active: Mapping[FileId, RawAction]
-    owed: Mapping[str, _Owed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +58,9 @@ class DueFiles:
     version: int
     every_row: FileGroups
     nulls: FileGroups
-    seen: _Seen = field(repr=False, compare=False)
+    seen: Seen = field(repr=False, compare=False)
+    #: How many files have NULLs of which nobody can tell whether their writers wanted them.
+    untold: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.every_row or self.nulls)
@@ -234,65 +161,29 @@ def due_files(store: ReadStore, head: Head, fill: Fill, before: DueFiles | None 
     if column is None:
         raise CannotBackfill(column=fill.column, reason=f"the table has no column {fill.column}")
     seen = None if before is None or before.version > head.version else before.seen
-    if seen is None:  # to replay on the head's files the commits that made them changes nothing
-        seen = _Seen(fill.since, active_files(store, head.version), {})
-    active, owed = dict(seen.active), dict(seen.owed)
     try:
-        for commit in commits(store, seen.version, head.version):
-            _take(commit, fill, column, active, owed)
+        replay = Replay(fill, column, first_look(store, head, fill, column) if seen is None else seen)
+        for commit in commits(store, replay.seen().version, head.version):
+            replay.take(commit)
     except LogTruncated as gone:
         raise BackfillLogGone(uri=store.location.uri, column=fill.column, since=fill.since, version=gone.version) from gone
-    return _due(_Seen(head.version, active, owed), fill)
+    return _due(replay.seen(), column)
 
 
-def _take(commit: Commit, fill: Fill, column: str, active: dict[FileId, RawAction], owed: dict[str, _Owed]) -> None:
-    """One more commit: what its files owe follows from what the files owed that it removed. ``owed`` has no files from ``since``."""
-    removes = [file_id(remove) for remove in commit.removes]
-    gone = {path for path, _ in removes}
-    copies = any(owed.get(path, fill.before) in _DUE for path in gone)
-    keeps = _fills(commit) or _lays_out(commit)
-    ours, brings_back = fill.made(commit) or (keeps and not copies), commit.info.get("operation") in BRINGS_BACK
-    for identity in removes:
-        active.pop(identity, None)
-    for add in commit.adds:
-        path = file_id(add)[0]
-        active[file_id(add)] = add
-        # Files that were the table's before, their rows as old as they were: with another deletion vector, brought back, or listed once
-        # more (for statistics, for row ids).
-        again = path in owed or path in gone or brings_back or not (removes or add.get("dataChange", True))
-        if not again:
-            owed[path] = _Owed.FILLED if ours else _owed_by(add, fill, column, copies=copies)
-
-
-def _fills(commit: Commit) -> bool:
-    """A batch of some fill: it gives its rows values of its own column and leaves all others as they are."""
-    return str((about_of(commit) or {}).get("action")).startswith(f"{_OPERATION}:")
-
-
-def _lays_out(commit: Commit) -> bool:
-    """A batch of ours that clusters: its rows are those of the files that it took."""
-    return (about_of(commit) or {}).get("action") == CLUSTER
-
-
-def _owed_by(add: RawAction, fill: Fill, column: str, *, copies: bool) -> _Owed:
-    """A new file of somebody else's. ``copies``: rows that are due may be among its own."""
-    if fill.files is not Files.OLDER:
-        return _Owed.EVERY_ROW
-    return _Owed.NULLS if copies and null_count(add, (column,)) != 0 else _Owed.NOTHING
-
-
-def _due(seen: _Seen, fill: Fill) -> DueFiles:
+def _due(seen: Seen, column: str) -> DueFiles:
     """Partitions by their newest file that is not ours: where writers are at work now they may be done when we come to it."""
-    due: dict[_Owed, dict[str, list[RawAction]]] = {owed: {} for owed in _DUE}
+    every_row: dict[str, list[RawAction]] = {}
+    nulls: dict[str, list[RawAction]] = {}
     newest: dict[str, int] = {}
+    untold = 0
     for file in seen.active.values():
-        owed, partition = seen.owed.get(file_id(file)[0], fill.before), partition_of(file)
-        if owed is not _Owed.FILLED:
+        owed, partition = seen.of(file, column), partition_of(file)
+        untold += owed is Owed.UNTOLD
+        if owed not in OURS:
             newest[partition] = max(_age(file), newest.get(partition, 0))
-        if owed in _DUE:
-            due[owed].setdefault(partition, []).append(file)
-    every_row, nulls = (_in_order(due[owed], newest) for owed in _DUE)
-    return DueFiles(seen.version, every_row, nulls, seen)
+        if owed in DUE:
+            (every_row if owed is Owed.EVERY_ROW else nulls).setdefault(partition, []).append(file)
+    return DueFiles(seen.version, _in_order(every_row, newest), _in_order(nulls, newest), seen, untold)
 
 
 def _in_order(by_partition: Mapping[str, Iterable[RawAction]], newest: Mapping[str, int]) -> FileGroups:

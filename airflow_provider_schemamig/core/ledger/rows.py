@@ -16,6 +16,7 @@ import pendulum
 from airflow_provider_schemamig.core.ledger.work_rows import Control as Control  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Pin as Pin  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Progress as Progress  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.work_rows import Use as Use  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.elements import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
@@ -206,10 +207,16 @@ class SchemaEntry:
     #: Fields of ``physical`` that have another name in the data files (column mapping): path -> that name. It is what a field is known by
     #: for ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it.
     stored_names: tuple[tuple[ColumnPath, str], ...]
+    #: Of columns of ``physical``: what rows got then is theirs, whatever an upgrade after the rollback fills (``elements.owed``).
+    uses: tuple[Use, ...] = ()
 
     @property
     def key(self) -> str:
         return f"{self.collection}/{self.schema_id}"
+
+    def stored_name(self, column: str) -> str:
+        """What the data files call a top-level column."""
+        return dict(self.stored_names).get(ColumnPath(column), column)
 
 
 class IntentKind(StrEnum):

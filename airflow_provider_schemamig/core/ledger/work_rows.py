@@ -1,4 +1,4 @@
-"""The ledger's typed rows about work on tables' rows: what people told it, how far it has come, and what history it keeps.
+"""The ledger's typed rows about work on tables' rows: what people told it, how far it has come, what history it keeps.
 
 A part of ``ledger.rows``, and imported from there.
 """
@@ -82,3 +82,15 @@ class Pin:
     @property
     def key(self) -> str:
         return f"{self.shard}/{self.holder}"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A column was a release's that was rolled back, in the versions of the table after ``after`` up to ``upto``.
+
+    ``column``: by its name in the data files. ``after`` 0: rows from before had their values, too, because it came with a DEFAULT.
+    """
+
+    column: str
+    after: int
+    upto: int

@@ -50,6 +50,7 @@ from airflow_provider_schemamig.core.upgrade.foreign import (
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.tables import read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.target import target_of
+from airflow_provider_schemamig.core.upgrade.uses import uses_kept
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -263,6 +264,7 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
         since_table_version=head.version,
         release=None,
         stored_names=names_of(head),
+        uses=uses_kept(entry, item.physical, names_of(head)),
     )
     updates: list[Update] = [Put(made), Put(Object(item.name, entry.shard, ahead.schema_id, fingerprint(item.declared))), Put(ahead)]
     return [*updates, *known, *([Drop(Ahead, before.key)] if before is not None else [])]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from airflow_provider_schemamig.core.deltalog.append import Appended
 from airflow_provider_schemamig.core.deltalog.fence import Fence
 from airflow_provider_schemamig.core.deltalog.head import Head
-from airflow_provider_schemamig.core.elements.backfill import DueFiles, Effort, Fill, due_files, fill_batch
+from airflow_provider_schemamig.core.elements.backfill import DueFiles, Effort, due_files, fill_batch
+from airflow_provider_schemamig.core.elements.owed import Fill
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten

@@ -15,8 +15,8 @@ import pendulum
 
 from airflow_provider_schemamig.core.deltalog.listing import list_log, read_commit
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.elements.backfill import action_of
 from airflow_provider_schemamig.core.elements.operation import Enter, Operation, Recluster, Reorg
+from airflow_provider_schemamig.core.elements.owed import action_of
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind

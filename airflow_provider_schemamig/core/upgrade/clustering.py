@@ -6,8 +6,8 @@ from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.append import Appended
 from airflow_provider_schemamig.core.deltalog.fence import Fence
 from airflow_provider_schemamig.core.deltalog.head import Head
-from airflow_provider_schemamig.core.elements.backfill import CLUSTER
 from airflow_provider_schemamig.core.elements.clustering import check_clustered, cluster_batch, next_batch, older_files
+from airflow_provider_schemamig.core.elements.owed import CLUSTER
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten

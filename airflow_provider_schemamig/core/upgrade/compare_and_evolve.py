@@ -199,7 +199,7 @@ def _finish(work: Work, claim: Ahead) -> None:
         since = versions.get(claim.collection, entry.since_table_version)
         physical = apply(entry.physical, changes)
         names = names_of(read_head(table_store(work.env, work.state, entry.shard)))
-        evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, names)
+        evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, names, entry.uses)
         work.append(lambda state: _evolved(state, claim, evolved))
 
 

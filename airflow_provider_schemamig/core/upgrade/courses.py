@@ -8,21 +8,23 @@ from functools import cached_property
 import pendulum
 
 from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.elements.backfill import Fill
 from airflow_provider_schemamig.core.elements.backfill_errors import CannotBackfill
 from airflow_provider_schemamig.core.elements.operation import Operation, Reorg, RowWork, Swap, Turn, schedule
 from airflow_provider_schemamig.core.elements.operations import chains_of
+from airflow_provider_schemamig.core.elements.owed import Fill
 from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.release.chain import Evolve
 from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.elements import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.batches import Rush
 from airflow_provider_schemamig.core.upgrade.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables import shown, table_store
+from airflow_provider_schemamig.core.upgrade.uses import past_of
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 
@@ -147,7 +149,9 @@ def fill_due(work: Work, item: Course, operation: Operation, step: Reorg, jobs: 
     """The version at which no row lacked its value of ``step.column``. ``rush``: see ``Batches``. Raises as ``backfill``."""
     element = work.state.elements[item.collection, operation.name, operation.spec]
     assert element.table_version is not None  # its column is there
-    fill = Fill(step.column, step.expression, element.table_version, step.files)
+    change = operation.change
+    past = past_of(work.state, item.collection, change.field) if isinstance(change, AddColumn) else None
+    fill = Fill(step.column, step.expression, element.table_version, step.files, past)
     try:
         return backfill(work, item.collection, item.shard, fill, jobs, rush=rush)
     except CannotBackfill:

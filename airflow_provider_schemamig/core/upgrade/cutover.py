@@ -55,6 +55,7 @@ from airflow_provider_schemamig.core.upgrade.streams import hand_on
 from airflow_provider_schemamig.core.upgrade.swaps import Swaps, lift_swaps, take_back_swaps
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.updates import one_each
+from airflow_provider_schemamig.core.upgrade.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.work import Work
 
 
@@ -280,7 +281,8 @@ def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
     physical = replace(item.physical, name=step.collection)
     names = tuple(sorted(item.stored_names.items()))
     release = None if work.plan.target.ahead else work.plan.target.version
-    entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names)
+    uses = uses_kept(state.entry(source), physical, names)
+    entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names, uses)
     updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
     if work.plan.target.ahead:
         updates.append(Put(went_ahead(state, source, step.new, schema_id, work.epoch)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig.core.elements.backfill import action_of
+from airflow_provider_schemamig.core.elements.owed import action_of
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Element, Progress
 from airflow_provider_schemamig.core.ledger.state import State

@@ -17,9 +17,9 @@ from typing import TypeVar
 from airflow_provider_schemamig.core.deltalog.commit import FilesArrived
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
-from airflow_provider_schemamig.core.elements.backfill import Fill
 from airflow_provider_schemamig.core.elements.backfill_errors import BackfillStarved
 from airflow_provider_schemamig.core.elements.operation import Files
+from airflow_provider_schemamig.core.elements.owed import Fill
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved

@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.storage import UnsafeLogStore, require_safe_log_store
 from airflow_provider_schemamig.core.upgrade.build import build_shards, unfilled
 from airflow_provider_schemamig.core.upgrade.claim import Claim, claim
+from airflow_provider_schemamig.core.upgrade.columns_again import with_notes_on_columns
 from airflow_provider_schemamig.core.upgrade.fill import Filling, Jobs, build_all
 from airflow_provider_schemamig.core.upgrade.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.hold_errors import HoldKeeps
@@ -39,7 +40,9 @@ def plan_target(env: Environment, state: State | None, target: Target, holds: Ho
     costs = () if state is None else tuple(hold_cost_json(env, state, hold) for hold in unclosed_holds(state))
     view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now, costs)
     planned = build_plan(target, view, holds)
-    return view, planned if planned.plan.is_empty else _with_storage(env, planned)
+    if planned.plan.is_empty:
+        return view, planned
+    return view, with_notes_on_columns(env, view, _with_storage(env, planned))
 
 
 def _with_storage(env: Environment, planned: Planned) -> Planned:

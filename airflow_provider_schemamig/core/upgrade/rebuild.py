@@ -203,7 +203,8 @@ def _notes(declared: Mapping[CollectionName, Declaration], found: Sequence[Found
         hidden = [str(item.path) for item in live_differences(declared[table.collection], table.live) if item.expected == ABSENT]
         hidden = [path for path in hidden if " " not in path]
         if hidden:
-            yield f"{table.collection}: {', '.join(hidden)} are on the table and not declared: they stay hidden, and nothing drops them"
+            stay = "they stay hidden, nothing drops them, and when a release had them is not known"
+            yield f"{table.collection}: {', '.join(hidden)} are on the table and not declared: {stay}"
     for name, item in sorted(declared.items()):
         if item.primary_key is not None or item.uniques or item.foreign_keys:
             yield f"{name}: whether rows kept its keys is not known; `schemamig verify` looks"

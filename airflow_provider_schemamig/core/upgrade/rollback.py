@@ -60,6 +60,7 @@ from airflow_provider_schemamig.core.upgrade.unevolve import (
     source_entry,
 )
 from airflow_provider_schemamig.core.upgrade.updates import one_each
+from airflow_provider_schemamig.core.upgrade.uses import uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, keep_fences, pending_holds, plan_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -363,7 +364,8 @@ def _unevolved(
     ahead = state.ahead.get((source, old.schema_id))
     release = old.release if work.plan.target.ahead or ahead is not None else work.deployment.source
     physical, names = replace(physical, name=source), reverted.names[step.collection]
-    entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names)
+    uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, reverted.upto[step.collection])
+    entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names, uses)
     item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
     goal |= state.released(item)
     updates: list[Update] = [Put(entry), Put(replace(item, schema_id=schema_id))]

@@ -43,6 +43,8 @@ class Reverted:
     versions: Mapping[CollectionName, int]
     #: What each table's fields are called in the data files (``SchemaEntry.stored_names``).
     names: Mapping[CollectionName, tuple[tuple[ColumnPath, str], ...]]
+    #: The table versions up to which rows came that may have the columns that go.
+    upto: Mapping[CollectionName, int]
 
 
 def lossy_casts(env: Environment, state: State, plan: Plan, hold: Hold, jobs: Jobs) -> tuple[str, ...]:
@@ -103,8 +105,10 @@ def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
             moves.append(move)
             versions[step.collection] = version
     tables = {step.collection: held_table(hold, step.old.name) for step in steps}
-    names = {name: names_of(read_head(held_store(work.env, work.state, table))) for name, table in tables.items()}
-    return Reverted({move.collection: move.after for move in moves}, versions, names)
+    heads = {name: read_head(held_store(work.env, work.state, table)) for name, table in tables.items()}
+    names = {name: names_of(head) for name, head in heads.items()}
+    upto = {name: versions.get(name, head.version) for name, head in heads.items()}
+    return Reverted({move.collection: move.after for move in moves}, versions, names, upto)
 
 
 def _exchange(work: Work, step: Evolve, home: WayHome, jobs: Jobs) -> tuple[Move, int]:

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits, null_count
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.deltalog.names import physical_name
-from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Use
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
 from airflow_provider_schemamig.core.schema.model import walk
@@ -197,21 +197,48 @@ def _named(fields: Iterable[Mapping[str, Any]], physical: str) -> Mapping[str, A
 
 
 def _without_value(table: Table, added: _Added) -> list[File]:
-    """Files of today whose rows, or some of them, are as old as the column's first commit, or copies of such rows, and are NULL in it."""
-    owed = {file_id(add)[0] for add in active_files(table.store, added.began).values()}
-    ever = set(owed)
-    for commit in commits(table.store, added.began, table.head.version):
+    """Files of today whose rows, or some of them, are older than the column, or came while it was hidden, or are copies of such rows, and
+    are NULL in it. Raises LogTruncated."""
+    start, is_new = _came_in(table, added)
+    owed = {file_id(add)[0] for add in active_files(table.store, start).values()} if is_new else set()
+    ever, hidden = set(owed), not is_new
+    for commit in commits(table.store, start, table.head.version):
+        if commit.metadata is not None:
+            found = _named(_fields_of(commit), added.physical)
+            hidden = found is None or DEFAULT_KEY not in found["metadata"]
         gone = {file_id(remove)[0] for remove in commit.removes}
         copies, fills = not gone.isdisjoint(owed), _fill_of(commit) == added.called
+        lacks = commit.version <= added.began and hidden and not gone and not _is_used(table, added, commit.version)
         owed -= gone
         for add in commit.adds:
             path = file_id(add)[0]
             if path in ever and (path in gone or commit.info.get("operation") in _BRINGS_BACK):
                 owed.add(path)  # the same file, with another deletion vector or brought back
-            elif copies and _lacks(add, added.physical, filled=fills):
+            elif (copies or lacks) and _lacks(add, added.physical, filled=fills):
                 owed.add(path)
         ever |= owed
     return [file for file in table.files if file.path in owed and file.rows != 0 and _missing_rows(file.add, added.physical) != 0]
+
+
+def _came_in(table: Table, added: _Added) -> tuple[int, bool]:
+    """The version from which on rows have to be looked at, and whether all that were there lack the column: it came next. Else they had
+    their values: a release had filled it. Raises LogTruncated."""
+    whole_at = max((use.upto for use in _uses(table, added) if use.after == 0), default=-1)
+    if _named(_fields(read_head(table.store, added.began - 1)), added.physical) is None:
+        return added.began, True
+    for version in range(added.began - 1, whole_at, -1):
+        (commit,) = commits(table.store, version - 1, version)
+        if commit.metadata is not None and _named(_fields_of(commit), added.physical) is None:
+            return version, True
+    return max(whole_at, 0), whole_at < 0
+
+
+def _uses(table: Table, added: _Added) -> list[Use]:
+    return [use for use in table.entry.uses if use.column == added.physical and use.upto < added.began]
+
+
+def _is_used(table: Table, added: _Added, version: int) -> bool:
+    return any(use.after < version <= use.upto for use in _uses(table, added))
 
 
 def _lacks(add: RawAction, physical: str, *, filled: bool) -> bool:

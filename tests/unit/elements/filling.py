@@ -11,8 +11,9 @@ import deltalake
 
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.tag import Tag
-from airflow_provider_schemamig.core.elements.backfill import DueFiles, Fill
+from airflow_provider_schemamig.core.elements.backfill import DueFiles
 from airflow_provider_schemamig.core.elements.operation import Files
+from airflow_provider_schemamig.core.elements.owed import Fill
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage import Store
 from tests.unit.deltalog.tables import add_file, make_table, table_store, write

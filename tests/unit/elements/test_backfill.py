@@ -40,7 +40,7 @@ CASES: dict[str, tuple[Sequence[Step], str, str, str]] = {
     "copy of a copy": ([step(remove_file("a"), add("n", 10)), step(remove_file("n"), add("m", 9))], "b", "m", "bm"),
     "update of what was appended": ([step(add("n", 3)), step(remove_file("n"), add("m", 4))], "ab", "", "abm"),
     "merge of old and appended": ([step(add("n", 3)), step(remove_file("n"), remove_file("a"), add("m", 9))], "b", "m", "bm"),
-    "optimize": ([step(*(remove_file(name, dataChange=False) for name in "ab"), add("n", 20, dataChange=False))], "", "n", "n"),
+    "optimize": ([step(*(remove_file(name, dataChange=False) for name in "ab"), add("n", 20, dataChange=False))], "n", "", "n"),
     "overwrite": ([step(remove_file("a"), remove_file("b"), add("n", 1))], "", "n", "n"),
     "delete of whole files": ([step(remove_file("a"))], "b", "", "b"),
     "truncate": ([step(remove_file("a"), remove_file("b"))], "", "", ""),
@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Sequence[Step], str, str, str]] = {
     "update by deletion vector": ([step(remove_file("a"), add("a", deletionVector=VECTOR), add("n", 1))], "ab", "n", "abn"),
     "our fill": ([ours(remove_file("a"), add("n", 0))], "b", "", "b"),
     "our fill wrote NULLs": ([ours(remove_file("a"), add("n", 10))], "b", "", "b"),
-    "our fill of another column": ([ours(remove_file("a"), add("n", 10), column="d")], "b", "n", "bn"),
+    "our fill of another column": ([ours(remove_file("a"), add("n", 10), column="d")], "bn", "", "bn"),
     "update sets NULL in what we filled": ([ours(remove_file("a"), add("n", 0)), step(remove_file("n"), add("m", 1))], "b", "", "bm"),
     "deletion vector on what we filled": (
         [ours(remove_file("a"), add("n", 0)), step(remove_file("n"), add("n", 0, deletionVector=VECTOR), add("m", 1))],

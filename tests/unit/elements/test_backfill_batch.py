@@ -14,7 +14,8 @@ from airflow_provider_schemamig.core.deltalog.files import active_files
 from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.listing import read_commit
 from airflow_provider_schemamig.core.deltalog.tag import Tag
-from airflow_provider_schemamig.core.elements.backfill import Fill, due_files, fill_batch
+from airflow_provider_schemamig.core.elements.backfill import due_files, fill_batch
+from airflow_provider_schemamig.core.elements.owed import Fill
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten

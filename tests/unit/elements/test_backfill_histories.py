@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.deltalog.actions import RawAction
 from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.elements.backfill import Batch, DueFiles, Fill, due_files
+from airflow_provider_schemamig.core.elements.backfill import Batch, DueFiles, due_files
 from airflow_provider_schemamig.core.elements.operation import Files
+from airflow_provider_schemamig.core.elements.owed import Fill
 from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.storage import Store
 from tests.unit.deltalog.tables import INT, add_file, flights, make_table, remove_file, table_store, write

@@ -35,6 +35,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     SchemaEntry,
     Shard,
     ShardState,
+    Use,
 )
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from tests.unit.ledger.samples import NOW, counter, declaration, deployment, element, leader
@@ -113,6 +114,7 @@ OTHERS: list[Any] = [
         4,
         None,
         ((ColumnPath("id"), "c-1"),),
+        (Use("hidden", 0, 3),),
     ),
     Intent(
         FLIGHTS,

@@ -154,6 +154,13 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    column: str
+    after: int
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentConfig:
     COLLECTION: ClassVar[str] = "config"
     env_id: str
@@ -302,6 +309,7 @@ class SchemaEntry:
     since_table_version: int
     release: str | None
     stored_names: tuple[tuple[str, str], ...]
+    uses: tuple[Use, ...] = ()
 
     @property
     def key(self) -> str:

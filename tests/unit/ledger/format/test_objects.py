@@ -235,6 +235,7 @@ _ENTRIES = st.builds(
     since_table_version=st.integers(0, 99),
     release=st.none() | st.just("1.2.3"),
     stored_names=st.lists(st.tuples(_TEXT, _TEXT), max_size=2).map(tuple),
+    uses=st.lists(st.builds(objects_v1.Use, _TEXT, st.integers(0, 9), st.integers(0, 9)), max_size=2).map(tuple),
 )
 
 

@@ -1,0 +1,73 @@
+"""Which columns of a table a release had that was rolled back, and when: written down by the rollback, asked by the fill of an upgrade
+that has the column again (``elements.owed``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from airflow_provider_schemamig.core.elements.owed import Past
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Use
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
+from airflow_provider_schemamig.core.schema.model import Declaration, Field
+
+Names = Sequence[tuple[ColumnPath, str]]
+
+
+def uses_kept(before: SchemaEntry, physical: Declaration, names: Names) -> tuple[Use, ...]:
+    """Those of ``before``, without columns that the table has not any more. ``names``: ``SchemaEntry.stored_names`` of ``physical``."""
+    there = _stored(physical, names)
+    return tuple(use for use in before.uses if use.column in there)
+
+
+def uses_since_rollback(
+    state: State, before: SchemaEntry, declared: Declaration, physical: Declaration, names: Names, upto: int
+) -> tuple[Use, ...]:
+    """... and those that end with a rollback from ``before`` to what is ``declared``, at version ``upto`` of the table."""
+    kept, there, stays = uses_kept(before, physical, names), _stored(physical, names), _stored(declared, names)
+    ended = [
+        Use(column, _in_use_after(state, before, column), upto)
+        for column in (before.stored_name(field.name) for field in before.declared.fields)
+        if column in there and column not in stays
+    ]
+    whole = {use.column for use in ended if use.after == 0}
+    return (*(use for use in kept if use.column not in whole), *ended)
+
+
+def past_of(state: State, collection: CollectionName, column: Field) -> Past:
+    """What the ledger knows of a column that a release adds to a collection, which is not committed yet."""
+    entry = state.entry(collection)
+    stored = entry.stored_name(column.name)
+    uses = tuple((use.after, use.upto) for use in entry.uses if use.column == stored)
+    was_nullable = any(field.nullable for known in _entries(state, entry) if (field := _declared(known, stored)) is not None)
+    return Past(uses, frozenset(state.deployments), takes_nulls=bool(uses) and was_nullable and not column.nullable)
+
+
+def _in_use_after(state: State, newest: SchemaEntry, column: str) -> int:
+    """Where the time ends in which no release had the column. 0: it was filled before the first one had it."""
+    first = newest
+    for entry in _entries(state, newest):
+        if _declared(entry, column) is None:
+            break
+        first = entry
+    field = _declared(first, column)
+    return 0 if field is None or field.default is not None else first.since_table_version
+
+
+def _entries(state: State, newest: SchemaEntry) -> Iterator[SchemaEntry]:
+    """The schemas of the table up to this one, backwards."""
+
+    def age(entry: SchemaEntry) -> tuple[int, int]:
+        return entry.since_table_version, entry.schema_id
+
+    found = (entry for entry in state.schemas.values() if entry.shard == newest.shard and age(entry) <= age(newest))
+    yield from sorted(found, key=age, reverse=True)
+
+
+def _declared(entry: SchemaEntry, column: str) -> Field | None:
+    return next((field for field in entry.declared.fields if entry.stored_name(field.name) == column), None)
+
+
+def _stored(declaration: Declaration, names: Names) -> frozenset[str]:
+    known = dict(names)
+    return frozenset(known.get(ColumnPath(field.name), field.name) for field in declaration.fields)
