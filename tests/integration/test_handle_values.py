@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.arrow import arrow_schema
 from airflow_provider_schemamig.core.handles.errors import WriterFenced
+from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
+from airflow_provider_schemamig.core.schema.model import Field, Primitive
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
+from tests.support import check_cases
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake
+from tests.unit.handles.test_fit import shape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,3 +74,36 @@ def test_a_merge_leaves_the_hidden_fields_of_a_struct_for_the_way_back(spark: Sp
     verbs.rollback(lake.env, jobs=EmbeddedRunner)
     [row] = [row for row in lake.env.reader("t", spark=spark).df().collect() if row["id"] == 1]
     assert row["s"].asDict(recursive=True) == {"a": 8, "h": "h", "i": {"x": 8}}
+
+
+# --- CHECKs that delta-rs evaluates ---------------------------------------------------------------------------------------------------
+
+
+def said_by_spark(spark: SparkSession, columns: str, checks: list[str], rows: list[dict[str, Any]]) -> list[list[bool | None]]:
+    """Of each row, what each CHECK gives."""
+    from pyspark.sql.types import StructType
+
+    fields = (*shape(columns).fields, Field("i", Primitive("int")))
+    document = {"type": "struct", "fields": [field_to_delta(Field(f.name, f.type, f.nullable)) for f in fields]}
+    table = pa.Table.from_pylist([{**row, "i": number} for number, row in enumerate(rows)], schema=arrow_schema(fields))
+    frame = spark.createDataFrame(table, StructType.fromJson(document))
+    return [list(row)[1:] for row in sorted(frame.selectExpr("i", *checks).collect())]
+
+
+@pytest.mark.soak
+def test_spark_says_of_checks_what_the_cases_say(spark: SparkSession) -> None:
+    for case in check_cases.CASES:
+        [[found]] = said_by_spark(spark, case.columns, [case.check], [case.row])
+        assert (found is True) is case.holds, case
+
+
+@pytest.mark.soak
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(checks=st.lists(check_cases.CHECKS, min_size=20, max_size=40), rows=check_cases.ROWS)
+def test_spark_says_of_random_checks_what_plain_python_says(
+    spark: SparkSession, checks: list[check_cases.Part], rows: list[dict[str, Any]]
+) -> None:
+    found = said_by_spark(spark, check_cases.COLUMNS, [check.sql for check in checks], rows)
+    for row, values in zip(rows, found, strict=True):
+        for check, value in zip(checks, values, strict=True):
+            assert value is check.value(row), (check.sql, row)

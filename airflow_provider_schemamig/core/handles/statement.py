@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.core.deltalog.names import fields_in
+from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT
 from airflow_provider_schemamig.core.handles.arrow import APPENDABLE, arrow_schema, check_honest, show
+from airflow_provider_schemamig.core.handles.arrow_checks import unlike_part
 from airflow_provider_schemamig.core.handles.errors import NeedsSpark
 from airflow_provider_schemamig.core.handles.fit_write import WriteFit
 from airflow_provider_schemamig.core.handles.guard import Check
@@ -150,11 +153,25 @@ def append_arrow(
 def check_appendable(place: Place, collection: CollectionName) -> None:
     """Raises NeedsSpark for a table with a rule that delta-rs would not keep."""
     check_honest(place.head, collection, APPENDABLE, "appending")
+    _check_expressions(place, collection)
     for path, column in walk(place.live.fields):
         if isinstance(column.type, Primitive) and varchar_length(column.type.name) is not None:
             raise NeedsSpark(collection=collection, doing="appending", because=f"nothing would check the length of {path}")
         if "." in path and not column.nullable:
             raise NeedsSpark(collection=collection, doing="appending", because=f"nothing would check the NOT NULL of {path}")
+
+
+def _check_expressions(place: Place, collection: CollectionName) -> None:
+    """Raises NeedsSpark unless delta-rs reads every expression that rows are checked by as Spark does."""
+    for key, expression in place.head.properties.items():
+        if key.lower().startswith(CONSTRAINT):
+            part = unlike_part(expression, place.live.fields)
+            if part is not None:
+                because = f"its engine may take {part} in the CHECK {key[len(CONSTRAINT) :]} for something else than Spark does"
+                raise NeedsSpark(collection=collection, doing="appending", because=because)
+    for path, column in fields_in(place.head.schema):
+        if "delta.invariants" in (column.get("metadata") or {}):
+            raise NeedsSpark(collection=collection, doing="appending", because=f"{path} has an invariant of its own")
 
 
 def _filled_up(rows: pa.Table, place: Place) -> pa.Table:
