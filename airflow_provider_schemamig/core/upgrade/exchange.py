@@ -16,7 +16,9 @@ from typing import TypeVar
 
 from airflow_provider_schemamig.core.deltalog.commit import FilesArrived
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.deltalog.listing import list_from
+from airflow_provider_schemamig.core.deltalog.log import commits, last_metadata_version
+from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.elements.backfill_errors import BackfillStarved
 from airflow_provider_schemamig.core.elements.operation import Files
 from airflow_provider_schemamig.core.elements.owed import Fill
@@ -88,9 +90,15 @@ class WayHome:
         return exchanges(self.now, self.wanted, self.renames)
 
     def fill_of(self, store: ReadStore, head: Head, item: Exchange) -> Fill:
-        """Files from before the columns changed places have every value of the hidden one; those that came since have none, or old ones."""
-        aside = _aside_since(store, self.since, head, item.hidden.name)
-        return Fill(item.hidden.name, self.exchanges.expression(item, lossy=self.lossy), aside, Files.NEWER)
+        """Files from before the columns changed places have every value of the hidden one; those that came since have none, or old ones.
+
+        Where the log was cleaned up since, every row is asked: a value that still says the same stays as it is (``Exchange.value``).
+        """
+        expression = self.exchanges.expression(item, lossy=self.lossy)
+        try:
+            return Fill(item.hidden.name, expression, _aside_since(store, self.since, head, item.hidden.name), Files.NEWER)
+        except LogTruncated:
+            return Fill(item.hidden.name, expression, _settled_since(store, head), Files.ALL)
 
 
 def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
@@ -107,6 +115,16 @@ def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
         return min(backfill(work, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.exchanges)
     except BadValue as bad:
         raise DoesNotGoBack(collection=way.collection, reason=bad.message) from bad
+
+
+def _settled_since(store: ReadStore, head: Head) -> int:
+    """The newest change of the table's schema that its log still tells; else what comes before the oldest commit that it has.
+
+    No batch of an earlier way back is after it, so what a batch after it wrote is of this one.
+    """
+    oldest = min(list_from(store, 0).commits, default=head.version + 1) - 1
+    changed = last_metadata_version(store, oldest, head.version)
+    return oldest if changed is None else changed
 
 
 def _aside_since(store: ReadStore, since: int, head: Head, column: str) -> int:

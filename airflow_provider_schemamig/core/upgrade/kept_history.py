@@ -16,7 +16,6 @@ from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.release.chain import Evolve, MergedStep, Replace, RewriteStep
-from airflow_provider_schemamig.core.schema.changes import ChangeType
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG, hours_of
 from airflow_provider_schemamig.core.shards.retention import made_at
 from airflow_provider_schemamig.core.upgrade.holds import held_of, open_holds
@@ -57,8 +56,6 @@ def _cost(planned: Planned, step: MergedStep) -> str | None:
             return _LOSSY
         case Evolve():
             changes = [change for stage in planned.plan.stages if stage.collection == step.old.name for change in stage.changes]
-            if any(isinstance(change, ChangeType) and not change.widening for change in changes):
-                return _REFUSED
             return _HIDDEN if changes else None
     return None
 

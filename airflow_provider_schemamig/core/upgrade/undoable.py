@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from airflow_provider_schemamig.core.deltalog.head import another_table
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.elements.backfill_errors import BackfillLogGone
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Shard
 from airflow_provider_schemamig.core.ledger.state import State
@@ -19,7 +18,6 @@ from airflow_provider_schemamig.core.upgrade.hold_errors import OldTableMissing,
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.tables import look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.undo import rows_since_commit
-from airflow_provider_schemamig.core.upgrade.unevolve import look_for_due
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
@@ -57,11 +55,6 @@ def check_undoable(env: Environment, state: State, deployment: Deployment, plan:
                 rows_since_commit(env, state, deployment, shard)
             except LogTruncated as gone:
                 refusals.append(WayBackGone(collection=step.collection, uri=gone.uri, version=gone.version))
-    for collection, look in look_for_due(env, state, plan, hold):
-        try:
-            look()
-        except (LogTruncated, BackfillLogGone) as gone:
-            refusals.append(WayBackGone(collection=collection, uri=gone.uri, version=gone.version))
     raise_refusals(refusals)
 
 

@@ -7,11 +7,11 @@ get theirs first, by the cast the other way, and the columns change places when 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.elements.backfill import DueFiles, due_files
+from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.elements.backfill import due_files
 from airflow_provider_schemamig.core.elements.nested_types import leaves
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry
@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.upgrade.exchange import WayHome, bring_back
 from airflow_provider_schemamig.core.upgrade.field_names import names_of
 from airflow_provider_schemamig.core.upgrade.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.holds import still_there
-from airflow_provider_schemamig.core.upgrade.inverse import Exchange, way_back
+from airflow_provider_schemamig.core.upgrade.inverse import way_back
 from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 from airflow_provider_schemamig.core.upgrade.stages import CutOver
@@ -68,20 +68,6 @@ def lossy_casts(env: Environment, state: State, plan: Plan, hold: Hold, jobs: Jo
     answer = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
     violations = [violation_of(item) for item in answer["violations"]]
     return tuple(f"{item.collection}: {item.count} row(s) {item.rule}" for item in violations)
-
-
-def look_for_due(env: Environment, state: State, plan: Plan, hold: Hold) -> Iterator[tuple[CollectionName, Callable[[], object]]]:
-    """Each collection whose columns change places, and a look for the rows that came since: it raises LogTruncated or BackfillLogGone if
-    the log does not tell any more."""
-    for home in _homes(state, plan, hold, lossy=True):
-        store = table_store(env, state, home.shard)
-        head = read_head(store)
-        for item in home.exchanges if is_in_place(home.now, head) else ():
-            yield home.collection, functools.partial(_due, home, store, head, item)
-
-
-def _due(home: WayHome, store: Store, head: Head, item: Exchange) -> DueFiles:
-    return due_files(store, head, home.fill_of(store, head, item))
 
 
 def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:

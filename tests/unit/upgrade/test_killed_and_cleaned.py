@@ -44,6 +44,7 @@ CASES = {
     "a key is declared": Case("id BIGINT NOT NULL)", "id BIGINT NOT NULL, PRIMARY KEY (id))"),
     "a CHECK is added": Case("id BIGINT)", "id BIGINT, CONSTRAINT c CHECK (id < 1000))"),
     "NOT NULL is added": Case("id BIGINT)", "id BIGINT NOT NULL)"),
+    "a type changes": Case("id BIGINT, p INT)", "id BIGINT, p STRING)"),
     "a DEFAULT is filled in": Case("id BIGINT)", "id BIGINT, p INT DEFAULT 5)"),
     "clustering is declared": Case("id BIGINT)", "id BIGINT) CLUSTER BY (id)"),
 }
