@@ -18,7 +18,7 @@ from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
 from tests.support.row_tables import Row, change, insert, newest, optimize
-from tests.support.upgrades import make_holds_due, whole
+from tests.support.upgrades import make_holds_due, two_releases, whole
 
 ONE = "CREATE TABLE t (id BIGINT);"
 FIVE = ("1.1.0", "c INT DEFAULT 5")
@@ -289,3 +289,37 @@ def test_a_rollback_that_dies_anywhere(tmp_path: Path) -> None:
         assert values(world, "c") == {**history.values, 5: 5}
         moment += 3
     assert moment > 6
+
+
+# --- another type --------------------------------------------------------------------------------------------------------------------
+
+#: Of ``s``: its types, what a row has at first, what is written to it at the new release, at the old one, and what it has in the end.
+TYPES: dict[str, tuple[str, str, Any, Any, Any, Any]] = {
+    "text that is no number's own": ("INT", "STRING", 7, "0042", ..., "0042"),
+    "a value that was changed at the old release": ("INT", "STRING", 7, "0042", 8, "8"),
+    "a value that was taken away there": ("INT", "STRING", 7, "0042", None, None),
+    "NULL": ("INT", "STRING", 7, None, ..., None),
+    "what nobody wrote": ("STRING", "INT", "007", ..., ..., 7),
+    "inside a struct": ("STRUCT<x: INT>", "STRUCT<x: STRING>", {"x": 7}, {"x": "0042"}, ..., {"x": "0042"}),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "first", "then", "back_there", "end"), TYPES.values(), ids=TYPES)
+def test_what_rows_have_in_a_column_that_gets_another_type_again(
+    tmp_path: Path, old: str, new: str, first: Any, then: Any, back_there: Any, end: Any
+) -> None:
+    before, after = (f"CREATE TABLE a (id BIGINT, s {found});" for found in (old, new))
+    lake = two_releases(tmp_path, before, after, 'evolution("a")')
+    table = lake.path("a")
+    insert(table, [{"id": 1, "s": first}, {"id": 2, "s": first}])
+    for _ in range(2):
+        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+        if then is not ...:
+            change(table, lambda row: {**row, "s": then} if row["id"] == 1 else row)
+        verbs.rollback(lake.env, jobs=OnlineJobs())
+        if back_there is not ...:
+            change(table, lambda row: {**row, "s": back_there} if row["id"] == 1 else row)
+    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    whole(lake)
+    assert {row["id"]: row["s"] for row in lake.env.reader("a", "1.1.0").arrow().to_pylist()}[1] == end
+    assert not verify(lake.env, lake.state, OnlineJobs()).findings

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS
 from airflow_provider_schemamig.core.elements.errors import NotOnline
 from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
-from airflow_provider_schemamig.core.elements.nested_types import asks_again, leaves, relaxed, relaxes, why_not
+from airflow_provider_schemamig.core.elements.nested_types import asks_again, leaves, relaxed, relaxes, same_value, why_not
 from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Files, Note, Operation, Question, Reorg, Swap
 from airflow_provider_schemamig.core.elements.operations.set_not_null import guard_of
 from airflow_provider_schemamig.core.names import ColumnPath, quote
@@ -39,10 +39,17 @@ from airflow_provider_schemamig.core.schema.changes import (
 from airflow_provider_schemamig.core.schema.elements import ElementClass, ElementState
 from airflow_provider_schemamig.core.schema.expressions import NotFollowed, column_references
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
-from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive
+from airflow_provider_schemamig.core.schema.model import Check, DataType, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.renames import is_stand_in, outdated_name, shadow_name
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.widening import varchar_length
+
+#: Primitive types by what values they have.
+_KINDS = {
+    **dict.fromkeys(("string", "varchar"), "text"),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean"), "number"),
+    **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), "time"),
+}
 
 
 def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] = ()) -> Chain:
@@ -56,7 +63,7 @@ def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] 
     outdated = ColumnPath(outdated_name(column.name, (field.name.lower() for field in table.fields)))
     new, kept = relaxed(change.new), _kept(change, table, beside, "CAST", table.checks)
     held = (*kept, *_kept(change, table, beside, "CAST", _coming(beside)))
-    fill = Reorg(shadow, guarded(_cast(change, "CAST"), held, quote(column.name)), Files.ALL)
+    fill = Reorg(shadow, guarded(_value(change, table, "CAST"), held, quote(column.name)), Files.ALL)
     steps = (
         Note(ElementState.DELETE),
         Enter(ElementState.WRITE, (AddColumn(ColumnPath(shadow), Field(shadow, new)),)),
@@ -106,7 +113,7 @@ def _is_string(found: Primitive) -> bool:
 
 
 def _shadow(change: ChangeType, table: Declaration) -> str:
-    """One that an earlier attempt left behind is used again: all of its values are made anew."""
+    """One that an earlier attempt left behind is used again."""
     there, wanted = {field.name: field.type for field in table.fields}, relaxed(change.new)
     taken: set[str] = set()
     while True:
@@ -134,6 +141,23 @@ def _cast(change: ChangeType, how: str) -> str:
     return f"{how}({quote(change.path)} AS {type_sql(change.new)})"
 
 
+def _value(change: ChangeType, table: Declaration, how: str) -> str:
+    """What a row gets. A value that an earlier release's shadow has already stays if it says the same as the column: while that release
+    was in use somebody wrote it so (``007``, not ``7``)."""
+    hidden, cast = table.field(_shadow(change, table)), _cast(change, how)
+    if hidden is None or not all(_goes_back(old, new) for _, old, new in leaves(change.old, change.new, "")):
+        return cast
+    shadow, old = quote(hidden.name), relaxed(change.old)
+    before = f"TRY_CAST({shadow} AS {type_sql(old)})"
+    return f"CASE WHEN {same_value(before, quote(change.path), old)} THEN {shadow} ELSE {cast} END"
+
+
+def _goes_back(old: DataType, new: DataType) -> bool:
+    """Whether Spark is known to cast ``new`` to ``old``: from and to text, among numbers and truth values, among times."""
+    kinds = [_KINDS.get(found.name.partition("(")[0]) if isinstance(found, Primitive) else None for found in (old, new)]
+    return None not in kinds and ("text" in kinds or kinds[0] == kinds[1])
+
+
 def _coming(beside: Sequence[Change]) -> tuple[Check, ...]:
     """The rules that come with the release; a NOT NULL as the CHECK that says the same."""
     checks = [change.check for change in beside if isinstance(change, AddCheck)]
@@ -142,7 +166,7 @@ def _coming(beside: Sequence[Change]) -> tuple[Check, ...]:
 
 def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how: str, checks: Sequence[Check]) -> tuple[KeptCheck, ...]:
     """Those of ``checks`` that use the column, over the values of all columns that change their type with it. Raises NotOnline."""
-    values = {str(other.path): _cast(other, how) for other in (*beside, change) if isinstance(other, ChangeType)}
+    values = {str(other.path): _value(other, table, how) for other in (*beside, change) if isinstance(other, ChangeType)}
     try:
         return kept_checks(checks, change.path, values)
     except NotFollowed as lost:
@@ -152,7 +176,7 @@ def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how:
 
 def _kept_questions(change: ChangeType, table: Declaration, beside: Sequence[Change]) -> Iterator[Question]:
     """A row without a value of the new type is found by the cast's own question."""
-    lost = f"({quote(change.path)} IS NOT NULL AND {_cast(change, 'TRY_CAST')} IS NULL)"
+    lost = f"({quote(change.path)} IS NOT NULL AND {_value(change, table, 'TRY_CAST')} IS NULL)"
     there = {field.name.lower() for field in table.fields} - {other.path.lower() for other in beside if isinstance(other, AddColumn)}
     coming = [check for check in _coming(beside) if there.issuperset(map(_root, column_references(check.expression)))]
     for item in _kept(change, table, beside, "TRY_CAST", (*table.checks, *coming)):
