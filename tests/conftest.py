@@ -50,13 +50,29 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         terminal.write_line(f"repeat the random choices of this run with {SEED}={os.environ[SEED]}")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook, and pytest the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A module of dear tests is a group, and so is the folder of Airflow's."""
+    """A module of dear tests is a group, and so is the folder of Airflow's. Of long tables of cases all but some are for ``make soak``."""
+    _leave_some(items)
     for item in items:
         if any(item.get_closest_marker(name) is not None for name in DEAR):
             module = item.nodeid.partition("::")[0]
             item.add_marker(pytest.mark.xdist_group("airflow" if "/airflow/" in module else module))
+
+
+def _leave_some(items: list[pytest.Item]) -> None:
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("some") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, found in cases.items():
+        marker = found[0].get_closest_marker("some")
+        assert marker is not None
+        count = min(len(found), marker.args[0])
+        kept = set(random.Random(f"{os.environ[SEED]} {name}").sample(range(len(found)), count))
+        for number, item in enumerate(found):
+            if number not in kept:
+                item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.deltalog.snapshot import read_json, read_pa
 from airflow_provider_schemamig.core.storage import ReadStore
 
 #: What it takes to read a file.
-_READ = ("path", "partitionValues", "size", "modificationTime", "dataChange", "deletionVector")
+_READ = ("path", "partitionValues", "size", "modificationTime", "dataChange", "deletionVector", "clusteringProvider")
 _SIDECARS = "_sidecars"
 _NUM_RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 

@@ -197,6 +197,7 @@ def test_a_restore_that_stood_still_until_the_origin_forgot_what_follows(two: Re
     assert "gg" in lines(two, "b")
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("at", range(1, 6))
 @pytest.mark.parametrize("killed", [False, True], ids=["goes on", "killed"])
 @pytest.mark.parametrize("origin", [pytest.param(name, marks=() if name == "from a later table" else pytest.mark.soak) for name in ORIGINS])

@@ -70,6 +70,7 @@ def a_writer(lake: Lake, generation: Generation, writers: Writers) -> None:
 OTHERS: dict[str, Other] = {"twin": a_twin, "another generation": another_generation, "rollback": a_rollback, "writer": a_writer}
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("stride", [29, pytest.param(1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 @pytest.mark.parametrize("who", OTHERS)
 def test_others_at_every_write_of_the_cut_over(tmp_path: Path, who: str, stride: int) -> None:

@@ -187,6 +187,7 @@ def _filled_last(lake: Lake, name: str) -> bool:
     return "backfill" in json.dumps(commit_at(path, newest(path)))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("busy", [False, True])
 def test_nothing_long_comes_between_the_first_swap_and_the_ledger(tmp_path: Path, busy: bool) -> None:
     """Two commits, and what the ledger writes: no job of Spark's, also where writers were faster twice and had to wait."""
@@ -210,6 +211,7 @@ def _refuse(error: BaseException) -> Callable[..., None]:
     return commit
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("rows_come", [False, True])
 @pytest.mark.parametrize("error", [SealExpired(seconds=60), SourceTouched(collection=CollectionName("r"), shard="x"), KeyboardInterrupt()])
 def test_a_task_that_cannot_commit_swaps_back(
