@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from airflow_provider_schemamig.core.handles.arrow import arrow_schema
 from airflow_provider_schemamig.core.handles.errors import WriterFenced
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
+from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support import check_cases
@@ -74,6 +76,76 @@ def test_a_merge_leaves_the_hidden_fields_of_a_struct_for_the_way_back(spark: Sp
     verbs.rollback(lake.env, jobs=EmbeddedRunner)
     [row] = [row for row in lake.env.reader("t", spark=spark).df().collect() if row["id"] == 1]
     assert row["s"].asDict(recursive=True) == {"a": 8, "h": "h", "i": {"x": 8}}
+
+
+# --- values that another type does not hold --------------------------------------------------------------------------------------------
+
+NUMBERS = (
+    "CREATE TABLE t (f FLOAT, l ARRAY<FLOAT>, m MAP<FLOAT, FLOAT>, s STRUCT<a: INT, f: FLOAT>, n INT, at TIMESTAMP, local TIMESTAMP_NTZ);"
+)
+
+
+@pytest.fixture
+def numbers(spark: SparkSession, tmp_path: Path) -> SparkLake:
+    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    lake.upgrade(Product(tmp_path / "product").release("1.0.0", NUMBERS))
+    return lake
+
+
+def test_a_double_beyond_float_is_refused_and_infinity_is_not(spark: SparkSession, numbers: SparkLake) -> None:
+    writer = numbers.env.writer("t", spark=spark)
+    for column, value in (
+        ("f", "1e300D"),
+        ("l", "array(NULL, 1D, -1e39D)"),
+        ("m", "map(1e39D, 1D)"),
+        ("s", "named_struct('f', 1e39D)"),
+    ):
+        with pytest.raises(BadValue, match=f"column {column} is .*: a finite DOUBLE is beyond FLOAT, which goes from -3.4028235e38"):
+            writer.append(spark.sql(f"SELECT {value} AS {column}"))
+    with pytest.raises(BadValue, match="beyond FLOAT"):
+        writer.merge(spark.sql("SELECT 1 AS n, 1e300D AS f"), on=["n"])
+    nan, most = "DOUBLE('NaN')", "3.4028235e38D"
+    infinite = "DOUBLE('-Infinity')"
+    writer.append(
+        spark.sql(
+            f"SELECT {nan} AS f, array({infinite}, {most}, NULL) AS l, map(1D, {infinite}) AS m, named_struct('f', {nan}) AS s "
+            "UNION ALL SELECT NULL, NULL, NULL, NULL"
+        )
+    )
+    row, empty = sorted(numbers.sql("SELECT CAST(f AS STRING) AS f, l, m, s FROM {t}"), key=lambda row: row["f"] is None)
+    assert (row["f"], row["l"], row["m"]) == ("NaN", [float("-inf"), 3.4028234663852886e38, None], {1.0: float("-inf")})
+    assert list(empty) == [None] * 4
+
+
+def test_arrow_means_the_same_to_a_writer_with_spark(spark: SparkSession, numbers: SparkLake) -> None:
+    """Whatever the session's time zone is; PySpark itself would take the time without a zone for one of it, and cut nanoseconds off."""
+    noon = dt.datetime(2020, 1, 1, 12, tzinfo=dt.UTC)
+    local = noon.replace(tzinfo=None)
+    rows = pa.table(
+        {
+            "at": pa.array([noon], pa.timestamp("ns", tz="Europe/Berlin")),
+            "local": pa.array([local], pa.timestamp("ns")),
+            "n": pa.array([7], pa.uint64()),
+            "f": pa.array([float("inf")]),
+        }
+    )
+    beyond = pa.table({"at": pa.array([1500], pa.timestamp("ns", tz="UTC"))})
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        writer = numbers.env.writer("t", spark=spark)
+        writer.append(rows)
+        for refused, error in ((beyond, BadValue), (pa.table({"at": rows["local"]}), WriterFenced), (pa.table({"f": [1e300]}), BadValue)):
+            with pytest.raises(error):
+                writer.append(refused)
+        writer.merge(rows, on=["local", "at"])
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    numbers.env.writer("t").append(rows)
+    assert (
+        numbers.env.reader("t").arrow(["at", "local", "n", "f"]).to_pylist()
+        == [{"at": noon, "local": local, "n": 7, "f": float("inf")}] * 2
+    )
 
 
 # --- CHECKs that delta-rs evaluates ---------------------------------------------------------------------------------------------------

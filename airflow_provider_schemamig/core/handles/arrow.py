@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.handles.errors import NeedsSpark
 from airflow_provider_schemamig.core.handles.fit import Fit
+from airflow_provider_schemamig.core.handles.fit_write import BEYOND_FLOAT
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.spark.errors import BadValue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +104,7 @@ def arrow_schema(fields: Fields) -> pa.Schema:
 def show(table: pa.Table, fit: Fit) -> pa.Table:
     """``table``, which has the columns of ``fit.source`` by name, as ``fit.target``.
 
-    Raises ArrowInvalid where a value does not fit: of a reader's fit every value does.
+    Raises BadValue where a value does not fit: of a reader's fit every value does.
     """
     import pyarrow as pa
 
@@ -119,7 +122,12 @@ def show(table: pa.Table, fit: Fit) -> pa.Table:
         assert source is not None  # origins are paths of the source
         column = table[origin].combine_chunks()
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        columns.append(shower.value(array, source.type, field.type, origin, path, target.type).cast(target.type))
+        try:
+            columns.append(shower.value(array, source.type, field.type, origin, path, target.type).cast(target.type))
+        except pa.ArrowInvalid as error:
+            wanted = fit.target.field(field.name)
+            assert wanted is not None  # it has the columns of ``shown``
+            raise BadValue(condition="Arrow", detail=f"column {path} is {type_sql(wanted.type)}: {error}") from error
     return pa.table(columns, schema=schema) if columns else pa.table({})
 
 
@@ -152,12 +160,14 @@ class _Shower:
             case Map(), Map():
                 return self._map(array, old, new, origin, path, target)
             case _:
-                return array.cast(target)
+                return _cast(array, target)
 
     def _struct(self, array: Any, old: Struct, new: Struct, origin: str, path: str, target: Any) -> Any:
         import pyarrow as pa
 
         types = {f.name: f.type for f in old.fields}
+        # Flattened: what lies below a NULL is no value, and may be anything.
+        inside = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
         children = []
         for field, wanted in zip(new.fields, (target.field(n) for n in range(target.num_fields)), strict=True):
             here = join(path, field.name)
@@ -166,8 +176,7 @@ class _Shower:
                 children.append(pa.nulls(len(array), wanted.type))
                 continue
             name = there.rpartition(".")[2]
-            child = array.field(name)
-            children.append(self.value(child, types[name], field.type, there, here, wanted.type))
+            children.append(self.value(inside[name], types[name], field.type, there, here, wanted.type))
         return pa.StructArray.from_arrays(children, fields=[f.with_nullable(True) for f in target], mask=array.is_null())
 
     def _list(self, array: Any, old: Array, new: Array, origin: str, path: str, target: Any) -> Any:
@@ -185,6 +194,18 @@ class _Shower:
         keys = self.value(array.keys, old.key, new.key, f"{origin}.key", f"{path}.key", target.key_type)
         items = self.value(array.items, old.value, new.value, f"{origin}.value", f"{path}.value", target.item_type)
         return pa.MapArray.from_arrays(array.offsets, keys, items, mask=array.is_null())
+
+
+def _cast(array: Any, target: Any) -> Any:
+    """Raises ArrowInvalid where a value would be another one: Arrow itself sees no overflow of a FLOAT."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = array.cast(target)
+    narrows = pa.types.is_float32(target) and pa.types.is_float64(array.type)
+    if narrows and pc.any(pc.and_not(pc.is_inf(found), pc.is_inf(array))).as_py():
+        raise pa.ArrowInvalid(BEYOND_FLOAT)
+    return found
 
 
 def _whole(array: Any) -> Any:

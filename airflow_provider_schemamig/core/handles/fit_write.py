@@ -19,6 +19,8 @@ from airflow_provider_schemamig.core.schema.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.widening import is_widening
 
+#: Infinity and NaN are values of both; every other DOUBLE becomes the nearest FLOAT, if there is one.
+BEYOND_FLOAT = "a finite DOUBLE is beyond FLOAT, which goes from -3.4028235e38 to 3.4028235e38"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 

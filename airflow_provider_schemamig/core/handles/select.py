@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from airflow_provider_schemamig.core.handles.fit import Fit
-from airflow_provider_schemamig.core.handles.fit_write import WriteFit
+from airflow_provider_schemamig.core.handles.fit_write import BEYOND_FLOAT, WriteFit
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.projection import project
-from airflow_provider_schemamig.core.schema.model import DataType, Struct
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import join
 from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
 from airflow_provider_schemamig.core.storage import spark_uri
@@ -29,8 +29,39 @@ def select(fit: Fit, rows: str) -> str:
     for field in fit.shown.fields:
         target = narrowed.get(field.name)
         name = quote(field.name)
-        columns.append(name if target is None else f"CAST({name} AS {type_sql(target.type)}) AS {name}")
+        columns.append(name if target is None else f"{_cast(name, field, target)} AS {name}")
     return f"SELECT {', '.join(columns)} FROM ({query})"
+
+
+def _cast(value: str, old: Field, new: Field) -> str:
+    """The cast to a narrower type, which fails where a value would be another one: by itself it does not for a FLOAT."""
+    cast, beyond = f"CAST({value} AS {type_sql(new.type)})", _beyond_float(value, old.type, new.type)
+    if beyond is None:
+        return cast
+    message = string_sql(f"column {new.name} is {type_sql(new.type)}: {BEYOND_FLOAT}")
+    return f"IF({beyond}, raise_error({message}), {cast})"
+
+
+def _beyond_float(value: str, old: DataType, new: DataType, depth: int = 0) -> str | None:
+    """A condition that is true where a finite number would become an infinite one; None if nothing becomes a FLOAT."""
+    item, found = f"x{depth}", list[str | None]()
+    match old, new:
+        case Primitive("double"), Primitive("float"):
+            return f"(abs(CAST({value} AS FLOAT)) = FLOAT('Infinity') AND abs({value}) < DOUBLE('Infinity'))"
+        case Struct(), Struct():
+            pairs = zip(old.fields, new.fields, strict=True)
+            found = [_beyond_float(f"{value}.{quote(before.name)}", before.type, after.type, depth) for before, after in pairs]
+        case Array(), Array():
+            found = [_exists(value, item, _beyond_float(item, old.element, new.element, depth + 1))]
+        case Map(), Map():
+            keys, values = _beyond_float(item, old.key, new.key, depth + 1), _beyond_float(item, old.value, new.value, depth + 1)
+            found = [_exists(f"map_keys({value})", item, keys), _exists(f"map_values({value})", item, values)]
+    conditions = [condition for condition in found if condition is not None]
+    return f"({' OR '.join(conditions)})" if conditions else None
+
+
+def _exists(values: str, item: str, condition: str | None) -> str | None:
+    return None if condition is None else f"exists({values}, {item} -> {condition})"
 
 
 def updates(fit: WriteFit, new: str, old: str) -> Mapping[str, str]:

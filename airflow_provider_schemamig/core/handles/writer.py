@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.deltalog.head import read_head
 from airflow_provider_schemamig.core.deltalog.log import commits
 from airflow_provider_schemamig.core.deltalog.names import physical_path
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.arrow_rows import frame_of, plain_rows
 from airflow_provider_schemamig.core.handles.errors import (
     KeyViolated,
     NotForArrow,
@@ -41,7 +42,7 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionNam
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.paths import Fields
-from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite, ConstraintViolated, QueryRefused
+from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentWrite, ConstraintViolated, QueryRefused
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,11 +99,9 @@ class Writer(Handle):
     def _write(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str], txn: tuple[str, int] | None) -> Written:
         import pyarrow as pa
 
-        if isinstance(rows, pa.Table) and self._spark is not None:
-            rows = self._spark.createDataFrame(rows)
-        if isinstance(rows, pa.Table) and mode is not Mode.APPEND:
+        if isinstance(rows, pa.Table) and self._spark is None and mode is not Mode.APPEND:
             raise NotForArrow(collection=self.collection, doing=mode.value)
-        given = self._given(rows, mode, on)
+        rows, given = self._given(rows, mode, on)
         number = None if txn is None else _checked(txn)
         for left in range(_TRIES - 1, -1, -1):
             seen = self._unsealed()
@@ -124,17 +123,21 @@ class Writer(Handle):
             return Written(place.shard.shard, version, number is not None and version is None)
         raise AssertionError("the last try returned or raised")
 
-    def _given(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str]) -> Fields:
-        """The columns of the rows. Raises UnusableColumns, UnknownDeltaType."""
+    def _given(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str]) -> tuple[DataFrame | pa.Table, Fields]:
+        """The rows in types that tables have, and their columns. Raises UnusableColumns, UnknownDeltaType, BadValue."""
+        import pyarrow as pa
+
         names = list(rows.schema.names)
         twice = next((name for name in names if names.count(name) > 1), None)
+        if isinstance(rows, pa.Table) and twice is None:
+            rows = plain_rows(rows, self.collection, mode.value)
         given = () if twice is not None else _fields(rows)
         unusable = f"two columns {twice}" if twice is not None else "rows that have no column of a type" if not given else None
         if unusable is None and mode is Mode.MERGE and not on:
             unusable = "no columns to merge on"
         if unusable is not None:
             raise UnusableColumns(collection=self.collection, doing=mode.value, given=unusable)
-        return given
+        return rows, given
 
     def _commit(
         self,
@@ -149,12 +152,15 @@ class Writer(Handle):
     ) -> None:
         import pyarrow as pa
 
-        if not isinstance(rows, pa.Table):
-            with _spark_errors(self.collection):
-                run_statement(rows, place, fit, mode, keys, stamp, txn, checks)
+        spark = self._spark
+        if isinstance(rows, pa.Table) and spark is None:
+            with _delta_rs_errors(self._env, self.collection):
+                append_arrow(rows, place, fit, self.collection, self._env.delta_options, stamp, txn, checks)
             return
-        with _delta_rs_errors(self._env, self.collection):
-            append_arrow(rows, place, fit, self.collection, self._env.delta_options, stamp, txn, checks)
+        with _spark_errors(self.collection):
+            if isinstance(rows, pa.Table) and spark is not None:
+                rows, fit = frame_of(spark, rows, fit)
+            run_statement(rows, place, fit, mode, keys, stamp, txn, checks)
 
     def _unsealed(self) -> Look:
         """The collection once no cut-over holds it. Raises ShardMoving if one does for too long."""
@@ -283,6 +289,9 @@ def _delta_rs_errors(env: Environment, collection: CollectionName) -> Iterator[N
 
     try:
         yield
+    except BadValue as error:
+        error.collection = collection
+        raise
     except CommitFailedError as error:
         raise ConcurrentWrite(collection=collection, condition="delta-rs", detail=env.first_line(error)) from error
     except DeltaError as error:

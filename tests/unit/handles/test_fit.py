@@ -63,7 +63,14 @@ def shown(live: Shape, wanted: Shape, evidence: Told = Told(), *, ahead: bool = 
         ("x DECIMAL(20,0)", "x INT", Told(fits=True), "SELECT CAST(`x` AS INT) AS `x` FROM (SELECT `x` FROM t)"),
         ("x DOUBLE", "x INT", Told(fits=True), "SELECT CAST(`x` AS INT) AS `x` FROM (SELECT `x` FROM t)"),
         ("x DOUBLE", "x FLOAT", Told(), "x is FLOAT for it, and DOUBLE in the table, whose values may not fit"),
-        ("x DOUBLE", "x FLOAT", Told(fits=True), "SELECT CAST(`x` AS FLOAT) AS `x` FROM (SELECT `x` FROM t)"),
+        (
+            "x DOUBLE",
+            "x FLOAT",
+            Told(fits=True),
+            "SELECT IF((abs(CAST(`x` AS FLOAT)) = FLOAT('Infinity') AND abs(`x`) < DOUBLE('Infinity')), raise_error('column x is FLOAT: a "
+            "finite DOUBLE is beyond FLOAT, which goes from -3.4028235e38 to 3.4028235e38'), CAST(`x` AS FLOAT)) AS `x` "
+            "FROM (SELECT `x` FROM t)",
+        ),
         ("x TIMESTAMP_NTZ", "x DATE", Told(fits=True), "SELECT CAST(`x` AS DATE) AS `x` FROM (SELECT `x` FROM t)"),
         ("x STRING", "x INT", Told(True, True), "x is INT for it, and STRING in the table, which does not go back"),
         ("x STRUCT<a: INT>", "x INT", Told(True, True), "x is INT for it, and STRUCT<`a`: INT> in the table"),

@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.handles.fit_write import WriteFit, fit_writ
 from airflow_provider_schemamig.core.handles.mode import Mode
 from airflow_provider_schemamig.core.handles.select import updates
 from airflow_provider_schemamig.core.handles.statement import statement
+from airflow_provider_schemamig.core.spark.errors import BadValue
 from tests.unit.handles.test_fit import shape
 
 
@@ -75,7 +76,7 @@ def test_rows_go_into_columns_by_identity() -> None:
 
 def test_a_value_that_does_not_fit_is_an_error() -> None:
     fit = fitted("x BIGINT", "x INT", "x INT")
-    with pytest.raises(pa.ArrowInvalid):
+    with pytest.raises(BadValue, match=r"column x is INT: .*not in range: -2147483648 to 2147483647"):
         show(pa.table({"x": pa.array([2**31])}), fit.given)
 
 
