@@ -53,5 +53,7 @@ def _match_level(level: Level, live: Shape, wanted: Shape) -> dict[ColumnPath, C
     paths = [ColumnPath(f"{level.new_prefix}{f.name}") for f in level.new]
     by_stored = {live.name_in_files(path): path for path in (ColumnPath(f"{level.old_prefix}{f.name}") for f in level.old)}
     found = {path: by_stored[name] for path in paths if path not in wanted.new and (name := wanted.name_in_files(path)) in by_stored}
-    free = {path.rpartition(".")[2]: path for path in by_stored.values() if path not in found.values()}
+    # Also of fields that are left out of ``wanted`` now: a rename may have made one of the live name of a new field.
+    others = {name for path, name in wanted.stored.items() if path.rpartition(".")[0] == level.new_prefix.rstrip(".")}
+    free = {path.rpartition(".")[2]: path for name, path in by_stored.items() if path not in found.values() and name not in others}
     return found | {path: free[name] for path in paths if path in wanted.new and (name := path.rpartition(".")[2]) in free}

@@ -122,6 +122,19 @@ def test_collections_that_are_renamed_removed_replaced_or_new(tmp_path: Path) ->
     assert len(rows(lake, collection="u")) == 2
 
 
+def test_a_new_column_is_not_the_one_that_gives_its_name_away(tmp_path: Path) -> None:
+    """Also where a program of the release in preparation leaves the renamed column out."""
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, y INT, x INT);", 'evolution("t", rename={"x": "y"})')
+    foreign.write(lake.path("t"), [{"id": 1, "x": 5}])
+    claimed(lake, lake.second)
+    assert rows(lake, "1.1.0") == [{"id": 1, "y": 5, "x": None}]
+    assert (rows(lake, "1.1.0", ["x"]), rows(lake, "1.1.0", ["y"])) == ([{"x": None}], [{"y": 5}])
+    with pytest.raises(WriterFenced, match="column x is not in the table yet"):
+        lake.env.writer("t", "1.1.0").append(batch(id=[2], x=[7]))
+    lake.env.writer("t", "1.1.0").append(batch(id=[2], y=[7]))
+    assert rows(lake) == [{"id": 1, "x": 5}, {"id": 2, "x": 7}]
+
+
 def test_the_way_back_and_who_is_ahead_of_it(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, y INT, note STRING);", 'evolution("t", rename={"x": "y"})')
     lake.upgrade(lake.second)
