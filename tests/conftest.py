@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _leave_some(items: list[pytest.Item]) -> None:
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("some") is not None:
+        if item.get_closest_marker("some") is not None and item.get_closest_marker("soak") is None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, found in cases.items():
         marker = found[0].get_closest_marker("some")
