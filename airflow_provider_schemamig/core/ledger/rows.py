@@ -100,8 +100,8 @@ class Deployment:
     end_hold: bool = False
     #: The same although live nodes work with a release before theirs.
     ignore_nodes: bool = False
-    #: The claim of the rollback that took it back, or has begun to.
-    rolled_back_by: str | None = None
+    #: The claims of the rollbacks that took it back, or have begun to: another one may go on where one was killed.
+    rolled_back_by: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -112,7 +112,7 @@ def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> 
     assert state.leader is not None  # to_roll_back refused otherwise
     updates: list[Update] = [Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC")))]
     if claim_id is not None:
-        updates.append(Put(replace(found, rolled_back_by=claim_id)))
+        updates.append(Put(replace(found, rolled_back_by=tuple(sorted({*found.rolled_back_by, claim_id})))))
     if found.state is DeploymentState.COMMITTED:  # from here on no contract may begin: it would act under the same epoch
         updates.append(Put(replace(state.holds[found.generation], state=HoldState.ROLLING_BACK)))
     return updates

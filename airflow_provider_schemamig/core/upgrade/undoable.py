@@ -40,7 +40,7 @@ def to_roll_back(state: State) -> Deployment:
 
 def begun_by(state: State, claim_id: str | None) -> Deployment | None:
     """What a rollback under this claim took back, or has begun to."""
-    return next((item for item in state.deployments.values() if claim_id is not None and item.rolled_back_by == claim_id), None)
+    return next((item for item in state.deployments.values() if claim_id in item.rolled_back_by), None)
 
 
 def check_undoable(env: Environment, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:

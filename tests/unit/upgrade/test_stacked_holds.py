@@ -368,6 +368,18 @@ def test_a_rollback_and_its_retry_go_one_release_back(tmp_path: Path) -> None:
     raise AssertionError("it never ended")
 
 
+def test_a_rollback_that_another_one_finished_goes_no_further(stack: Stack) -> None:
+    """Both go one release back, whoever was first, however often each is tried again."""
+    from tests.support.lake import Crash
+
+    with pytest.raises(Crash):
+        verbs.rollback(stack.lake.crashing_at(6), jobs=no_spark, claim_id="run 1")
+    for claim in ("run 2", "run 1", "run 2", "run 1"):
+        assert verbs.rollback(stack.lake.env, jobs=no_spark, claim_id=claim).generation == B
+        assert stack.lake.version == "1.1.0"
+    whole(stack.lake)
+
+
 def test_the_retry_of_a_rollback_takes_nothing_back_that_came_since(stack: Stack) -> None:
     from tests.support.lake import Crash
 

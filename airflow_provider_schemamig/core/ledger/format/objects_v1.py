@@ -223,7 +223,7 @@ class Deployment:
     hold_seconds: int
     end_hold: bool = False
     ignore_nodes: bool = False
-    rolled_back_by: str | None = None
+    rolled_back_by: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
