@@ -13,6 +13,22 @@ from airflow_provider_schemamig.core.upgrade import verbs
 from tests.support.spark_lake import SparkLake
 from tests.support.upgrades import releases
 
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.soak
+def test_a_text_is_what_the_release_says_and_not_what_the_environment_holds(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark puts variables of its process into ``${...}`` unless it is told not to: in a fill, and in each statement of a writer."""
+    text = "a${env:PATH}b${system:java.version}c${nosuch}"
+    before, after = "CREATE TABLE t (id BIGINT);", f"CREATE TABLE t (id BIGINT, c STRING DEFAULT '{text}');"
+    first, second = releases(tmp_path, (before, ""), (after, 'evolution("t")'))
+    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    lake.upgrade(first)
+    lake.sql("INSERT INTO {t} VALUES (1)")
+    lake.upgrade(second)
+    lake.env.writer("t", spark=spark).append(spark.sql("SELECT 2L AS id"))
+    assert {row["c"] for row in lake.sql("SELECT * FROM {t}")} == {text}
+
 
 @pytest.mark.soak
 def test_what_was_written_comes_back(spark: SparkSession, tmp_path: Path) -> None:

@@ -153,6 +153,10 @@ COLUMNS = "id INT, y INT, x STRING, b BOOLEAN, d DATE, ts TIMESTAMP, arr ARRAY<I
 CHECKS: tuple[tuple[str, bool], ...] = (
     ("y > rand()", False),
     ("y > 0x1F", False),
+    ("y > :p", False),
+    ("y > $1", False),
+    ("{fn upper(x)} = 'A'", False),
+    ("y > 0 AND ${env:HOME} > 0", False),
     ("y < 1e400", False),
     ("y < 1e300", True),
     ("y IS NULL = b", False),

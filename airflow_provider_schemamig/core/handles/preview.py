@@ -48,7 +48,7 @@ def preview(env: Environment, state: State, planned: Planned, place: Place, want
     """
     step = planned.step
     assert isinstance(step, RewriteStep)
-    _check_meaning(spark, step.collection)
+    _check_meaning(spark, step.collection, step.up)
     own = fit_reader(place.live, shape_of(state.entry(step.old.name)), place.evidence(), ahead=False)
     rows = {step.old.name: (planned.projection or "*", select(own, version_sql(place.uri, place.head.version)))}
     for name, projection in planned.lookups:
@@ -61,10 +61,12 @@ def preview(env: Environment, state: State, planned: Planned, place: Place, want
     return f"WITH {inputs} SELECT {columns} FROM (\n{bind(step.up, views)}\n)"
 
 
-def _check_meaning(spark: SparkSession, collection: CollectionName) -> None:
-    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS
+def _check_meaning(spark: SparkSession, collection: CollectionName, query: str) -> None:
+    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS, SUBSTITUTES
 
     for setting, wanted in MEANING_SETTINGS.items():
+        if setting == SUBSTITUTES and "${" not in query:  # Spark's default is another one, and nothing depends on it
+            continue
         found = spark.conf.get(setting, None) or ""
         if found.lower() != wanted.lower():
             raise OtherMeaning(collection=collection, setting=setting, found=found, wanted=wanted)

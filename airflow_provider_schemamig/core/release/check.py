@@ -37,6 +37,8 @@ def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
     broken = {snapshot.version for snapshot in snapshots if not _parses(snapshot, refusals)}
     if release is not None:
         missing = set(_versions_with_gaps(refusals))
+        if list(release.snapshots) == [release.version] and not broken:
+            refusals.extend(_unusable(release, None))
         for before, version in pairwise(release.versions):
             is_whole = version in release.modules and not any(before < gap <= version for gap in missing)
             if is_whole and not {before, version} & broken:
@@ -46,9 +48,9 @@ def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
     return reading, refusals
 
 
-def _unusable(release: Release, before: Version) -> Iterator[Refusal]:
+def _unusable(release: Release, before: Version | None) -> Iterator[Refusal]:
     """CHECKs and DEFAULTs of the head, new in it, that no engine can evaluate. Versions that are released cannot be mended any more."""
-    old = release.declarations(before)
+    old = {} if before is None else release.declarations(before)
     for name, new in release.declarations(release.version).items():
         yield from newly_unusable(old.get(name), new)
 

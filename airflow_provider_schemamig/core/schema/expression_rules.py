@@ -49,6 +49,7 @@ _REFUSED |= {"window": "it needs GROUP BY", "window_time": "it needs GROUP BY", 
 #: What Python says of a pattern that Java cannot read either.
 _BROKEN_PATTERN = ("missing ), unterminated subpattern", "unbalanced parenthesis", "unterminated character set")
 _AFTER_IS = ("NULL", "TRUE", "FALSE", "UNKNOWN")
+_NO_SIGNS = frozenset("$?:{}@#;")
 _COMPARISONS = ("=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>")
 _ATOMS = ("boolean", "binary", "date", "timestamp", "timestamp_ntz")
 
@@ -127,9 +128,13 @@ def check_fault(expression: str, fields: tuple[Field, ...]) -> str | None:
 
 def _word_faults(expression: str) -> Iterator[str]:
     """What the parser here reads and Spark's does not: ``a IS NULL = b``, ``a IN (1) = b``; ``0x1F`` is a number here and a name there."""
+    if "${" in expression:
+        yield "Spark puts a setting of the session, or of the environment, in the place of ${...}, also in a text"
     found = [token for token in tokens(expression) if token.end > token.start]
     openers: list[int] = []
     for number, token in enumerate(found):
+        if token.kind is Kind.SYMBOL and token.text in _NO_SIGNS:
+            yield f"Spark reads no {token.text} in an expression"
         if token.kind is Kind.WORD and expression[token.start : token.start + 2].lower() == "0x":
             yield f"Spark takes {expression[token.start : token.end]} for a name"
         closes_in = False

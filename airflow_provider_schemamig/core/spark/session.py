@@ -27,6 +27,8 @@ _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 DELTA_SETTINGS: Mapping[str, str] = MappingProxyType(
     {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension", _CATALOG: _DELTA_CATALOG}
 )
+#: Whether ``${env:NAME}`` in any text of a statement is what the process's environment holds.
+SUBSTITUTES = "spark.sql.variable.substitute"
 #: What a query means may not depend on where it runs: set on every session, also on one that somebody else's server made.
 MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -35,6 +37,7 @@ MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.storeAssignmentPolicy": "ANSI",
         "spark.sql.caseSensitive": "false",
         "spark.sql.sources.partitionOverwriteMode": "STATIC",
+        SUBSTITUTES: "false",
     }
 )
 #: For a Spark on this machine alone: the defaults are made for clusters, and cost seconds a statement on small tables.
