@@ -16,7 +16,7 @@ from typing import Any
 from airflow_provider_schemamig.core.deltalog.actions import CLUSTERING, ROW_IDS, ROW_TRACKING, RawAction
 from airflow_provider_schemamig.core.deltalog.clustering import Clustering, clustering_of
 from airflow_provider_schemamig.core.deltalog.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
-from airflow_provider_schemamig.core.deltalog.listing import LogFiles, list_from, list_log, read_commit, table_exists
+from airflow_provider_schemamig.core.deltalog.listing import LogFiles, commit_key, list_from, list_log, read_commit, table_exists
 from airflow_provider_schemamig.core.deltalog.log_errors import AnotherTable, LogDamaged, LogTruncated, TableMissing
 from airflow_provider_schemamig.core.deltalog.names import logical_path
 from airflow_provider_schemamig.core.deltalog.properties import CONSTRAINT
@@ -126,9 +126,14 @@ def look_at_head(store: ReadStore, at: int | None = None) -> Head:
 
 
 def check_goes_on(store: ReadStore, since: Head) -> None:
-    """Raise AnotherTable or TableMissing unless the table that was there at ``since`` still is: to be asked before a commit on top of what
-    was looked at minutes ago. A log that begins anew is another table, and a commit of ours would be its gap, or bring it foreign files."""
+    """Raise AnotherTable, TableMissing or LogTruncated unless the log goes on from ``since``.
+
+    To be asked before a commit on top of what was looked at minutes ago. A log that begins anew is another table: a commit of ours would be
+    its gap, or bring it foreign files. In one that was cleaned up beyond ``since`` nobody would read it.
+    """
     now = _head(store, None)
+    if now.version > since.version and not store.exists(commit_key(since.version + 1)):
+        raise LogTruncated(uri=store.location.uri, version=since.version + 1)
     if now.version < since.version or not (now.table_id == since.table_id or _had_id(store, since.table_id)):
         raise AnotherTable(uri=store.location.uri, expected=since.table_id, found=now.table_id)
 

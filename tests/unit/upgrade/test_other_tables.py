@@ -26,6 +26,7 @@ from tests.support.bytes import tree, unwritten
 from tests.support.lake import Lake, append, no_spark
 from tests.support.online import OnlineJobs
 from tests.support.upgrades import expanded, make_holds_due, promoted, refused, seen, two_releases, whole
+from tests.unit.upgrade.test_cleaned_logs import clean
 
 T = CollectionName("t")
 ONE = "CREATE TABLE t (id BIGINT, a STRING, b INT NOT NULL); CREATE TABLE u (id BIGINT);"
@@ -247,6 +248,32 @@ def test_a_batch_is_not_committed_into_a_table_that_was_made_while_spark_worked(
     refusals = caught.value.refusals if isinstance(caught.value, Refused) else (caught.value,)
     assert {refusal.code for refusal in refusals} <= {"another_table", "table_missing", "shard_missing"}
     assert [log(path)] == left
+
+
+def test_a_batch_is_not_committed_below_a_checkpoint(tmp_path: Path) -> None:
+    """Others wrote and the log was cleaned while Spark worked: there is a free place for it that nobody reads."""
+    lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT)", "CREATE TABLE t (id BIGINT, c INT DEFAULT 5)", 'evolution("t")')
+    path = lake.path("t")
+    append(path, [{"id": 1}])
+    left: list[dict[str, bytes]] = []
+
+    class Jobs(OnlineJobs):
+        def run(self, job: Job, request: Mapping[str, Any]) -> Any:
+            result = super().run(job, request)
+            if job == "fill" and not left:
+                for number in (2, 3, 4):
+                    foreign.write(path, [{"id": number}])
+                clean(path)
+                left.append(log(path))
+            return result
+
+    with pytest.raises(SchemamigError):
+        verbs.upgrade(lake.env, lake.second, jobs=Jobs)
+    assert min(log(path)) == min(left[0]), "nothing is below the checkpoint"
+    verbs.rollback(lake.env, jobs=OnlineJobs)
+    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs)
+    whole(lake)
+    assert {row["id"]: row["c"] for row in lake.env.reader("t").arrow().to_pylist()} == dict.fromkeys((1, 2, 3, 4), 5)
 
 
 def log(path: Path) -> dict[str, bytes]:
