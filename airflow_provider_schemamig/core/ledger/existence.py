@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,6 +13,8 @@ from airflow_provider_schemamig.core.ledger.numbers import shard_folders
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 _LOG = "_delta_log"
+#: How far below a place another environment is looked for, and by how many listings at most.
+_LEVELS, _LISTINGS = 3, 200
 _AFTER_THE_LEDGER = ("history", "keys", "nodes", "replicas", "reports")
 
 
@@ -23,15 +26,18 @@ def require_environment(env: Environment, *, create: bool = False) -> None:
         raise no_environment(env)
     require_free_place(env)
     missing = NoEnvironment(uri=env.location.uri, remains=(*_remains(env), *shard_folders(env.store(), env.SYSTEM_FOLDER)))
-    missing.inside = next((f"{env.location.uri}/{name}" for name in env.store().folders("") if _has_ledger(env, f"{name}/")), None)
+    missing.inside = next((f"{env.location.uri}/{folder}" for folder in _folders(env) if _has_ledger(env, f"{folder}/")), None)
     if missing.remains or missing.inside is not None:
         raise missing
 
 
 def require_free_place(env: Environment) -> None:
-    """Raise NoEnvironment where a ledger can be neither made nor brought back: in a table's folder, and in another environment."""
+    """Raise NoEnvironment where a ledger can be neither made nor brought back: in a table's folder, and in another environment.
+
+    Where one had been, it may come back whatever was made around it since.
+    """
     missing = None if _has_ledger(env) else no_environment(env)
-    if missing is not None and (missing.is_table or missing.around is not None):
+    if missing is not None and not missing.remains and (missing.is_table or missing.around is not None):
         raise missing
 
 
@@ -53,6 +59,20 @@ def no_environment(env: Environment) -> NoEnvironment:
 def _remains(env: Environment) -> tuple[str, ...]:
     """What an environment makes after its ledger: where it is found, the ledger was lost, and its processes may live."""
     return tuple(f"{env.SYSTEM_FOLDER}/{name}" for name in env.store().folders(env.SYSTEM_FOLDER) if name in _AFTER_THE_LEDGER)
+
+
+def _folders(env: Environment) -> Iterator[str]:
+    """The folders below the place, those that are near first: not more than a person would make by mistake."""
+    store, found = env.store(), deque([""])
+    for _ in range(_LISTINGS):
+        if not found:
+            return
+        here = found.popleft()
+        for name in store.folders(here):
+            if "=" not in name and not name.startswith(("_", ".")):
+                yield f"{here}{name}"
+                if here.count("/") + 1 < _LEVELS:
+                    found.append(f"{here}{name}/")
 
 
 def _is_table(env: Environment) -> bool:

@@ -40,13 +40,16 @@ _USERINFO = re.compile(r"(?<=://)[^/\s@'\"]*:(?:[^/\s'\"]*|(?!\d{1,5}/)[^\s'\"]*
 #: In a text that is one URI, or was meant to be one.
 _USER_OF_URI = re.compile(r"(?<=:/)(/?)[^/@]*:.*@", re.DOTALL)
 _SECRET_NAME = (
-    r"(?:(?<![A-Za-z0-9])(?:sig|signature|pwd|sas)|x-(?:amz|goog)-(?:signature|credential)|passw(?:or)?d|passphrase|secret|token"
-    r"|(?:access|account|shared|private|api|customer|sas)[._-]?(?:access[._-]?)?key|sharedaccesssignature)[\w.-]{0,120}"
+    r"(?:(?<![A-Za-z0-9])(?:sig|signature|pwd|pass|sas|cookie)|x-(?:amz|goog)-(?:signature|credential)|passw(?:or)?d|passphrase|secret|token|authorization|credentials?"
+    r"|(?:access|account|shared|private|api|customer|encryption|sas)[._-]?(?:access[._-]?)?key|sharedaccesssignature)[\w.-]{0,120}"
 )
 _PREFIX = r"[\w.-]{0,80}?"
 #: Name, what stands between, value: of queries, headers, JSON, Python, Hadoop's configuration (``fs.azure.account.key.<account>=...``).
-_QUERY = re.compile(rf"({_PREFIX}{_SECRET_NAME})(%3D|['\"]?\s*(?:=>|->|[:=])\s*\[?)(\"[^\"]*\"|'[^']*'|[^\s&;'\"<>]+)", re.IGNORECASE)
-_PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME},\s*)[^\s,)]+", re.IGNORECASE)
+_BETWEEN = r"%3D|['\"]?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?"
+_VALUE = r"\"[^\"]*\"|'[^']*'|[^\s&;'\"<>]+"
+_QUERY = re.compile(rf"({_PREFIX}{_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
+_PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME}(?:,|[ \t])[ \t]*)(?!->|=>)[^\s,)]+", re.IGNORECASE)
+_HADOOP_XML = re.compile(rf"(<name>{_PREFIX}{_SECRET_NAME}</name>\s*<value>)[^<]*", re.IGNORECASE)
 _XML = re.compile(r"(<(\w*(?:secret|access|private)\w*key\w*|\w*token|\w*password)>)[^<]*", re.IGNORECASE)
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _TOKEN_OF_URL = re.compile(r"(?:(?<=https://)|(?<=http://))[^/\s@'\"]+@", re.IGNORECASE)
@@ -95,8 +98,10 @@ def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
     text = _PEM.sub(BLANK, text)
     text = _TOKEN_OF_URL.sub(f"{BLANK}@", _USERINFO.sub(f"{BLANK}@", text))
     text = _HEADER.sub(lambda match: f"{match[1] or ''}{match[2]} {BLANK}", text)
-    text = _PAIR.sub(rf"\1{BLANK}", _XML.sub(rf"\1{BLANK}", text))
-    return _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", text)
+    text = _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", text)
+    for pattern in (_HADOOP_XML, _XML, _PAIR):
+        text = pattern.sub(rf"\1{BLANK}", text)
+    return text
 
 
 def _in_its_quotes(value: str) -> str:

@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.ledger.numbers import next_generation
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 
@@ -42,6 +43,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     claim_id = request.claim_id or str(uuid.uuid4())
 
     def decide(state: State) -> Sequence[Update]:
+        _check_not_rolled_back(state, request)
         known = _own_claim(ledger, state, plan, request)
         if known is not None and _has_plan(ledger, state, known, plan):
             claimed[:] = [known]
@@ -65,6 +67,14 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
 
     ledger.transact(decide)
     return claimed[0]
+
+
+def _check_not_rolled_back(state: State, request: Claim) -> None:
+    """Raise WrongState for a claim whose deployment was rolled back: a retry does not do again what a person took back."""
+    for deployment in state.deployments.values():
+        if deployment.claim_id == request.claim_id and deployment.state is DeploymentState.ROLLED_BACK:
+            first = "If it is wanted again, start it under another claim: in Airflow a new run, on the command line another --claim-id."
+            raise WrongState(generation=deployment.generation, state="rolled back", task="an upgrade under its claim", first=first)
 
 
 def _has_plan(ledger: LedgerWriter, state: State, known: Deployment, plan: Plan) -> bool:

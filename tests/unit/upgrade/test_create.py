@@ -149,10 +149,13 @@ def test_a_first_commit_that_was_only_staged_is_none(lake: Lake, tmp_path: Path,
 
 
 def test_no_environment_is_made_around_another(lake: Lake, tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    shutil.copytree(tmp_path / "lake", above / "lakes" / "lake")
     before = tree(tmp_path)
-    found = missing(lambda: verbs.upgrade(Environment.open(str(tmp_path)), lake.second, create=True, jobs=no_spark))
-    assert found.inside == lake.env.location.uri
-    assert found.inside in found.next_action
+    for place in (above / "lakes", above):
+        found = missing(lambda place=place: verbs.upgrade(Environment.open(str(place)), lake.second, create=True, jobs=no_spark))  # type: ignore[misc]
+        assert found.inside == (above / "lakes" / "lake").as_uri()
+        assert found.inside in found.next_action
     assert tree(tmp_path) == before
 
 

@@ -165,6 +165,17 @@ def test_a_release_declares_a_retention_while_there_is_a_pin(tmp_path: Path, dec
     assert lake.version == "1.0.0"
 
 
+def test_the_log_is_kept_as_long_as_the_files_when_the_pin_goes(tmp_path: Path) -> None:
+    properties = f"TBLPROPERTIES ('{FILES}' = 'interval 1000 hours')"
+    lake = two_releases(tmp_path, "CREATE TABLE plain (n INT)", f"CREATE TABLE plain (n INT) {properties}", 'evolution("plain")')
+    pin(lake.env, "plain", "me", 2000)
+    lake.upgrade(lake.second)
+    unpin(lake.env, "plain", "me")
+    configuration = tables.snapshot(lake.path("plain")).metadata["configuration"]
+    assert configuration[FILES] == configuration[LOG] == "interval 1000 hours"
+    assert not verbs.status(lake.env).drifted
+
+
 def test_longer_than_declared_is_no_drift(tmp_path: Path) -> None:
     """A pin is no drift, also where a release declares the retention; a shorter history is."""
     declared = f"CREATE TABLE plain (n INT) TBLPROPERTIES ('{LOG}' = 'interval 20 days');"

@@ -380,6 +380,18 @@ def test_a_rollback_that_another_one_finished_goes_no_further(stack: Stack) -> N
     whole(stack.lake)
 
 
+def test_the_retry_of_an_upgrade_does_not_bring_back_what_was_rolled_back(stack: Stack) -> None:
+    verbs.rollback(stack.lake.env, jobs=no_spark)
+    stack.lake.upgrade(stack.releases[2], claim_id="run 1")
+    verbs.rollback(stack.lake.env, jobs=no_spark)
+    before = stack.lake.version
+    with refused("wrong_state"):
+        stack.lake.upgrade(stack.releases[2], claim_id="run 1")
+    assert stack.lake.version == before
+    stack.lake.upgrade(stack.releases[2], claim_id="run 2")
+    assert stack.lake.version == "1.2.0"
+
+
 def test_the_retry_of_a_rollback_takes_nothing_back_that_came_since(stack: Stack) -> None:
     from tests.support.lake import Crash
 
