@@ -1,7 +1,7 @@
 """A rewrite that is killed again and again while four writers of four kinds are at work: each acknowledged write is there once (issue 4).
 
-The seed is printed; SCHEMAMIG_STRESS_ROUNDS and SCHEMAMIG_TEST_SEED repeat it. ``make test`` plays one round,
-``make soak`` 100.
+The seed is printed; SCHEMAMIG_STRESS_ROUNDS and SCHEMAMIG_TEST_SEED repeat it. ``make soak`` plays 100 rounds, and one for whoever has
+little time.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
         yield crew
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_few_rounds(crew: Crew, tmp_path: Path) -> None:
     play_rounds(crew, tmp_path, range(SMALL), kills=1)
