@@ -47,7 +47,7 @@ _PREFIX = r"[\w.-]{0,80}?"
 #: Name, what stands between, value: of queries, headers, JSON, Python, Hadoop's configuration (``fs.azure.account.key.<account>=...``).
 _BETWEEN = r"%3D|['\"]?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?"
 _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s&;'\"<>]+"
-_QUERY = re.compile(rf"({_PREFIX}{_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
+_QUERY = re.compile(rf"({_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
 _PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME}(?:,|[ \t])[ \t]*)(?!->|=>)[^\s,)]+", re.IGNORECASE)
 _HADOOP_XML = re.compile(rf"(<name>{_PREFIX}{_SECRET_NAME}</name>\s*<value>)[^<]*", re.IGNORECASE)
 _XML = re.compile(r"(<(\w*(?:secret|access|private)\w*key\w*|\w*token|\w*password)>)[^<]*", re.IGNORECASE)
