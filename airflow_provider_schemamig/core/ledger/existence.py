@@ -22,10 +22,10 @@ def require_environment(env: Environment, *, create: bool = False) -> None:
     """Raise NoEnvironment unless there is one, or one is wanted (``create``) at a place that is free for it and never had one."""
     if _has_ledger(env):
         return
-    if not create:
-        raise no_environment(env)
-    require_free_place(env)
-    missing = NoEnvironment(uri=env.location.uri, remains=(*_remains(env), *shard_folders(env.store(), env.SYSTEM_FOLDER)))
+    missing = no_environment(env)
+    if not create or _is_taken(missing):
+        raise missing
+    missing.remains = (*missing.remains, *shard_folders(env.store(), env.SYSTEM_FOLDER))
     missing.inside = next((f"{env.location.uri}/{folder}" for folder in _folders(env) if _has_ledger(env, f"{folder}/")), None)
     if missing.remains or missing.inside is not None:
         raise missing
@@ -36,9 +36,12 @@ def require_free_place(env: Environment) -> None:
 
     Where one had been, it may come back whatever was made around it since.
     """
-    missing = None if _has_ledger(env) else no_environment(env)
-    if missing is not None and not missing.remains and (missing.is_table or missing.around is not None):
+    if not _has_ledger(env) and _is_taken(missing := no_environment(env)):
         raise missing
+
+
+def _is_taken(missing: NoEnvironment) -> bool:
+    return not missing.remains and (missing.is_table or missing.around is not None)
 
 
 def no_environment(env: Environment) -> NoEnvironment:
