@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.schema.properties import FORGETS, SPARKS_OWN
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG, hours_of
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG, forgets_too_early
 from airflow_provider_schemamig.exceptions import Refusal
 
 APPEND_ONLY = "delta.appendOnly"
@@ -105,12 +105,10 @@ def check_property(key: str, value: str | None) -> None:
 
 def check_retentions(configuration: Mapping[str, str]) -> None:
     """The log is kept for as long as the files that its versions name. Raises UnsupportedProperty."""
-    log, files = configuration.get(LOG), configuration.get(FILES)
-    if hours_of(LOG, log) < hours_of(FILES, files):
+    if forgets_too_early(configuration):
         reason = "removed files would be kept for longer than the log that names them (30 days and 7 days where nothing is set)"
-        raise UnsupportedProperty(
-            key=LOG if FILES not in configuration else FILES, value=log if FILES not in configuration else files, reason=reason
-        )
+        key = FILES if FILES in configuration else LOG
+        raise UnsupportedProperty(key=key, value=configuration.get(key), reason=reason)
 
 
 def property_features(configuration: Mapping[str, str]) -> set[str]:

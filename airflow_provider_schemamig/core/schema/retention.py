@@ -30,6 +30,11 @@ def hours_of(key: str, interval: str | None) -> float:
     return sum(float(number) * _UNIT_HOURS[unit] for number, unit in parts)
 
 
+def forgets_too_early(properties: Mapping[str, str]) -> bool:
+    """Whether the log is kept for less time than the removed files that its versions name."""
+    return hours_of(LOG, properties.get(LOG)) < hours_of(FILES, properties.get(FILES))
+
+
 def lengthened(key: str, interval: str | None, hours: int) -> str | None:
     """``interval``, which the property ``key`` says (None: nothing), if that is ``hours`` or longer already; else one of ``hours``."""
     return interval if hours_of(key, interval) >= hours else interval_of(hours)

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.rows import Pin
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG, hours_of, interval_of, lengthened, longer
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.upgrade.holds import live_collection
 from airflow_provider_schemamig.core.upgrade.moves import stand
 from airflow_provider_schemamig.core.upgrade.tables import fence_of, known, look_or_none, table_store
@@ -103,8 +103,8 @@ def _apply(env: Environment, state: State, shard: ShardId, without: str | None) 
         # A setting that is neither of before nor a pin's was made by somebody else since, and stays.
         wanted[key] = lengthened(key, own if now == before or now in asked else now, hours)
     after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
-    if not hours and _is_too_short(after) and not _is_too_short(configuration):  # a release declared its files' while the log was pinned
-        wanted[LOG] = after[LOG] = after[FILES]
+    if not hours and forgets_too_early(after) and not forgets_too_early(configuration):
+        wanted[LOG] = after[LOG] = after[FILES]  # a release declared its files' while the log was pinned
     if after == configuration:
         return
     leader = state.leader
@@ -113,11 +113,6 @@ def _apply(env: Environment, state: State, shard: ShardId, without: str | None) 
     parameters = {key: str(value) for key, value in wanted.items()}
     committed = commit_edited(store, head, changed, fence_of(state, shard, tag.epoch), tag, parameters=parameters, since=head.version)
     stand(CollectionName(_name_of(state, shard) or ""), [committed])
-
-
-def _is_too_short(configuration: Mapping[str, str]) -> bool:
-    """Whether removed files are kept for longer than the log that names them."""
-    return hours_of(LOG, configuration.get(LOG)) < hours_of(FILES, configuration.get(FILES))
 
 
 def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
