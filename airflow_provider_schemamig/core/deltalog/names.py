@@ -18,6 +18,11 @@ def physical_name(field: Mapping[str, Any]) -> str:
     return str((field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]))
 
 
+def stored_field(schema: Mapping[str, Any], physical: str) -> JsonField | None:
+    """Return the top-level field of a table that is called ``physical`` in the data files."""
+    return next((field for field in schema["fields"] if physical_name(field) == physical), None)
+
+
 def structs_in(data_type: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every struct at or below a type with its dotted logical path, outer before inner."""
     if not isinstance(data_type, dict):

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.deltalog.names import physical_name
 from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, is_on
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.elements.backfill_errors import BackfillLogGone, BackfillStarved, CannotBackfill
-from airflow_provider_schemamig.core.elements.owed import DUE, OURS, Fill, Owed, Replay, Seen, first_look
+from airflow_provider_schemamig.core.elements.owed import BACKFILL, DUE, OURS, Fill, Owed, Replay, Seen, first_look
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, quote
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewriting, Rewritten, rewrite_files, why_not
@@ -33,7 +33,6 @@ from airflow_provider_schemamig.core.shards.some_files import partition_of, rows
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 
-_OPERATION = "backfill"
 #: How often over the files that were due at first may be rewritten before somebody should look: Delta's own guard of this kind has 3, too.
 _PATIENCE = 3
 
@@ -144,7 +143,7 @@ def fill_batch(
     own = f"(\n{fill.expression}\n)"
     values = {fill.column: f"coalesce({quote(fill.column)}, {own})" if batch.nulls_only else fill.expression}
     parameters = {"column": fill.column, "since": str(fill.since)}
-    rewriting = Rewriting(_OPERATION, values, data_change=True, parameters=parameters)
+    rewriting = Rewriting(BACKFILL, values, data_change=True, parameters=parameters)
     return rewrite_files(env, store, collection, head, batch.files, rewriting, fence, tag, jobs)
 
 

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import Change, ChangeType, Relax, RenameColumn, ReorderColumns, SetComment, SetNotNull
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.paths import join
+from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.widening import varchar_length
 
 
@@ -131,6 +132,16 @@ def same_value(one: str, other: str, found: DataType) -> str:
     """SQL that is true where two values of this type are the same, not true where either is NULL, and in which -0.0 is not 0.0."""
     equal = f"{comparable(one, found)} = {comparable(other, found)}"
     return f"({equal} AND {_minus_zero(one)} = {_minus_zero(other)})" if _is_floating(found) else equal
+
+
+def kept_or_cast(there: Field, used: Field, cast: str) -> str:
+    """Return SQL of what a row gets in the column ``there``: the value that it has if that says the same as ``used``, else ``cast``.
+
+    Somebody wrote it so while its release was in use (``007``, not ``7``).
+    """
+    kept = quote(there.name)
+    before = f"TRY_CAST({kept} AS {type_sql(used.type)})"
+    return f"CASE WHEN {same_value(before, quote(used.name), used.type)} THEN {kept} ELSE {cast} END"
 
 
 def comparable(value: str, found: DataType) -> str:

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.listing import read_commit
 from airflow_provider_schemamig.core.deltalog.log import commits, null_count
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.deltalog.names import physical_name
+from airflow_provider_schemamig.core.deltalog.names import stored_field
 from airflow_provider_schemamig.core.elements.operation import Files
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
@@ -27,7 +27,8 @@ from airflow_provider_schemamig.core.shards.debt import BRINGS_BACK
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
 
-_OPERATION = "backfill"
+#: What the batches of a fill say that they are, before the column.
+BACKFILL = "backfill"
 #: What the batches of a clustering say that they are (``Tag.action``).
 CLUSTER = "cluster"
 #: Statements whose new files hold rows of those that they removed, and no others.
@@ -36,7 +37,7 @@ _COPYING = REARRANGING | {"UPDATE", "DELETE"}
 
 def action_of(column: str) -> str:
     """What the batches of a column's fills say that they are (``Tag.action``)."""
-    return f"{_OPERATION}:{column}"
+    return f"{BACKFILL}:{column}"
 
 
 class Owed(Enum):
@@ -166,7 +167,7 @@ def first_look(store: ReadStore, head: Head, fill: Fill, column: str) -> Seen:
 def _beginning(store: ReadStore, fill: Fill, past: Past, column: str, upto: int) -> tuple[int, Owed]:
     """The version from which on the log has to be read, and what the files owe that were there."""
     try:
-        if _named(read_head(store, fill.since - 1).schema, column) is None:
+        if stored_field(read_head(store, fill.since - 1).schema, column) is None:
             return upto, Owed.EVERY_ROW
     except LogTruncated:
         pass
@@ -177,13 +178,9 @@ def _beginning(store: ReadStore, fill: Fill, past: Past, column: str, upto: int)
             metadata = read_commit(store, version).metadata
         except LogTruncated:
             return version, Owed.UNTOLD
-        if metadata is not None and version < fill.since and _named(json.loads(metadata["schemaString"]), column) is None:
+        if metadata is not None and version < fill.since and stored_field(json.loads(metadata["schemaString"]), column) is None:
             return version, past.before(version)
     return (stop, Owed.NOTHING) if stop >= 0 else (-1, past.before(-1))
-
-
-def _named(schema: Mapping[str, Any], column: str) -> Mapping[str, Any] | None:
-    return next((field for field in schema["fields"] if physical_name(field) == column), None)
 
 
 class _Column(Enum):
@@ -246,7 +243,7 @@ class Replay:
         return commit.version <= self._fill.since
 
     def _stand(self, version: int, schema: Mapping[str, Any]) -> None:
-        field = _named(schema, self._column)
+        field = stored_field(schema, self._column)
         if field is None:
             self._stands = _Column.ABSENT
         else:
@@ -257,7 +254,7 @@ class Replay:
 
     def _owed_by(self, commit: Commit, add: RawAction, took: frozenset[Owed]) -> Owed:
         """What a new file owes. ``took``: what those owed that were removed for it."""
-        keeps = _fills(commit) or _lays_out(commit)
+        keeps = filled_by(commit) is not None or lays_out(commit)
         if self._fill.made(commit):
             return Owed.FILLED if took <= {Owed.EVERY_ROW, Owed.FILLED} and self._knows(commit) else Owed.COMPLETED
         if keeps and not took & DUE:
@@ -290,11 +287,12 @@ class Replay:
         return not self._is_past(commit) or (about_of(commit) or {}).get("generation") in self._past.attempts
 
 
-def _fills(commit: Commit) -> bool:
-    """A batch of some fill: it gives its rows values of its own column and leaves all others as they are."""
-    return str((about_of(commit) or {}).get("action")).startswith(f"{_OPERATION}:")
+def filled_by(commit: Commit) -> str | None:
+    """Return the column that a batch of some fill gives its rows values of; all others it leaves as they are."""
+    kind, _, column = str((about_of(commit) or {}).get("action")).partition(":")
+    return column if kind == BACKFILL else None
 
 
-def _lays_out(commit: Commit) -> bool:
+def lays_out(commit: Commit) -> bool:
     """A batch of ours that clusters: its rows are those of the files that it took."""
     return (about_of(commit) or {}).get("action") == CLUSTER

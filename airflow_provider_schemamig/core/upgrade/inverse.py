@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
-from airflow_provider_schemamig.core.elements.nested_types import same_value
+from airflow_provider_schemamig.core.elements.nested_types import kept_or_cast
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.apply import apply
 from airflow_provider_schemamig.core.schema.changes import (
@@ -120,12 +120,9 @@ class Exchange:
     used: Field
 
     def value(self, *, lossy: bool) -> str:
-        """The value of ``hidden`` in a row that came since it stepped aside. A value that it has already stays if it says the same, so
-        that a row copied by others comes back as it was (``007``, not ``7``). ``lossy``: NULL where there is none."""
-        hidden, used = quote(self.hidden.name), quote(self.used.name)
-        cast = f"{'TRY_CAST' if lossy else 'CAST'}({used} AS {type_sql(self.hidden.type)})"
-        before = f"TRY_CAST({hidden} AS {type_sql(self.used.type)})"
-        return f"CASE WHEN {same_value(before, used, self.used.type)} THEN {hidden} ELSE {cast} END"
+        """The value of ``hidden`` in a row that came since it stepped aside. ``lossy``: NULL where there is none."""
+        cast = f"{'TRY_CAST' if lossy else 'CAST'}({quote(self.used.name)} AS {type_sql(self.hidden.type)})"
+        return kept_or_cast(self.hidden, self.used, cast)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ that has the column again (``elements.owed``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from airflow_provider_schemamig.core.elements.owed import Past
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Use
@@ -38,15 +38,20 @@ def past_of(state: State, collection: CollectionName, column: Field) -> Past:
     """What the ledger knows of a column that a release adds to a collection, which is not committed yet."""
     entry = state.entry(collection)
     stored = entry.stored_name(column.name)
-    uses = tuple((use.after, use.upto) for use in entry.uses if use.column == stored)
-    was_nullable = any(field.nullable for known in _entries(state, entry) if (field := _declared(known, stored)) is not None)
+    uses = spans_of(entry, stored)
+    was_nullable = any(field.nullable for known in schemas_upto(state, entry) if (field := _declared(known, stored)) is not None)
     return Past(uses, frozenset(state.deployments), takes_nulls=bool(uses) and was_nullable and not column.nullable)
+
+
+def spans_of(entry: SchemaEntry, stored: str) -> tuple[tuple[int, int], ...]:
+    """``Past.uses`` of the column with this name in the files."""
+    return tuple((use.after, use.upto) for use in entry.uses if use.column == stored)
 
 
 def _in_use_after(state: State, newest: SchemaEntry, column: str) -> int:
     """Where the time ends in which no release had the column. 0: it was filled before the first one had it."""
     first = newest
-    for entry in _entries(state, newest):
+    for entry in schemas_upto(state, newest):
         if _declared(entry, column) is None:
             break
         first = entry
@@ -54,14 +59,14 @@ def _in_use_after(state: State, newest: SchemaEntry, column: str) -> int:
     return 0 if field is None or field.default is not None else first.since_table_version
 
 
-def _entries(state: State, newest: SchemaEntry) -> Iterator[SchemaEntry]:
-    """The schemas of the table up to this one, backwards."""
+def schemas_upto(state: State, newest: SchemaEntry) -> list[SchemaEntry]:
+    """The schemas of this very table up to this one, backwards. ``since_table_version`` is the first commit that led to each."""
 
     def age(entry: SchemaEntry) -> tuple[int, int]:
         return entry.since_table_version, entry.schema_id
 
     found = (entry for entry in state.schemas.values() if entry.shard == newest.shard and age(entry) <= age(newest))
-    yield from sorted(found, key=age, reverse=True)
+    return sorted(found, key=age, reverse=True)
 
 
 def _declared(entry: SchemaEntry, column: str) -> Field | None:

@@ -16,20 +16,22 @@ from airflow_provider_schemamig.core.deltalog.files import active_files
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.deltalog.log import commits, null_count
 from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.deltalog.names import physical_name
-from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Use
+from airflow_provider_schemamig.core.deltalog.names import physical_name, stored_field
+from airflow_provider_schemamig.core.deltalog.properties import MAPPING_MODE
+from airflow_provider_schemamig.core.elements.owed import Past, filled_by, lays_out
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.renames import is_outdated, is_stand_in
 from airflow_provider_schemamig.core.shards.chain import about_of
+from airflow_provider_schemamig.core.shards.debt import BRINGS_BACK
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
 from airflow_provider_schemamig.core.upgrade.holds import kept_fields, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.uses import schemas_upto, spans_of
 from airflow_provider_schemamig.core.upgrade.verify_findings import Condition, Finding
 from airflow_provider_schemamig.core.upgrade.verify_table import MOST_FILES, File, Table
 
-_MAPPING_MODE = "delta.columnMapping.mode"
-_BRINGS_BACK = frozenset({"RESTORE", "CLONE"})
 #: A literal that is not NULL: every row that was filled with it has a value.
 _VALUE = re.compile(
     r"""-?\d[\w.]*|true|false|(?:(?:date|timestamp|timestamp_ntz)\s*)?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.IGNORECASE
@@ -67,7 +69,7 @@ def values_without_column(table: Table) -> Iterator[Finding]:
 
     Not asked of tables with column mapping, where a dropped column's name in the files is never used again.
     """
-    if table.head.properties.get(_MAPPING_MODE, "none").lower() != "none":
+    if table.head.properties.get(MAPPING_MODE, "none").lower() != "none":
         return
     known = {physical_name(field) for field in table.head.schema["fields"]}
     by_name: dict[str, list[File]] = {}
@@ -132,10 +134,10 @@ def unfilled_defaults(table: Table) -> Iterator[Finding]:
 
 def _added_columns(table: Table) -> Iterator[_Added]:
     """By each schema of the table, in the commits from its own first one on, and by what an online change made PUBLIC since the newest."""
-    entries = _entries(table)
+    entries = schemas_upto(table.state, table.entry)[::-1]
     ends = [entry.since_table_version - 1 for entry in entries[1:]] + [table.head.version]
     for old, new, end in zip(entries, entries[1:], ends[1:], strict=False):
-        there = _defaults(new).keys() - {_stored(old, field.name) for field in old.declared.fields}
+        there = _defaults(new).keys() - {old.stored_name(field.name) for field in old.declared.fields}
         yield from _added_between(table, new.since_table_version - 1, end, {name: _defaults(new)[name] for name in there})
     public = {name.partition(":")[2] for name in table.elements if name.startswith("column:") and table.is_public(name)}
     defaults = {column.name: column.default for column in table.live.fields}
@@ -145,21 +147,7 @@ def _added_columns(table: Table) -> Iterator[_Added]:
 
 def _defaults(entry: SchemaEntry) -> Mapping[str, str]:
     """By the columns' names in the files."""
-    return {_stored(entry, field.name): field.default for field in entry.declared.fields if field.default is not None}
-
-
-def _stored(entry: SchemaEntry, name: str) -> str:
-    return dict(entry.stored_names).get(ColumnPath(name), name)
-
-
-def _entries(table: Table) -> Sequence[SchemaEntry]:
-    """The schemas of this very table, up to the one it has now. ``since_table_version`` is the first commit that led to each."""
-
-    def age(entry: SchemaEntry) -> tuple[int, int]:
-        return entry.since_table_version, entry.schema_id
-
-    found = (entry for entry in table.state.schemas.values() if entry.shard == table.entry.shard)
-    return sorted((entry for entry in found if age(entry) <= age(table.entry)), key=age)
+    return {entry.stored_name(field.name): field.default for field in entry.declared.fields if field.default is not None}
 
 
 def _added_between(table: Table, lo: int, hi: int, defaults: Mapping[str, str]) -> Iterator[_Added]:
@@ -182,37 +170,33 @@ def _added_between(table: Table, lo: int, hi: int, defaults: Mapping[str, str]) 
 def _default_since(before: Head, changed: Sequence[Commit], physical: str) -> tuple[int, str] | None:
     """The last commit of ours with which the column came, or came back out of hiding, with a default, and its name then. A default that
     moves to the column of another type brings no value: there it is the change of type that does."""
-    began, was = None, _named(_fields(before), physical)
+    began, was = None, stored_field(before.schema, physical)
     for commit in changed:
-        now = _named(_fields_of(commit), physical)
-        if now is not None and DEFAULT_KEY in now["metadata"] and (was is None or DEFAULT_KEY not in was["metadata"]):
+        now = stored_field(_schema_of(commit), physical)
+        if now is not None and _has_default(now) and not _has_default(was):
             moved = was is not None and is_stand_in(str(was["name"]))
             began = began if moved or about_of(commit) is None else (commit.version, str(now["name"]))
         was = now
     return began
 
 
-def _named(fields: Iterable[Mapping[str, Any]], physical: str) -> Mapping[str, Any] | None:
-    return next(({"metadata": {}, **field} for field in fields if physical_name(field) == physical), None)
-
-
 def _without_value(table: Table, added: _Added) -> list[File]:
     """Files of today whose rows, or some of them, are older than the column, or came while it was hidden, or are copies of such rows, and
     are NULL in it. Raises LogTruncated."""
-    start, is_new = _came_in(table, added)
+    past = _past(table, added)
+    start, is_new = _came_in(table, added, past)
     owed = {file_id(add)[0] for add in active_files(table.store, start).values()} if is_new else set()
     ever, hidden = set(owed), not is_new
     for commit in commits(table.store, start, table.head.version):
         if commit.metadata is not None:
-            found = _named(_fields_of(commit), added.physical)
-            hidden = found is None or DEFAULT_KEY not in found["metadata"]
+            hidden = not _has_default(stored_field(_schema_of(commit), added.physical))
         gone = {file_id(remove)[0] for remove in commit.removes}
-        copies, fills = not gone.isdisjoint(owed), _fill_of(commit) == added.called
-        lacks = commit.version <= added.began and hidden and not gone and not _is_used(table, added, commit.version)
+        copies, fills = not gone.isdisjoint(owed), filled_by(commit) == added.called
+        lacks = commit.version <= added.began and hidden and not gone and not past.is_used_at(commit.version)
         owed -= gone
         for add in commit.adds:
             path = file_id(add)[0]
-            if path in ever and (path in gone or commit.info.get("operation") in _BRINGS_BACK):
+            if path in ever and (path in gone or commit.info.get("operation") in BRINGS_BACK):
                 owed.add(path)  # the same file, with another deletion vector or brought back
             elif (copies or lacks) and _lacks(add, added.physical, filled=fills):
                 owed.add(path)
@@ -220,25 +204,21 @@ def _without_value(table: Table, added: _Added) -> list[File]:
     return [file for file in table.files if file.path in owed and file.rows != 0 and _missing_rows(file.add, added.physical) != 0]
 
 
-def _came_in(table: Table, added: _Added) -> tuple[int, bool]:
+def _past(table: Table, added: _Added) -> Past:
+    return Past(tuple((after, upto) for after, upto in spans_of(table.entry, added.physical) if upto < added.began))
+
+
+def _came_in(table: Table, added: _Added, past: Past) -> tuple[int, bool]:
     """The version from which on rows have to be looked at, and whether all that were there lack the column: it came next. Else they had
     their values: a release had filled it. Raises LogTruncated."""
-    whole_at = max((use.upto for use in _uses(table, added) if use.after == 0), default=-1)
-    if _named(_fields(read_head(table.store, added.began - 1)), added.physical) is None:
+    whole_at = -1 if past.whole_at is None else past.whole_at
+    if stored_field(read_head(table.store, added.began - 1).schema, added.physical) is None:
         return added.began, True
     for version in range(added.began - 1, whole_at, -1):
         (commit,) = commits(table.store, version - 1, version)
-        if commit.metadata is not None and _named(_fields_of(commit), added.physical) is None:
+        if commit.metadata is not None and stored_field(_schema_of(commit), added.physical) is None:
             return version, True
     return max(whole_at, 0), whole_at < 0
-
-
-def _uses(table: Table, added: _Added) -> list[Use]:
-    return [use for use in table.entry.uses if use.column == added.physical and use.upto < added.began]
-
-
-def _is_used(table: Table, added: _Added, version: int) -> bool:
-    return any(use.after < version <= use.upto for use in _uses(table, added))
 
 
 def _lacks(add: RawAction, physical: str, *, filled: bool) -> bool:
@@ -276,7 +256,7 @@ def _swap(table: Table, outdated: str) -> tuple[int, str, str] | None:
 
 def _newest_begin(table: Table) -> int:
     """A version from before all that led to the table's newest schema, or that a change under way does to it."""
-    *before, newest = _entries(table)
+    *before, newest = schemas_upto(table.state, table.entry)[::-1]
     return before[-1].since_table_version if before else newest.since_table_version
 
 
@@ -305,12 +285,12 @@ def _filled(table: Table, version: int, shadow: str) -> frozenset[str]:
     """The files that batches of the fill wrote which ended at ``version``, and those that a batch for another column, or one that clusters,
     made of such files."""
     seen = [
-        commit for commit in commits(table.store, _newest_begin(table), version - 1) if _fill_of(commit) is not None or _clusters(commit)
+        commit for commit in commits(table.store, _newest_begin(table), version - 1) if filled_by(commit) is not None or lays_out(commit)
     ]
-    begins = [_begin_of(commit) for commit in seen if _fill_of(commit) == shadow]
+    begins = [_begin_of(commit) for commit in seen if filled_by(commit) == shadow]
     filled: set[str] = set()
     for commit in seen:
-        own = _fill_of(commit) == shadow and _begin_of(commit) == begins[-1]
+        own = filled_by(commit) == shadow and _begin_of(commit) == begins[-1]
         gone = {file_id(remove)[0] for remove in commit.removes}
         if own or (gone and gone <= filled):
             filled |= {file_id(add)[0] for add in commit.adds}
@@ -320,16 +300,6 @@ def _filled(table: Table, version: int, shadow: str) -> frozenset[str]:
 def _begin_of(commit: Commit) -> str | None:
     """The version of the metadata commit that the batch's fill began with: another attempt has another one."""
     return (commit.info.get("operationParameters") or {}).get("since")
-
-
-def _fill_of(commit: Commit) -> str | None:
-    """The column that a batch of a backfill fills, as its commit says."""
-    kind, _, column = str((about_of(commit) or {}).get("action")).partition(":")
-    return column if kind == "backfill" else None
-
-
-def _clusters(commit: Commit) -> bool:
-    return (about_of(commit) or {}).get("action") == "cluster"
 
 
 # --- 5: an index that is not there ---------------------------------------------------------------------------------------------------
@@ -367,5 +337,15 @@ def _fields(head: Head) -> Sequence[Mapping[str, Any]]:
 
 
 def _fields_of(commit: Commit) -> Sequence[Mapping[str, Any]]:
-    metadata = commit.metadata
-    return () if metadata is None else tuple(json.loads(metadata["schemaString"])["fields"])
+    return tuple(_schema_of(commit)["fields"])
+
+
+def _schema_of(commit: Commit) -> Mapping[str, Any]:
+    """Of a commit with metadata."""
+    assert commit.metadata is not None
+    schema: Mapping[str, Any] = json.loads(commit.metadata["schemaString"])
+    return schema
+
+
+def _has_default(field: Mapping[str, Any] | None) -> bool:
+    return field is not None and DEFAULT_KEY in (field.get("metadata") or {})

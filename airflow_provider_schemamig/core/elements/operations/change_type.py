@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.deltalog.properties import STATS_COLUMNS
 from airflow_provider_schemamig.core.elements.errors import NotOnline
 from airflow_provider_schemamig.core.elements.kept_checks import KeptCheck, guarded, kept_checks
-from airflow_provider_schemamig.core.elements.nested_types import asks_again, leaves, relaxed, relaxes, same_value, why_not
+from airflow_provider_schemamig.core.elements.nested_types import asks_again, kept_or_cast, leaves, relaxed, relaxes, why_not
 from airflow_provider_schemamig.core.elements.operation import Chain, Enter, Files, Note, Operation, Question, Reorg, Swap
 from airflow_provider_schemamig.core.elements.operations.set_not_null import guard_of
 from airflow_provider_schemamig.core.names import ColumnPath, quote
@@ -142,14 +142,11 @@ def _cast(change: ChangeType, how: str) -> str:
 
 
 def _value(change: ChangeType, table: Declaration, how: str) -> str:
-    """What a row gets. A value that an earlier release's shadow has already stays if it says the same as the column: while that release
-    was in use somebody wrote it so (``007``, not ``7``)."""
+    """What a row gets; an earlier release's shadow may have a value already."""
     hidden, cast = table.field(_shadow(change, table)), _cast(change, how)
     if hidden is None or not all(_goes_back(old, new) for _, old, new in leaves(change.old, change.new, "")):
         return cast
-    shadow, old = quote(hidden.name), relaxed(change.old)
-    before = f"TRY_CAST({shadow} AS {type_sql(old)})"
-    return f"CASE WHEN {same_value(before, quote(change.path), old)} THEN {shadow} ELSE {cast} END"
+    return kept_or_cast(hidden, Field(change.path, relaxed(change.old)), cast)
 
 
 def _goes_back(old: DataType, new: DataType) -> bool:
