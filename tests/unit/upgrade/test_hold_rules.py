@@ -84,6 +84,7 @@ def three(folder: Path, name: str) -> tuple[Lake, Path]:
     return lake, found[2]
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(tmp_path: Path, name: str) -> None:
     lake, third = three(tmp_path, name)
@@ -98,6 +99,7 @@ def test_refused(tmp_path: Path, name: str) -> None:
     whole(lake)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", [name for name in REFUSED if ("rewrite" not in name and "type" not in name) or "widened" in name])
 def test_done_once_the_hold_is_over(tmp_path: Path, name: str) -> None:
     if name == "another type of what was widened":

@@ -293,6 +293,7 @@ def test_dies_anywhere(tmp_path: Path, operation: Operation, every: bool) -> Non
 BREAKABLE = {name: operation for name, operation in OPERATIONS.items() if operation.bad is not None}
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("operation", BREAKABLE.values(), ids=BREAKABLE)
 def test_a_row_that_breaks_the_rule_comes_in_after_preflight(tmp_path: Path, operation: Operation) -> None:
     """Validation finds it and walks back, so nobody is held to a rule that does not come; repaired, the same task goes on."""

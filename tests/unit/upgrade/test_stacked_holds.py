@@ -278,7 +278,7 @@ def _contents(lake: Lake) -> dict[str, list[dict[str, Any]]]:
     return {name: rows(lake.path(name), *(field.name for field in lake.state.entry(name).declared.fields)) for name in lake.state.objects}
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", HISTORIES)
 @pytest.mark.parametrize("end", ["no hold", "the older hold"])
 def test_histories(tmp_path: Path, name: str, end: str) -> None:

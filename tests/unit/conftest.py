@@ -1,0 +1,22 @@
+"""These tests make tens of thousands of durable writes, and pull no plug: they do without what durability and other writers cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.storage import store
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _quick() -> Iterator[None]:
+    """No fsync, which only a power cut would miss. Nor a pause after each turn at the ledger, for whoever else wants one; and our commits
+    are looked at again at once, not after 50 ms: the only writers that overwrite one (test_lost_commits.py) do it at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(turns, "_GAP_SECONDS", 0.0)
+        patch.setattr(store, "CONFIRM_SECONDS", 0.0)
+        yield
