@@ -33,6 +33,7 @@ from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 from airflow_provider_schemamig.core.upgrade import rebuild_errors as e
 from airflow_provider_schemamig.core.upgrade.adopt import Release, adopted_rows
 from airflow_provider_schemamig.core.upgrade.adoptable import Found, given_tables
+from airflow_provider_schemamig.core.upgrade.rebuild_ends import Ends, last_turn, shown_ends
 from airflow_provider_schemamig.core.upgrade.tables import head_or_none
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
@@ -74,17 +75,19 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A table that may be a collection's. ``uri``: as the ledger will have it."""
+    """A table that may be a collection's. ``uri``: as the ledger will have it; ``is_named``: by a person, who has looked at it."""
 
     collection: CollectionName
     uri: str
     head: Head
+    is_named: bool = False
 
 
 def rebuild(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str]] = ()) -> Rebuilt:
     """Write the ledger of an environment that has none, at the release in ``release_dir``, which has to be the one it was at.
 
-    Each collection's table is the one below ``<root>/<collection>`` that is not sealed, or the one named in ``tables`` (name, URI or path).
+    Each collection's table is the one below ``<root>/<collection>`` that is not sealed, or the one named in ``tables`` (name, URI or path),
+    sealed or not. Who has not named it is asked to where a leader may have died on the way.
     Columns that a table has beside the declared ones count as hidden. No table gets a commit, nothing is deleted. Killed, it may be run
     again. Raises LedgerThere; NoEnvironment where a table or another environment is; every reason against it at once (``rebuild_errors``);
     and what reading the tables raises.
@@ -140,7 +143,7 @@ def _places(env: Environment, given: Sequence[tuple[str, str]]) -> tuple[_Place,
             refusals.append(e.CollectionWithoutTable(collection=collection))
             continue
         found = [place for place in found if place.uri != uri and place.collection != collection]
-        found.append(_Place(collection, uri, head))
+        found.append(_Place(collection, uri, head, is_named=True))
     raise_refusals(refusals)
     return tuple(found)
 
@@ -149,9 +152,14 @@ def _match(env: Environment, declared: Mapping[CollectionName, Declaration], pla
     """Collection -> its table, as ``adopt`` has them; and the tables that are none's. Raises all that stands against it."""
     refusals: list[SchemamigError] = []
     found: list[Found] = []
-    taken = set()
+    taken, ends = set(), shown_ends(env)
     for collection, declaration in sorted(declared.items()):
-        open_ones = [place for place in places if place.collection == collection and place.head.sealed_for is None]
+        own = [place for place in places if place.collection == collection]
+        open_ones = [place for place in own if place.is_named or place.head.sealed_for is None]
+        unknown = [error for place in own if not place.is_named and (error := _end_unknown(env, place, ends)) is not None]
+        refusals += unknown
+        if unknown:
+            continue
         if len(open_ones) != 1:
             uris = tuple(place.uri for place in open_ones)
             refusals.append(e.SeveralTables(collection=collection, uris=uris) if uris else e.CollectionWithoutTable(collection=collection))
@@ -165,6 +173,21 @@ def _match(env: Environment, declared: Mapping[CollectionName, Declaration], pla
         taken.add(place.uri)
     raise_refusals(refusals)
     return found, [place for place in places if place.uri not in taken]
+
+
+def _end_unknown(env: Environment, place: _Place, ends: Ends) -> e.EndUnknown | None:
+    last = last_turn(env.table_store(place.uri), place.head)
+    if last is None or ends.show(last):
+        return None
+    sealed_for = place.head.sealed_for
+    return e.EndUnknown(
+        collection=place.collection,
+        uri=place.uri,
+        version=last.version,
+        action=last.action,
+        generation=last.generation,
+        sealed_for=sealed_for,
+    )
 
 
 def _differences(declared: Declaration, live: Declaration) -> Iterator[str]:
@@ -208,5 +231,8 @@ def _notes(declared: Mapping[CollectionName, Declaration], found: Sequence[Found
     for name, item in sorted(declared.items()):
         if item.primary_key is not None or item.uniques or item.foreign_keys:
             yield f"{name}: whether rows kept its keys is not known; `schemamig verify` looks"
+    for table in found:
+        if table.head.sealed_for is not None:
+            yield f"{table.uri} is sealed, and every write to it is refused: `schemamig ledger verify` says how to open it"
     for place in left:
         yield f"{place.uri} is no collection's table now (retired, or never finished): nothing deletes it"

@@ -49,6 +49,33 @@ class SeveralTables(Refusal):
 
 
 @dataclass(eq=False)
+class EndUnknown(Refusal):
+    """A leader's last commit to a table, and nothing that shows whether the release of then was committed to the ledger."""
+
+    code = "end_unknown"
+    uri: str
+    version: int
+    action: str
+    generation: int
+    sealed_for: str | None = None
+
+    @property
+    def message(self) -> str:
+        sealed = "" if self.sealed_for is None else f", and it is sealed in favour of {self.sealed_for}"
+        return (
+            f"version {self.version} of {self.uri} is a {self.action} of generation {self.generation}{sealed}; "
+            "the audit log does not show that this deployment, or its rollback, came to its end."
+        )
+
+    @property
+    def next_action(self) -> str:
+        return (
+            "Look at the rows and columns of all tables of the collection, then name the one that is right for this release: "
+            "`--table NAME=URI`. It is taken as it is."
+        )
+
+
+@dataclass(eq=False)
 class NotAsDeclared(Refusal):
     code = "not_as_declared"
     uri: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,15 +12,18 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.deltalog.fence import Fence, put_fence
+from airflow_provider_schemamig.core.deltalog.names import physical_name
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.ledger.numbers import LEAP
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.ledger.verify_tables import verify_tables
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from airflow_provider_schemamig.core.upgrade import rebuild_errors as e
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.rebuild import UNKNOWN, rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
+from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.lake import Crash, Lake, append, no_spark
 from tests.support.product import Product
@@ -171,3 +175,97 @@ def test_killed_anywhere_it_is_run_again(lake: Lake, moment: int) -> None:
     assert replace(lake, env=again).state.given_out is not None
     assert verify(LedgerReader(again)) == ()
     assert verbs.status(again).drifted == ()
+
+
+# --- a leader died on the way ---------------------------------------------------------------------------------------------------------
+
+SWAP = "CREATE TABLE t (id BIGINT, p INT, q INT); CREATE TABLE r (id BIGINT);"
+SWAPPED = "CREATE TABLE t (id BIGINT, p INT, q INT); CREATE TABLE r (id BIGINT, n INT);"
+SWAPS = 'evolution("t", rename={"p": "q", "q": "p"}), replacement("r")'
+#: More than an upgrade and a rollback have.
+MOMENTS = 70
+
+
+@pytest.fixture
+def swapping(tmp_path: Path) -> Lake:
+    """At 1.0.0; at 1.1.0 names of ``t`` change places, and ``r`` begins anew."""
+    found = deployed(tmp_path, *releases(tmp_path, (SWAP, ""), (SWAPPED, SWAPS)))
+    append(found.path("t"), [{"id": 1, "p": 111, "q": 222}])
+    append(found.path("r"), [{"id": 5}])
+    return found
+
+
+ROWS = {
+    "1.0.0": ([{"id": 1, "p": 111, "q": 222}], [{"id": 5}]),
+    "1.1.0": ([{"id": 1, "p": 222, "q": 111}], []),
+}
+
+
+def rows_of(lake: Lake) -> tuple[list[object], list[object]]:
+    env = elsewhere(lake.env)
+    return env.reader("t").arrow().to_pylist(), env.reader("r").arrow().to_pylist()
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize("back", [False, True], ids=["upgrade", "rollback"])
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_it_is_right_or_asks_wherever_a_leader_died(swapping: Lake, moment: int, back: bool) -> None:
+    if back:
+        swapping.upgrade(swapping.second)
+    with contextlib.suppress(Crash):
+        crashing = swapping.crashing_at(moment)
+        _ = verbs.rollback(crashing) if back else verbs.upgrade(crashing, swapping.second, jobs=no_spark)
+    version = str(replace(swapping, env=elsewhere(swapping.env)).version)
+    lose(swapping)
+    try:
+        rebuild(elsewhere(swapping.env), swapping.first if version == "1.0.0" else swapping.second)
+    except SchemamigError as refusal:
+        found = refusal.refusals if isinstance(refusal, Refused) else [refusal]
+        assert {type(error) for error in found} <= {e.EndUnknown, e.SeveralTables}
+    else:
+        assert rows_of(swapping) == ROWS[version]
+
+
+def test_a_sealed_table_beside_a_new_one_is_named_by_who_has_looked(swapping: Lake) -> None:
+    old = swapping.path("r")
+    killed_at(swapping, lambda: foreign.metadata(old)["configuration"].get("delta.appendOnly") == "true")
+    lose(swapping)
+    (found,) = refusals(lambda: rebuild(elsewhere(swapping.env), swapping.first))
+    assert isinstance(found, e.EndUnknown)
+    assert (found.collection, found.action, found.generation) == ("r", "seal", 2)
+    done = rebuild(elsewhere(swapping.env), swapping.first, [("r", str(old))])
+    assert rows_of(swapping) == ROWS["1.0.0"]
+    assert any("is sealed" in note for note in done.notes)
+    assert {finding.code for finding in verify_tables(LedgerReader(elsewhere(swapping.env)))} == {"seal_unknown", "orphan_folder"}
+
+
+def test_names_that_changed_places_are_asked_about(swapping: Lake) -> None:
+    path = swapping.path("t")
+    killed_at(swapping, lambda: [field["name"] for field in foreign.live_schema(path)] == ["id", "p", "q"] and renamed(path))
+    lose(swapping)
+    found = refusals(lambda: rebuild(elsewhere(swapping.env), swapping.first))
+    assert ("t", "cutover") in {(error.collection, error.action) for error in found if isinstance(error, e.EndUnknown)}
+
+
+def test_without_an_audit_log_every_table_that_was_changed_is_asked_about(lake: Lake) -> None:
+    assert lake.env.location.local_path is not None
+    paths = [(name, str(lake.path(name))) for name in ("r", "t")]
+    shutil.rmtree(lake.env.location.local_path / "_schemamig")
+    found = {error.collection: type(error) for error in refusals(lambda: rebuild(elsewhere(lake.env), lake.second))}
+    assert found == {"t": e.EndUnknown, "r": e.EndUnknown}
+    rebuild(elsewhere(lake.env), lake.second, paths)
+
+
+def renamed(path: Path) -> bool:
+    return any(field["name"] == "q" and physical_name(field) == "p" for field in foreign.live_schema(path))
+
+
+def killed_at(lake: Lake, reached: Callable[[], bool]) -> None:
+    """Kill an upgrade at its first append to the ledger at which something holds of the tables."""
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if what == "ledger" and moment == "before" and reached():
+            raise Crash
+
+    with pytest.raises(Crash):
+        verbs.upgrade(replace(lake.env, on_write=dies), lake.second, jobs=no_spark)
