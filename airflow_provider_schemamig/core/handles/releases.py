@@ -70,7 +70,7 @@ def declared_by(env: Environment, state: State, collection: CollectionName, rele
     coming = _coming(state, release, current)
     if coming is not None:
         return _planned(env, state, collection, coming, current)
-    if not _was_here(state, release, current):
+    if not _was_here(state, release):
         raise UnknownRelease(collection=collection, release=release, current=current)
     if release == current and collection not in state.objects and collection not in state.release_set():
         raise NotInRelease(collection=collection, release=release)
@@ -106,16 +106,29 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
 
 
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:
-    """The newest schema of the release, or of the last one before it that changed the collection."""
+    """Return the newest schema of the release, or of the last one before it that changed the collection.
+
+    What was rolled back counts for the programs of that very release alone, as long as no other release took its number.
+    """
+    stands = _stands(state, release)
     entries = [state.schemas[key] for key in state.schemas if key[0] == collection]
-    found = [(entry.release, entry.schema_id, entry) for entry in entries if entry.release is not None and entry.release <= release]
+    found = [
+        (entry.release, entry.schema_id, entry)
+        for entry in entries
+        if entry.release is not None and entry.release <= release and (not entry.rolled_back or (entry.release == release and not stands))
+    ]
     return max(found, key=lambda item: item[:2])[2] if found else None
 
 
-def _was_here(state: State, release: Version, current: Version) -> bool:
-    if release == current or any(release in (hold.source, hold.target) for hold in state.holds.values()):
-        return True
-    return any(release in (d.source, d.target) for d in state.deployments.values() if d.state is DeploymentState.COMMITTED)
+def _stands(state: State, release: Version) -> bool:
+    """Whether the environment is at the release, or came through it to where it is."""
+    committed = [found for found in state.deployments.values() if found.state is DeploymentState.COMMITTED]
+    is_current = state.release is not None and state.release.version == release
+    return is_current or any(release in (found.source, found.target) for found in committed)
+
+
+def _was_here(state: State, release: Version) -> bool:
+    return _stands(state, release) or any(release in (hold.source, hold.target) for hold in state.holds.values())
 
 
 def entries_of(state: State, shard: ShardId) -> Sequence[SchemaEntry]:

@@ -209,6 +209,8 @@ class SchemaEntry:
     stored_names: tuple[tuple[ColumnPath, str], ...]
     #: Of columns of ``physical``: what rows got then is theirs, whatever an upgrade after the rollback fills (``elements.owed``).
     uses: tuple[Use, ...] = ()
+    #: The release was rolled back: no release after it stands on this schema.
+    rolled_back: bool = False
 
     @property
     def key(self) -> str:

@@ -60,7 +60,7 @@ from airflow_provider_schemamig.core.upgrade.unevolve import (
     source_entry,
 )
 from airflow_provider_schemamig.core.upgrade.updates import one_each
-from airflow_provider_schemamig.core.upgrade.uses import uses_since_rollback
+from airflow_provider_schemamig.core.upgrade.uses import schemas_rolled_back, uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, keep_fences, pending_holds, plan_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -345,7 +345,7 @@ def _flip(
     over = replace(hold, state=HoldState.CLOSED)
     updates.append(Put(over if until is None else replace(hold, state=HoldState.KEEPING, until=until, tables=())))
     updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
-    return one_each(updates + _closed(state, work))
+    return one_each(updates + schemas_rolled_back(state, work.plan) + _closed(state, work))
 
 
 def _unevolved(

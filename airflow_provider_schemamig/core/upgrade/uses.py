@@ -4,12 +4,15 @@ that has the column again (``elements.owed``)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from airflow_provider_schemamig.core.elements.owed import Past
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Use
 from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema.model import Declaration, Field
+from airflow_provider_schemamig.core.upgrade.plan import Plan
 
 Names = Sequence[tuple[ColumnPath, str]]
 
@@ -32,6 +35,14 @@ def uses_since_rollback(
     ]
     whole = {use.column for use in ended if use.after == 0}
     return (*(use for use in kept if use.column not in whole), *ended)
+
+
+def schemas_rolled_back(state: State, plan: Plan) -> list[Update]:
+    """Mark the schemas that a plan's release brought; one outside of a release is nobody's to ask for by a version."""
+    target = plan.target
+    changed = {step.collection for step in target.steps}
+    found = (entry for entry in state.schemas.values() if entry.collection in changed and entry.release == target.version)
+    return [] if target.ahead else [Put(replace(entry, rolled_back=True)) for entry in found if not entry.rolled_back]
 
 
 def past_of(state: State, collection: CollectionName, column: Field) -> Past:

@@ -310,6 +310,7 @@ class SchemaEntry:
     release: str | None
     stored_names: tuple[tuple[str, str], ...]
     uses: tuple[Use, ...] = ()
+    rolled_back: bool = False
 
     @property
     def key(self) -> str:
