@@ -3,11 +3,15 @@
 Every error is a class with fields; its text is made here, names the collection and ends with what to do next.
 A *conflict* is retryable (try again, nothing is wrong), an *incompatibility* or a *refusal* is not: ``retryable`` says which,
 and the CLI's exit code (75 or 1) and Airflow's retry policy both follow from it (DESIGN section 10).
+
+What an error tells, as text, as JSON, in a log or a traceback, goes through one door, here: no credential comes out, whatever its fields
+hold. The fields themselves stay as they are, for programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -25,6 +29,13 @@ class SchemamigError(Exception):
 
     collection: str | None = field(default=None, kw_only=True)
 
+    def __init_subclass__(cls) -> None:
+        for name in ("message", "next_action"):
+            made = cls.__dict__.get(name)
+            if isinstance(made, property) and made.fget is not None:
+                setattr(cls, name, property(_without_credentials(made.fget)))
+        cls.__repr__ = SchemamigError.__repr__  # type: ignore[method-assign]  # a dataclass would make its own, with every field
+
     @property
     def message(self) -> str:
         """What is wrong, in one or two sentences."""
@@ -35,9 +46,19 @@ class SchemamigError(Exception):
         """What the reader should do next, as an imperative."""
         return "Read the documentation of this error code."
 
+    @property
+    def subject(self) -> str | None:
+        """The collection, as it may be shown."""
+        from airflow_provider_schemamig.credentials import blank_typed
+
+        return None if self.collection is None else visible(blank_typed(self.collection))
+
     def __str__(self) -> str:
-        where = f"{self.collection}: " if self.collection else ""
+        where = f"{self.subject}: " if self.collection else ""
         return visible(f"[{self.code}] {where}{self.message} {self.next_action}", lines=self.has_lines)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions pickle by positional args; ours have keyword-only fields, and Airflow moves exceptions between processes.
@@ -48,10 +69,27 @@ class SchemamigError(Exception):
         return {
             "code": self.code,
             "message": self.message,
-            "collection": self.collection,
+            "collection": self.subject,
             "next": self.next_action,
             "retryable": self.retryable,
         }
+
+
+def _without_credentials(tell: Callable[[Any], str]) -> Callable[[Any], str]:
+    """``tell``, a text made of an error's fields. In the text alone there is no telling where a field ends that somebody typed."""
+
+    @functools.wraps(tell)
+    def told(error: Any) -> str:
+        # In here: its patterns cost more to make than the rest of this module, and most processes tell no error.
+        from airflow_provider_schemamig.credentials import blank_own, blank_typed
+
+        text = tell(error)
+        for value in vars(error).values():
+            if isinstance(value, str) and (shown := blank_typed(value)) != value:
+                text = text.replace(value, shown).replace(repr(value)[1:-1], repr(shown)[1:-1])
+        return blank_own(text)
+
+    return told
 
 
 def _rebuild(kind: type[SchemamigError], values: dict[str, Any]) -> SchemamigError:

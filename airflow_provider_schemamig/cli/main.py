@@ -27,9 +27,11 @@ from airflow_provider_schemamig.cli import (
     upgrade,
     verify,
 )
+from airflow_provider_schemamig.cli.usage import BlankingGroup
 
 app = typer.Typer(
     name="schemamig",
+    cls=BlankingGroup,
     help="Take the tables of a Delta lake from one release of their schemas to the next: checked first, online, with a way back.",
     no_args_is_help=True,
     add_completion=False,

@@ -33,8 +33,8 @@ def show_error(to: Console, error: SchemamigError) -> None:
 
 def _show_one(to: Console, head: str, error: SchemamigError) -> None:
     title = Text.assemble((head, "bold red"), " ", (error.code, "bold"))
-    if error.collection:
-        title.append(f"  {error.collection}", style="cyan")
+    if error.subject:
+        title.append(f"  {error.subject}", style="cyan")
     to.print(title)
     print_indented(to, Text(_sentence(visible(error.message, lines=error.has_lines))))
     print_indented(to, Text.assemble(("next: ", "bold"), visible(error.next_action)))

@@ -50,6 +50,14 @@ class InvalidName(Refusal):
         return f"Choose another {self.kind} name."
 
 
+def check_label(kind: str, text: str) -> None:
+    """``InvalidName`` for a text of somebody's own, which the ledger keeps and ``status`` shows, that holds a credential."""
+    from airflow_provider_schemamig.credentials import blank_typed  # takes longer than this module
+
+    if blank_typed(text) != text:
+        raise InvalidName(kind=kind, name=text, rule="it holds what looks like a credential, and the ledger would keep and show it")
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Version:
     """A release's version, ``major.minor.patch``; ordered."""

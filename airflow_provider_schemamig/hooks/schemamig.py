@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_schemamig.config import DEFAULT_ENVIRONMENT
-from airflow_provider_schemamig.core.storage.credentials import holds_userinfo, is_credential, secrets_of
+from airflow_provider_schemamig.credentials import holds_userinfo, is_credential, secrets_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 if TYPE_CHECKING:

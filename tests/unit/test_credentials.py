@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import http.server
 import json
+import pkgutil
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
 from urllib.parse import quote
 
 import pytest
 
+from airflow_provider_schemamig import cli, core
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.storage import InvalidLocation, InvalidStorageOption, StorageOptions
-from airflow_provider_schemamig.core.storage.credentials import blank, is_credential, secrets_of
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.credentials import blank, blank_own, blank_typed, is_credential, secrets_of
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 
 SIGNATURE = "AbCdEf%2BGh%2FIj%3D"
 SAS = f"sv=2022-11-02&ss=b&srt=sco&sp=rwl&se=2030-01-01T00:00:00Z&sig={SIGNATURE}"
@@ -117,6 +122,116 @@ def test_no_credential_is_left_in_a_text(options: dict[str, str], text: str) -> 
 )
 def test_other_text_stays(text: str) -> None:
     assert blank(text, secrets_of({"aws_region": "eu-west-1", "allow_http": "true", "aws_secret_access_key": "xyzxyzxyz"})) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("timeout", "30s"), ("connect_timeout", "1m 30s"), ("pool_max_idle_per_host", "16"), ("aws_region", "us-gov-east-1")],
+        *[("allow_http", "TRUE"), ("aws_request_payer", "requester"), ("account_name", "lakeprod7"), ("azure_container_name", "raw-data")],
+        *[("azure_tenant_id", "72f988bf-86f1-41af-91ab-2d7cd011db47"), ("authority_id", "contoso.onmicrosoft.com")],
+        *[("proxy_excludes", "localhost, .internal.example,10.0.0.0/8,*"), ("user_agent", "my-app/1.0 (x)"), ("bucket", "my.bucket")],
+        *[("checksum_algorithm", "SHA256"), ("conditional_put", "etag"), ("copy_if_not_exists", "header: cf-copy: *")],
+        *[
+            ("fs.s3a.endpoint", "minio:9000"),
+            ("fs.s3a.connection.maximum", "200"),
+            ("fs.s3a.impl", "org.apache.S3AFileSystem"),
+        ],
+        *[
+            ("schemamig.conditional_log_store", "true"),
+            ("fs.s3a.path.style.access", "true"),
+            ("azure_authority_host", "https://login.example"),
+        ],
+    ],
+)
+def test_a_value_that_belongs_there_is_no_secret_and_another_is_one(name: str, value: str) -> None:
+    assert secrets_of({name: value}) == ()
+    assert "p4ssW0rd/Se+cret" in secrets_of({name: "p4ssW0rd/Se+cret"})
+
+
+def test_a_form_is_looked_at_in_linear_time() -> None:
+    started = time.monotonic()
+    for name in ("timeout", "proxy_excludes", "tenant_id", "user_agent", "aws_region", "fs.s3a.endpoint", "fs.s3a.impl"):
+        for long in ("1" * 20_000, "a." * 10_000, "1s" * 10_000, "a:" * 10_000, "a, " * 7_000):
+            secrets_of({name: f"{long}!"})
+    assert time.monotonic() - started < 5
+
+
+def test_a_secret_in_a_harmless_option_is_not_quoted() -> None:
+    env = Environment.open("s3://bucket/root", KEYS | {"timeout": "hunter2secret", "aws_endpoint": "http://127.0.0.1:1"})
+    with pytest.raises(SchemamigError) as caught:
+        LedgerReader(env).state()
+    assert "hunter2" not in f"{caught.value} {caught.value.to_json()}"
+
+
+# --- texts of ours, and what somebody typed ----------------------------------------------------------------------------------------------
+
+TYPED = [
+    *("s3://AKIA:hunter2secret@bucket/x", "see s3://AKIA:hunter2secret@bucket/x", "s3://AKIA:hunter2 'secret@bucket/x"),
+    *("AccountName=a;AccountKey=hunter2secret;EndpointSuffix=x", "https://acct/c?sv=1&sig=hunter2secret", "https://hunter2secret@git/x"),
+    *("'fs.s3a.secret.key'='hunter2secret'", "'fs.s3a.secret.key' = 'hunter2secret'", '{"aws_secret_access_key": "hunter2secret"}'),
+    *("Authorization: Bearer hunter2secret", "aws_session_token=hunter2secret", "-----BEGIN PRIVATE KEY-----\nhunter2secret\n"),
+]
+
+
+@pytest.mark.parametrize("text", TYPED)
+def test_no_credential_is_left_of_what_somebody_typed(text: str) -> None:
+    assert "***" in blank_typed(text)
+    assert "hunter2" not in blank_typed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("column token: STRING is not declared", "secrets: no such collection", "token = other", "basic constraints of the table"),
+        *("password: it is a STRING", "user@example.org wrote it", "file:///a:b@c", "rows with id=1", "CHECK (secret_count == 1)"),
+    ],
+)
+def test_what_names_a_column_stays(text: str) -> None:
+    assert blank_own(text) == text
+
+
+def _kinds(base: type[SchemamigError]) -> Iterator[type[SchemamigError]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
+
+
+@pytest.mark.parametrize("text", [TYPED[2], "\n".join(text for text in TYPED if text != TYPED[2])])
+def test_no_error_tells_what_its_fields_hold(text: str) -> None:
+    for package in (core, cli):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    values = {"str": text, "str | None": text, "int": 1, "bool": True, "Sequence[str]": (text,), "tuple[str, ...]": (text,)}
+    told = 0
+    for kind in set(_kinds(SchemamigError)):
+        if not kind.__module__.startswith("airflow_provider_schemamig."):
+            continue
+        error = kind.__new__(kind)
+        for field in fields(kind):
+            setattr(error, field.name, values.get(str(field.type), text))
+        try:
+            shown = f"{error.message} {error.next_action}"
+        except (AttributeError, TypeError, ValueError, KeyError):
+            continue  # a field of a type of its own
+        told += 1
+        for outer in (error, Refused(refusals=(error,))):
+            shown += f"{outer} {outer!r} {json.dumps(outer.to_json())}"
+        assert "hunter2" not in shown, kind
+    assert told > 150
+
+
+def test_a_stolen_look_at_an_error_shows_no_field() -> None:
+    error = InvalidLocation(uri="s3://AKIA:hunter2secret@bucket", rule="x")
+    assert repr(error) == f"InvalidLocation({str(error)!r})"
+    assert error.uri == "s3://AKIA:hunter2secret@bucket", "for programs"
+
+
+@pytest.mark.parametrize("text", ["AccountName=a;AccountKey=hunter2secret==", "sv=1;SharedAccessSignature=hunter2secret"])
+def test_a_connection_string_is_no_place(text: str) -> None:
+    with pytest.raises(InvalidLocation) as caught:
+        Environment.open(text)
+    assert "hunter2" not in f"{caught.value} {caught.value.to_json()}"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 Everything above (Delta logs, ledger, plans, reports) goes through ``Store``; nothing else opens a path or a bucket.
 """
 
-from airflow_provider_schemamig.core.storage.credentials import blank, is_credential, secrets_of
 from airflow_provider_schemamig.core.storage.errors import (
     InvalidLocation,
     InvalidStorageOption,
@@ -37,6 +36,7 @@ from airflow_provider_schemamig.core.storage.store import (
     probe_put_if_absent,
     require_safe_log_store,
 )
+from airflow_provider_schemamig.credentials import blank, is_credential, secrets_of
 
 __all__ = [
     "CONDITIONAL_LOG_STORE",

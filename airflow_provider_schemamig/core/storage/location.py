@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_schemamig.core.storage.credentials import BLANK, address_faults, blank, blank_uri, holds_userinfo, secrets_of
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation, InvalidStorageOption
+from airflow_provider_schemamig.credentials import BLANK, address_faults, blank, blank_uri, holds_key, holds_userinfo, secrets_of
 
 SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
 #: The option by which a connection declares that every Spark writer on S3 uses a conditional-create LogStore (DESIGN section 6).
@@ -40,6 +40,8 @@ class Location:
             raise _invalid(text, "control characters, backticks, ? and # are not allowed")
         if text != text.strip():
             raise _invalid(text.strip(), "it begins or ends with a blank")
+        if holds_key(text):
+            raise _invalid(text, "it is a connection string with a key, which belongs into the storage options")
         match = _URI.fullmatch(text)
         if match is None and "://" in text:
             raise _invalid(text, "it is neither a path nor a URI")

@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.ledger.numbers import next_generation
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import check_label
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan import Plan
@@ -40,6 +41,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     edited, the lake went on) is cancelled, and a new one made.
     """
     claimed: list[Deployment] = []
+    check_label("claim", request.claim_id or "")
     claim_id = request.claim_id or str(uuid.uuid4())
 
     def decide(state: State) -> Sequence[Update]:

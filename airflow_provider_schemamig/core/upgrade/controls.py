@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Led
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.shards.pace import EVERYWHERE, LAST_STEP
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -73,7 +74,7 @@ def force(env: Environment, collection: str, *, by: str | None = None) -> Contro
         return [Put(wanted)]
 
     LedgerWriter(env).transact(decide)
-    append_history(env, HistoryEntry.ended("force", started, collection=collection, who=by))
+    append_history(env, HistoryEntry.ended("force", started, collection=collection, who=by and blank_typed(by)))
     return wanted
 
 
@@ -116,8 +117,9 @@ def _say(
 ) -> Control:
     """``postponed`` None: the last step stays as it is. Said again, a pause keeps its time."""
     scope, started = collection or EVERYWHERE, pendulum.now("UTC")
-    last, who = Control(f"{LAST_STEP}{scope}"), by or getpass.getuser()
-    why = "".join(letter for letter in " ".join((reason or "").split()) if letter.isprintable()) or None
+    # Whoever waits for it is shown both, and the ledger keeps them: not with a credential that somebody pasted along.
+    last, who = Control(f"{LAST_STEP}{scope}"), blank_typed(by or getpass.getuser())
+    why = "".join(letter for letter in " ".join(blank_typed(reason or "").split()) if letter.isprintable()) or None
 
     def paused(control: Control) -> Control:
         return replace(control, paused=True, paused_by=who, paused_at=control.paused_at or started, reason=why)

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Pin
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.upgrade.holds import live_collection
 from airflow_provider_schemamig.core.upgrade.moves import stand
@@ -32,8 +32,9 @@ from airflow_provider_schemamig.core.upgrade.tables import fence_of, known, look
 def pin(env: Environment, collection: str, holder: str, hours: int) -> Pin:
     """Keep removed files and log entries of the collection's live table for at least ``hours``. Safe to repeat: the row comes first.
 
-    Raises UnknownCollection; as ``commit_edited`` does.
+    Raises UnknownCollection; InvalidName for a holder with a credential in it; as ``commit_edited`` does.
     """
+    check_label("holder", holder)
     ledger = LedgerWriter(env)
     shard = _live_shard(ledger.state(), collection)
     by, at = getpass.getuser(), pendulum.now("UTC")

@@ -9,7 +9,7 @@ from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Shard
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.names import ShardId, check_label
 from airflow_provider_schemamig.core.release.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.drift import forgets
 from airflow_provider_schemamig.core.upgrade.build import new_shard, replacement_key
@@ -39,7 +39,8 @@ def to_roll_back(state: State) -> Deployment:
 
 
 def begun_by(state: State, claim_id: str | None) -> Deployment | None:
-    """What a rollback under this claim took back, or has begun to."""
+    """What a rollback under this claim took back, or has begun to. Raises InvalidName for a claim with a credential in it."""
+    check_label("claim", claim_id or "")
     return next((item for item in state.deployments.values() if claim_id in item.rolled_back_by), None)
 
 

@@ -1,7 +1,8 @@
 """What a credential is, known in one place: which options hold one, where text may hold one, and how it is blanked.
 
-An option is a credential unless it is known not to be: stores have dozens of names for theirs. In text a credential is what stands in the
-options, in any encoding, and what has the form of one: a user with a password in a URL, a signature, a key of a connection string.
+An option is a credential unless it is known not to be: stores have dozens of names for theirs; and the value of one that is known not to be
+is a credential, too, where it has not the form of what belongs there. In text a credential is what stands in the options, in any encoding,
+and what has the form of one: a user with a password in a URL, a signature, a key of a connection string.
 """
 
 from __future__ import annotations
@@ -23,16 +24,48 @@ _SWITCHES = frozenset(
         "virtual_hosted_style_request",
     )
 )
-_NAMES = frozenset(
-    (
-        *("account_name", "authority_host", "authority_id", "bucket", "bucket_name", "checksum_algorithm", "client_id", "conditional_put"),
-        *("connect_timeout", "container_name", "copy_if_not_exists", "default_region", "fabric_cluster_identifier", "pool_idle_timeout"),
-        *("pool_max_idle_per_host", "proxy_excludes", "region", "tenant_id", "timeout", "user_agent"),
-    )
-)
-_HARMLESS = _ADDRESSES | _SWITCHES | _NAMES
+_SWITCH = re.compile("true|false|yes|no|on|off|[01]|requester", re.IGNORECASE)
+_NUMBER = re.compile(r"\d{1,9}")
+_DURATION = re.compile(r"\d{1,9}|(?:\d{1,9}(?:\.\d{1,9})?\s*(?:ns|us|ms|s|m|h|d|secs?|mins?|seconds?|minutes?|hours?|days?)\s*)+")
+_BUCKET = re.compile(r"[a-z0-9$][a-z0-9._$-]*")
+_ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[a-z0-9-]+(?:\.[a-z0-9-]+)+|\d+|common|organizations", re.IGNORECASE)
+_HOST = r"\*|localhost|[\w*-]*(?:\.[\w-]*)+(?:/\d+)?|[0-9a-f]*(?::[0-9a-f]*)+(?:/\d+)?"
+_HOSTS = re.compile(rf"(?:{_HOST})(?:\s*,\s*(?:{_HOST}))*", re.IGNORECASE)
+_URL = re.compile(r"(?:https?://)?[a-z0-9.-]+(?::\d+)?/?", re.IGNORECASE)
+#: What says where and how, with the form of what belongs there: what has another form stands there by mistake.
+_FORMS = {
+    "account_name": re.compile(r"[a-z0-9]+"),
+    "authority_host": _URL,
+    "authority_id": _ID,
+    "bucket": _BUCKET,
+    "bucket_name": _BUCKET,
+    "checksum_algorithm": re.compile(r"[a-z]+-?\d+c?", re.IGNORECASE),
+    "client_id": _ID,
+    "conditional_put": re.compile(r"etag|disabled|etag-put-if-not-exists|dynamo:.*"),
+    "connect_timeout": _DURATION,
+    "container_name": _BUCKET,
+    "copy_if_not_exists": re.compile(r"multipart|header:.*|header-with-status:.*|dynamo:.*"),
+    "default_region": re.compile("[a-z0-9-]+"),
+    "fabric_cluster_identifier": _ID,
+    "pool_idle_timeout": _DURATION,
+    "pool_max_idle_per_host": _NUMBER,
+    "proxy_excludes": _HOSTS,
+    "region": re.compile("[a-z0-9-]+"),
+    "tenant_id": _ID,
+    "timeout": _DURATION,
+    "user_agent": re.compile(r"[A-Za-z][\w.-]*/\d[\w.+-]*(?: .*)?"),
+}
+_HARMLESS = _ADDRESSES | _SWITCHES | frozenset(_FORMS)
 #: The same of Hadoop's options, which end so.
-_HARMLESS_ENDS = (".endpoint", ".endpoint.region", ".path.style.access", ".ssl.enabled", ".impl", ".connection.maximum", ".threads.max")
+_HARMLESS_ENDS: dict[str, re.Pattern[str]] = {
+    ".endpoint": _URL,
+    ".endpoint.region": _FORMS["region"],
+    ".path.style.access": _SWITCH,
+    ".ssl.enabled": _SWITCH,
+    ".impl": re.compile(r"[A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*)+"),
+    ".connection.maximum": _NUMBER,
+    ".threads.max": _NUMBER,
+}
 _ENVIRONMENT = {"s3": "AWS_", "s3a": "AWS_", "gs": "GOOGLE_", "az": "AZURE_", "abfs": "AZURE_", "abfss": "AZURE_"}
 
 #: In running text, which quotes and blanks end. A password may hold slashes (S3's do); what begins with a port and a slash has none.
@@ -49,6 +82,15 @@ _BETWEEN = r"%3D|['\"]?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?"
 _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s&;'\"<>]+"
 _QUERY = re.compile(rf"({_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
 _PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME}(?:,|[ \t])[ \t]*)(?!->|=>)[^\s,)]+", re.IGNORECASE)
+#: In a text of our own, or one that somebody typed.
+_TYPED_BETWEEN = r"%3D|['\"]?=(?!=)|['\"]?\s*=\s*(?=['\"])|['\"]\s*:\s*(?=['\"])"
+_TYPED = re.compile(rf"({_SECRET_NAME})({_TYPED_BETWEEN})({_VALUE})", re.IGNORECASE)
+_TYPED_HEADER = re.compile(
+    r"\b(authorization\"?\s*[:=]\s*\"?)(bearer|basic|aws4-hmac-sha256|sharedkey)\s+[^\s'\"<>]{8,}[^'\"\n<>]*", re.IGNORECASE
+)
+_MAYBE = re.compile(r"[=@]|%3D|['\"]\s*:|-----BEGIN|authorization", re.IGNORECASE)
+_URI_BEGINS = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:/")
+_KEY_OF_STRING = re.compile(r"(?:accountkey|sharedaccesskey|sharedaccesssignature)\s*=", re.IGNORECASE)
 _HADOOP_XML = re.compile(rf"(<name>{_PREFIX}{_SECRET_NAME}</name>\s*<value>)[^<]*", re.IGNORECASE)
 _XML = re.compile(r"(<(\w*(?:secret|access|private)\w*key\w*|\w*token|\w*password)>)[^<]*", re.IGNORECASE)
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
@@ -68,7 +110,7 @@ def is_credential(name: str) -> bool:
     if lower.startswith("schemamig."):
         return False
     if lower.startswith("fs."):
-        return not lower.endswith(_HARMLESS_ENDS)
+        return not lower.endswith(tuple(_HARMLESS_ENDS))
     return _bare(lower) not in _HARMLESS
 
 
@@ -76,11 +118,24 @@ def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
     """Every text in the options that is a secret, and as other programs may write it; the longest first."""
     found: set[str] = set()
     for name, value in options.items():
-        switch = _bare(name.lower()) in _SWITCHES  # whatever else than true and false stands there by mistake
-        found.update(_parts(value) if switch or is_credential(name) else _userinfo(value))
+        found.update(_userinfo(value) if _is_harmless(name, value) else _parts(value))
     plain = found | {unquote(secret) for secret in found}
     spelled = {text for secret in plain for text in _spellings(secret)}
     return tuple(sorted((text for text in spelled if _counts(text)), key=lambda text: (-len(text), text)))
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    """Whether an option is no credential, and its value what belongs there: parsers and servers quote what they cannot use."""
+    if is_credential(name):
+        return False
+    bare = _bare(name.lower())
+    if bare in _ADDRESSES:
+        return True  # ``address_faults`` refuses what is none
+    if bare in _SWITCHES or bare.startswith("schemamig."):
+        form = _SWITCH
+    else:
+        form = _FORMS.get(bare) or next(found for end, found in _HARMLESS_ENDS.items() if bare.endswith(end))
+    return form.fullmatch(value.strip()) is not None
 
 
 def _spellings(secret: str) -> Iterator[str]:
@@ -102,6 +157,27 @@ def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
     for pattern in (_HADOOP_XML, _XML, _PAIR):
         text = pattern.sub(rf"\1{BLANK}", text)
     return text
+
+
+def blank_own(text: str) -> str:
+    """``text`` of ours, or of a person, without what looks like a credential. A colon alone assigns nothing here: columns have names
+    like ``token``, and sentences colons."""
+    if not _MAYBE.search(text):
+        return text
+    text = _PEM.sub(BLANK, text)
+    text = _TOKEN_OF_URL.sub(f"{BLANK}@", _USERINFO.sub(f"{BLANK}@", text))
+    text = _TYPED_HEADER.sub(lambda match: f"{match[1]}{match[2]} {BLANK}", text)
+    return _TYPED.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", text)
+
+
+def blank_typed(text: str) -> str:
+    """The same of one text that somebody typed: where it begins as a URI, whatever may be its user goes as a whole."""
+    return blank_own(_USER_OF_URI.sub(rf"\1{BLANK}@", text) if _URI_BEGINS.match(text) else text)
+
+
+def holds_key(text: str) -> bool:
+    """Whether a text that should be a place is a store's connection string, or a part of one."""
+    return _KEY_OF_STRING.search(text) is not None
 
 
 def _in_its_quotes(value: str) -> str:

@@ -1,0 +1,47 @@
+"""Usage errors, told without the credentials that whoever typed them put in the wrong place: Typer quotes what it cannot use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from airflow_provider_schemamig.visible import visible
+
+#: Typer's ClickException, under whichever name it has it.
+_CLICK_EXCEPTION: type[Any] = typer.BadParameter.__mro__[2]
+_TYPED = f"{__name__}.typed"
+
+
+class BlankingGroup(TyperGroup):
+    """The root of all commands: every usage error passes through it on its way to the terminal."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        typed = tuple(args)  # it is emptied below
+        with _blanked(typed):
+            context = super().make_context(info_name, args, parent, **extra)
+        context.meta[_TYPED] = typed
+        return context
+
+    def invoke(self, ctx: Any) -> Any:
+        with _blanked(ctx.meta.get(_TYPED, ())):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _blanked(typed: tuple[str, ...]) -> Iterator[None]:
+    try:
+        yield
+    except _CLICK_EXCEPTION as error:
+        from airflow_provider_schemamig.credentials import blank_own, blank_typed  # costs more than --help should
+
+        for argument in typed:
+            # A value may stand alone, behind its option (`--table=...`) or behind a name (`flights=...`).
+            for text in (argument, argument.partition("=")[2]):
+                if (shown := blank_typed(text)) != text:
+                    error.message = error.message.replace(text, shown).replace(repr(text)[1:-1], repr(shown)[1:-1])
+        error.message = visible(blank_own(error.message), lines=True)
+        raise
