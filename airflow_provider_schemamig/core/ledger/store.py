@@ -41,6 +41,8 @@ CONFLICT_PATIENCE_SECONDS = 30.0
 #: How often one append is sent to an empty slot when the store gives no clear answer.
 _SENDS = 3
 _LONGEST_PAUSE_SECONDS = 0.1
+#: As many environments a thread may go back and forth between.
+_MOST_OPENED = 4
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,29 @@ class Leadership:
     epoch: Epoch
 
 
+@dataclass(slots=True)
+class _Opened:
+    table: LedgerTable
+    state: State | None = None
+
+
 class _Known(threading.local):
-    """The ledger that this thread looked at last. Each verb has a reader of its own: to open the table and to sum it up anew for every
+    """The ledgers that this thread looked at last. Each verb has a reader of its own: to open the table and to sum it up anew for every
     one of them was half of what a small upgrade costs. By the environment's identity, so one that is opened anew is read anew."""
 
-    table: LedgerTable | None = None
-    state: State | None = None
+    def __init__(self) -> None:
+        self._opened: list[_Opened] = []
+
+    def of(self, env: Environment) -> _Opened:
+        found = next((opened for opened in self._opened if opened.table.env is env), None) or _Opened(LedgerTable(env))
+        self._opened = [found, *(opened for opened in self._opened if opened is not found)][:_MOST_OPENED]
+        return found
+
+    def knows(self, env: Environment) -> bool:
+        return any(opened.table.env is env for opened in self._opened)
+
+    def forget(self, env: Environment) -> None:
+        self._opened = [opened for opened in self._opened if opened.table.env is not env]
 
 
 _known = _Known()
@@ -89,9 +108,7 @@ class LedgerReader:
 
     @property
     def table(self) -> LedgerTable:
-        if _known.table is None or _known.table.env is not self.env:
-            _known.table, _known.state = LedgerTable(self.env), None
-        return _known.table
+        return _known.of(self.env).table
 
     def exists(self) -> bool:
         return self.table.exists()
@@ -103,14 +120,15 @@ class LedgerReader:
         LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text is not readable.
         """
         version, table = self._head(), self.table
-        known = _known.state if _known.state is not None and _known.state.formats is self.formats else None
+        opened = _known.of(self.env)
+        known = opened.state if opened.state is not None and opened.state.formats is self.formats else None
         if known is None or known.version != version:
             try:
-                known = _known.state = self._read_on(known, version) or self._sum_up(version, table.scan())
+                known = opened.state = self._read_on(known, version) or self._sum_up(version, table.scan())
             except LedgerDamaged:
                 if not table.was_read:
                     raise
-                _known.table = _known.state = None  # its files may be those of a ledger that lay there before
+                _known.forget(self.env)  # its files may be those of a ledger that lay there before
                 return self.state(at)
             known.commit_id = table.seen_commit_id
         table.was_read = True
@@ -118,13 +136,13 @@ class LedgerReader:
 
     def _head(self) -> int:
         """The newest version. A table that was opened before another ledger was put in its place looks damaged: it is opened anew, once."""
-        opened_now = _known.table is None or _known.table.env is not self.env
+        opened_now = not _known.knows(self.env)
         try:
             return self.table.head()
         except LedgerDamaged:
             if opened_now:
                 raise
-            _known.table = _known.state = None
+            _known.forget(self.env)
             return self.table.head()
 
     def rows(self) -> tuple[RawRow, ...]:
@@ -263,7 +281,7 @@ class LedgerWriter(LedgerReader):
         if following is None:
             following = state.after(rows, state.version + 1)
         following.commit_id = self._commit(rows, state.version, state.commit_id, mode)
-        _known.state = following
+        _known.of(self.env).state = following
         return following
 
     def _commit(self, rows: Sequence[RawRow], expected: int, after: str | None, mode: Mode = "append") -> str:
@@ -282,7 +300,7 @@ class LedgerWriter(LedgerReader):
         failure: Exception | None = None
         if self._head() == expected:
             if self.table.is_another(expected, after):  # what this process knows is of a history that was lost
-                _known.table = _known.state = None
+                _known.forget(self.env)
                 raise LedgerConflict(expected=expected)
             try:
                 self.env.before_write("ledger", commit_id)

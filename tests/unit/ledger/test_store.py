@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core.deltalog.fence import Fenced
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import store
+from airflow_provider_schemamig.core.ledger import delta_io, store
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerConflict,
@@ -170,6 +171,17 @@ class Fault:
             self.seen.append(key)
             if len(self.seen) <= self.times:
                 raise ConnectionError("reset by peer")
+
+
+def test_who_goes_back_and_forth_between_environments_opens_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writers = [LedgerWriter(Environment.open(str(tmp_path / name))) for name in "abcd"]
+    for writer in writers:
+        writer.create(f"env-{writer.env.location.uri[-1]}")
+    opened = Mock(wraps=delta_io.open_table)
+    monkeypatch.setattr(delta_io, "open_table", opened)
+    for _ in range(3):
+        assert [LedgerReader(writer.env).state().config.env_id for writer in writers] == ["env-a", "env-b", "env-c", "env-d"]
+    assert opened.call_count <= len(writers)
 
 
 def test_a_lost_answer_is_found_by_the_commit_id(writer: LedgerWriter) -> None:
