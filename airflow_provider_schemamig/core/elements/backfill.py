@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.deltalog.names import physical_name
 from airflow_provider_schemamig.core.deltalog.properties import APPEND_ONLY, is_on
 from airflow_provider_schemamig.core.deltalog.tag import Tag
 from airflow_provider_schemamig.core.elements.backfill_errors import BackfillLogGone, BackfillStarved, CannotBackfill
-from airflow_provider_schemamig.core.elements.owed import BACKFILL, DUE, OURS, Fill, Owed, Replay, Seen, first_look
+from airflow_provider_schemamig.core.elements.owed import BACKFILL, DUE, NOT_KNOWN, OURS, WHOLE, Fill, Replay, Seen, first_look
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, quote
 from airflow_provider_schemamig.core.shards.file_rewrite import Rewriting, Rewritten, rewrite_files, why_not
@@ -58,7 +58,7 @@ class DueFiles:
     every_row: FileGroups
     nulls: FileGroups
     seen: Seen = field(repr=False, compare=False)
-    #: How many files have NULLs of which nobody can tell whether their writers wanted them.
+    #: Of how many files nobody can tell whether a NULL is what its writer wanted, or a value one of a fill that was given up.
     untold: int = 0
 
     def __bool__(self) -> bool:
@@ -177,11 +177,11 @@ def _due(seen: Seen, column: str) -> DueFiles:
     untold = 0
     for file in seen.active.values():
         owed, partition = seen.of(file, column), partition_of(file)
-        untold += owed is Owed.UNTOLD
+        untold += owed in NOT_KNOWN
         if owed not in OURS:
             newest[partition] = max(_age(file), newest.get(partition, 0))
         if owed in DUE:
-            (every_row if owed is Owed.EVERY_ROW else nulls).setdefault(partition, []).append(file)
+            (every_row if owed in WHOLE else nulls).setdefault(partition, []).append(file)
     return DueFiles(seen.version, _in_order(every_row, newest), _in_order(nulls, newest), seen, untold)
 
 

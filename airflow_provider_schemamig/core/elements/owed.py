@@ -44,20 +44,28 @@ class Owed(Enum):
     """What the rows of a file still have to get."""
 
     EVERY_ROW = "every row"
+    #: As ``EVERY_ROW``; of its rows some have a value that a batch of ours gave.
+    REPLACED = "replaced"
     NULLS = "nulls"
-    #: As ``NULLS``, but nobody can tell whether one of them is what its writer wanted.
+    #: As ``NULLS``, but nobody can tell whether one of them is what its writer wanted, or a value is one of a fill that was given up.
     UNTOLD = "untold"
+    #: As ``UNTOLD``, and no row is NULL: nothing is due.
+    STAYS = "stays"
     #: As its writer wanted it.
     NOTHING = "nothing"
-    #: A batch of ours wrote it, and gave every row its value.
+    #: A batch of ours gave every row its value, and nobody brought one since.
     FILLED = "filled"
-    #: A batch of ours wrote it; of its values some are those of other writers.
+    #: Of its values some are those that a batch of ours gave, others those of other writers.
     COMPLETED = "completed"
 
 
+WHOLE = frozenset({Owed.EVERY_ROW, Owed.REPLACED})
 IN_NULLS = frozenset({Owed.NULLS, Owed.UNTOLD})
-DUE = IN_NULLS | {Owed.EVERY_ROW}
+DUE = IN_NULLS | WHOLE
 OURS = frozenset({Owed.FILLED, Owed.COMPLETED})
+NOT_KNOWN = frozenset({Owed.UNTOLD, Owed.STAYS})
+#: Of files in which a batch of ours may have given values.
+_GIVEN = OURS | {Owed.REPLACED, Owed.UNTOLD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +111,10 @@ class Fill:
     ``files`` OLDER (the default of an added column): from ``since`` on writers fill the column themselves (state WRITE).
 
     - every row gets the expression in files that were there when the column came to the table, or that a batch of a fill wrote which was
-      given up before its release was committed;
+      given up before its release was committed, and in files that others made of nothing but their rows (DELETE, OPTIMIZE);
     - rows get it where the column is NULL in files that came while the column was hidden, and in files that hold copies of such rows or of
-      rows from before (UPDATE, MERGE, DELETE, OPTIMIZE by others), unless the file's statistics say that it never is. Where nobody knows
-      when a file came, because the log was cleaned up since, its rows get it so, too;
+      rows from before (UPDATE, MERGE by others, OPTIMIZE of several kinds), unless the file's statistics say that it never is. Where nobody
+      knows when a file came, because the log was cleaned up since, its rows get it so, too;
     - all other files are left alone: they came while a release had the column, or its default was on the table, and a NULL in them is what
       their writer wanted.
 
@@ -145,7 +153,9 @@ class Seen:
     def of(self, file: RawAction, column: str) -> Owed:
         """What a file owes; ``column``: as statistics call it."""
         found = self.owed.get(file_id(file)[0], self.others)
-        return Owed.NOTHING if found in IN_NULLS and null_count(file, (column,)) == 0 else found
+        if found not in IN_NULLS or null_count(file, (column,)) != 0:
+            return found
+        return Owed.STAYS if found is Owed.UNTOLD else Owed.NOTHING
 
 
 def first_look(store: ReadStore, head: Head, fill: Fill, column: str) -> Seen:
@@ -249,29 +259,31 @@ class Replay:
         else:
             self._stands = _Column.DEFAULT if DEFAULT_KEY in (field.get("metadata") or {}) else _Column.PLAIN
         if self._stands is not _Column.DEFAULT or version == self._fill.since:  # a fill that was given up, or its release rolled back
-            again = self._past.before(version - 1)
-            self._owed = {path: again if owed is Owed.FILLED else owed for path, owed in self._owed.items()}
+            was_seen = self._past.before(version - 1) is Owed.NULLS
+            ended = {Owed.FILLED: Owed.NULLS} if was_seen else {Owed.FILLED: Owed.REPLACED, Owed.COMPLETED: Owed.UNTOLD}
+            self._owed = {path: ended.get(owed, owed) for path, owed in self._owed.items()}
 
     def _owed_by(self, commit: Commit, add: RawAction, took: frozenset[Owed]) -> Owed:
         """What a new file owes. ``took``: what those owed that were removed for it."""
         keeps = filled_by(commit) is not None or lays_out(commit)
         if self._fill.made(commit):
-            return Owed.FILLED if took <= {Owed.EVERY_ROW, Owed.FILLED} and self._knows(commit) else Owed.COMPLETED
-        if keeps and not took & DUE:
-            return Owed.FILLED if took <= {Owed.FILLED} else Owed.COMPLETED
+            return Owed.FILLED if took <= WHOLE | {Owed.FILLED} and self._knows(commit) else Owed.COMPLETED
         if self._fill.files is not Files.OLDER:
-            return Owed.EVERY_ROW
-        moves = keeps or not add.get("dataChange", True)
-        if moves and Owed.EVERY_ROW in took <= {Owed.EVERY_ROW, Owed.FILLED}:
-            return Owed.EVERY_ROW
+            return _of_all(took) if keeps and not took & DUE else Owed.EVERY_ROW
+        operation, nulls = commit.info.get("operation"), null_count(add, (self._column,))
+        if took and (keeps or operation == "DELETE" or not add.get("dataChange", True)):
+            found = _of_all(took)
+            return Owed.NOTHING if found in IN_NULLS and nulls == 0 and not took & _GIVEN else found
         if self._stands is _Column.ABSENT:
             return self._others
-        if null_count(add, (self._column,)) == 0:
+        # Among values that a statement may have brought, those that a fill gave cannot be told any more.
+        if not took & DUE and (nulls == 0 or self._is_written(commit) or (took and operation in _COPYING)):
+            return Owed.COMPLETED if took & _GIVEN else Owed.NOTHING
+        if took & _GIVEN:
+            return Owed.UNTOLD
+        if nulls == 0:
             return Owed.NOTHING
-        copies = moves or commit.info.get("operation") in _COPYING
-        if not (took & DUE) and (self._is_written(commit) or (took and copies)):
-            return Owed.NOTHING
-        if Owed.UNTOLD in took or (self._is_past(commit) and took - DUE):
+        if self._is_past(commit) and took - DUE:
             return Owed.UNTOLD
         return Owed.EVERY_ROW if self._is_past(commit) and self._is_empty(add) else Owed.NULLS
 
@@ -285,6 +297,17 @@ class Replay:
 
     def _knows(self, commit: Commit) -> bool:
         return not self._is_past(commit) or (about_of(commit) or {}).get("generation") in self._past.attempts
+
+
+def _of_all(took: frozenset[Owed]) -> Owed:
+    """What a file owes that holds rows of these, and nothing else: as old as those, with the values of those."""
+    if len(took) <= 1:
+        return next(iter(took), Owed.FILLED)
+    if took <= WHOLE | {Owed.FILLED}:
+        return Owed.REPLACED
+    if took & DUE:
+        return Owed.UNTOLD if took & _GIVEN or took - DUE else Owed.NULLS
+    return Owed.COMPLETED
 
 
 def filled_by(commit: Commit) -> str | None:

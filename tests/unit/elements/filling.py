@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.elements.backfill import DueFiles
 from airflow_provider_schemamig.core.elements.operation import Files
 from airflow_provider_schemamig.core.elements.owed import Fill
 from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
 from airflow_provider_schemamig.core.storage import Store
 from tests.unit.deltalog.tables import add_file, make_table, table_store, write
 
@@ -44,6 +45,14 @@ def schema(physical: str) -> dict[str, Any]:
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in names.items()]
     fields[-1]["metadata"] = {} if physical == "c" else {PHYSICAL: physical}
     return {"type": "struct", "fields": fields}
+
+
+def metadata_of(store: Store, default: str | None) -> Action:
+    """The table's, with ``c`` with or without a default."""
+    fields = schema("c")
+    if default is not None:
+        fields["fields"][-1]["metadata"] = {DEFAULT_KEY: default}
+    return {"metaData": {**read_head(store).metadata, "schemaString": json.dumps(fields)}}
 
 
 def add(name: str, nulls: int | None = None, **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.elements.backfill import due_files
 from airflow_provider_schemamig.core.elements.owed import Past
 from airflow_provider_schemamig.core.names import Generation
 from tests.unit.deltalog.tables import remove_file
-from tests.unit.elements.filling import DEFAULT, VECTOR, Step, add, checkpoint, names, ours, play, step, table
+from tests.unit.elements.filling import DEFAULT, VECTOR, Step, add, checkpoint, metadata_of, names, ours, play, step, table
 
 #: A release had it, filled, up to version 4: with files ``a`` and ``b`` from before it, ``n`` (some NULLs) and ``m`` (all NULL).
 IN_USE = [step(add("n", 3)), step(add("m", 10))]
@@ -55,6 +55,41 @@ def test_what_is_due(tmp_path: Path, steps: Sequence[Step], every_row: str, null
     head = play(store, [step({"metaData": head.metadata}), step(add("later", 5))])
     assert names(due_files(store, head, fill)) == (every_row, nulls)
     assert names(due_files(store, head, fill, found)) == (every_row, nulls)
+
+
+#: Files ``a`` and ``b`` were filled in an upgrade that was given up later: what others made of them meanwhile, or when it was over.
+GIVEN_UP: dict[str, tuple[Sequence[Step], str, str, int]] = {
+    "nothing": ((), "xy", "", 0),
+    "optimize": ([step(remove_file("x"), remove_file("y"), add("z", 0, dataChange=False))], "z", "", 0),
+    "delete": ([step(remove_file("x"), add("z", 0), operation="DELETE")], "yz", "", 0),
+    "deletion vector": ([step(remove_file("x"), add("x", 0, deletionVector=VECTOR))], "xy", "", 0),
+    "update": ([step(remove_file("x"), add("z", 0), operation="UPDATE")], "y", "", 1),
+    "update, and compacted": (
+        [step(remove_file("x"), add("z", 0), operation="UPDATE"), step(remove_file("z"), remove_file("y"), add("v", 0, dataChange=False))],
+        "",
+        "",
+        1,
+    ),
+    "update without statistics": ([step(remove_file("x"), add("z"), operation="UPDATE")], "y", "z", 1),
+    "merge": ([step(remove_file("x"), add("z", 0), operation="MERGE")], "y", "", 1),
+    "nobody says what": ([step(remove_file("x"), add("z", 0))], "y", "", 1),
+    "our clustering": ([ours(remove_file("x"), remove_file("y"), add("z", 0), column="d")], "z", "", 0),
+}
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["before", "later"])
+@pytest.mark.parametrize(("steps", "every_row", "nulls", "untold"), GIVEN_UP.values(), ids=GIVEN_UP)
+def test_what_is_due_of_a_fill_that_was_given_up(
+    tmp_path: Path, steps: Sequence[Step], every_row: str, nulls: str, untold: int, hidden: bool
+) -> None:
+    store = table(tmp_path / "t")
+    hiding = metadata_of(store, None)
+    play(store, [step(metadata_of(store, "5"))])
+    filled = [ours(remove_file("a"), add("x", 0)), ours(remove_file("b"), add("y", 0))]
+    given_up = [step(hiding)]
+    head = play(store, [*filled, *given_up, *steps] if hidden else [*filled, *steps, *given_up])
+    found = due_files(store, head, replace(DEFAULT, since=head.version + 1, past=Past((), frozenset({Generation(1)}))))
+    assert (names(found), found.untold) == ((every_row, nulls), untold)
 
 
 @pytest.mark.parametrize(("gone", "due"), [(4, ("", "h")), (5, ("", "abhmn"))])

@@ -176,7 +176,26 @@ HISTORIES: dict[str, History] = {
     "given up, what others wrote in between": History(
         (given_up(writes(R42, NULL), fills=1), writes(HIDDEN), up()), {**OLDER, 3: 42, 4: None, 5: 5}
     ),
-    "given up, what others changed in between": History((given_up(updates(1, c=42), fills=1), up("1.1.1")), {1: 42, 2: 7}),
+    "given up, what others changed before it was filled": History((given_up(updates(1, c=42), fills=0), up("1.1.1")), {1: 42, 2: 7}),
+    "given up, what others changed after it was filled": History(
+        (given_up(updates(1, c=42)), up("1.1.1")), {1: 42, 2: 7}, (KEEPS, "Of 1 file(s)", UNTOLD)
+    ),
+    "given up when all was filled and compacted": History((given_up(optimizes), up("1.1.1")), {1: 7, 2: 7}),
+    "given up when all was filled, compacted later": History((given_up(), optimizes, up("1.1.1")), {1: 7, 2: 7}),
+    "given up half-done and compacted": History((given_up(optimizes, fills=1), up("1.1.1")), {1: 7, 2: 7}),
+    "given up, what others deleted in between": History((given_up(updates(1, "DELETE", id=10)), up("1.1.1")), {10: 7, 2: 7}),
+    "given up twice, compacted each time": History(
+        (given_up(optimizes), given_up(optimizes, version="1.1.1"), optimizes, up()), {1: 5, 2: 5}
+    ),
+    "given up, updates of what was filled": History(
+        (given_up(updates(1, id=10)), updates(2, id=20), up("1.1.1")), {10: 5, 20: 5}, (KEEPS, "Of 2 file(s)", UNTOLD)
+    ),
+    "given up, what was filled is compacted with what was written": History(
+        (given_up(writes(R42), optimizes), writes(HIDDEN), up("1.1.1")), {**OLDER, 3: 42, 5: 7}, (KEEPS, "Of 1 file(s)", UNTOLD)
+    ),
+    "given up after it was in use, compacted in between": History(
+        (up(), back, writes(HIDDEN), given_up(optimizes, version="1.1.1"), up()), {**OLDER, 5: 7}, (KEEPS, "Of 1 file(s)", UNTOLD)
+    ),
     "given up after it was in use": History(
         (up(), writes(R42, NULL), back, writes(HIDDEN), given_up(version="1.1.1"), up()), {**OLDER, 3: 42, 4: None, 5: 5}
     ),
