@@ -46,12 +46,16 @@ def schemas_rolled_back(state: State, plan: Plan) -> list[Update]:
 
 
 def past_of(state: State, collection: CollectionName, column: Field) -> Past:
-    """What the ledger knows of a column that a release adds to a collection, which is not committed yet."""
+    """What the ledger knows of a column that a release adds to a collection, which is not committed yet.
+
+    Where no release had it, and it is on the table all the same, it stayed there when an upgrade was given up, which let it be NULL until
+    all rows were filled.
+    """
     entry = state.entry(collection)
     stored = entry.stored_name(column.name)
     uses = spans_of(entry, stored)
     was_nullable = any(field.nullable for known in schemas_upto(state, entry) if (field := _declared(known, stored)) is not None)
-    return Past(uses, frozenset(state.deployments), takes_nulls=bool(uses) and was_nullable and not column.nullable)
+    return Past(uses, frozenset(state.deployments), takes_nulls=not column.nullable and (was_nullable or not uses))
 
 
 def spans_of(entry: SchemaEntry, stored: str) -> tuple[tuple[int, int], ...]:

@@ -196,6 +196,12 @@ HISTORIES: dict[str, History] = {
     "given up after it was in use, compacted in between": History(
         (up(), back, writes(HIDDEN), given_up(optimizes, version="1.1.1"), up()), {**OLDER, 5: 7}, (KEEPS, "Of 1 file(s)", UNTOLD)
     ),
+    "given up, NOT NULL the second time": History(
+        (given_up(writes(R42, NULL)), writes(HIDDEN), up("1.1.1")),
+        {1: 7, 2: 7, 3: 42, 4: 7, 5: 7},
+        (ALL_BUT_NULL,),
+        releases=(FIVE, ("1.1.1", "c INT NOT NULL DEFAULT 7")),
+    ),
     "given up after it was in use": History(
         (up(), writes(R42, NULL), back, writes(HIDDEN), given_up(version="1.1.1"), up()), {**OLDER, 3: 42, 4: None, 5: 5}
     ),
