@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -36,6 +37,8 @@ COLUMNS = (
 Mode = Literal["append", "overwrite"]
 
 _REOPEN_AFTER = 100
+#: How long a version that did not change is taken for the same commit without a look: one small read a second, not one a look.
+LOOK_AGAIN_SECONDS = 1.0
 #: Statistics of ts let a writer read what is new without opening every file; of JSON text they would be most of the log.
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "ts"}
 #: object_store's words for a request that failed as a whole; a local file has no such thing.
@@ -52,6 +55,7 @@ class LedgerTable:
         self._opened_at = 0
         #: The version that ``head`` saw last, and whose commit it was.
         self._seen: tuple[int, str | None] | None = None
+        self._looked_at = 0.0
         #: Whether its rows were read well before: what is unreadable since may be of another ledger in its place.
         self.was_read = False
 
@@ -68,10 +72,14 @@ class LedgerTable:
                 self._handle = delta_io.open_table(self.env.ledger_uri, self.env.delta_options)
                 self._opened_at = self._handle.version()
             version = self._handle.version()
-            if self._seen is None or self._seen[0] != version:
+            now = time.monotonic()
+            # A handle that finds nothing after its version stays at it, also where the log is another one that is not as far.
+            if self._seen is None or self._seen[0] != version or now - self._looked_at >= LOOK_AGAIN_SECONDS:
                 if self._seen is not None and self.is_another(*self._seen):
                     raise LedgerDamaged(where=f"the ledger at {self.env.location.uri}", reason="another one was put in its place")
-                self._seen = (version, self.commit_id(version))
+                if self._seen is None or self._seen[0] != version:
+                    self._seen = (version, self.commit_id(version))
+                self._looked_at = now
             return version
         except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
             raise self._unreadable(error) from None
@@ -82,10 +90,12 @@ class LedgerTable:
         return None if self._seen is None else self._seen[1]
 
     def is_another(self, version: int, commit_id: str | None) -> bool:
-        """Whether ``version`` is another commit than the one of this id: a ledger that was brought back has the same versions with other
-        rows. False where either is not known."""
-        found = None if commit_id is None else self.commit_id(version)
-        return found is not None and found != commit_id
+        """Whether ``version`` is another commit than the one of this id: a ledger that was brought back or rebuilt has the same versions
+        with other rows, or does not have this one yet. False where the id is not known, and where a checkpoint may have outlived it."""
+        if commit_id is None:
+            return False
+        found = self.commit_id(version)
+        return found != commit_id if found is not None else self.last_checkpoint() < version
 
     def scan(self, after: int = -1) -> list[RawRow]:
         """The raw rows at the handle's version with a ``ts`` later than ``after``; reads only the files that can hold such rows."""

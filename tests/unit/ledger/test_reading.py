@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger import table
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerConflict,
@@ -153,3 +154,64 @@ def test_a_full_disk_is_said_to_be_full_and_changes_nothing(writer: LedgerWriter
     place = str(tmp_path / "new")
     assert in_a_process_that_may_write_no_byte(code.format(place=place, action="writer.create('env-1')")) == "storage_full"
     assert not LedgerReader(Environment.open(place)).exists()
+
+
+# --- another ledger in its place ----------------------------------------------------------------------------------------------------------
+
+
+def _moved(env: Environment, commits: int, env_id: str) -> LedgerWriter:
+    """A ledger of so many commits beside ``env``'s, as another process makes one."""
+    writer = LedgerWriter(Environment.open(f"{root(env)}-{env_id}"))
+    writer.create(env_id)
+    for value in range(commits):
+        writer.transact(lambda state, value=value: [Put(counter(value + 1))])  # type: ignore[misc]
+    return writer
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 2), (3, 0), (3, 1), (3, 3), (3, 5), (12, 0), (12, 5), (12, 12), (110, 0)])
+def test_a_process_that_knew_the_lost_ledger_reads_the_one_in_its_place(
+    writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    for _ in range(before):
+        writer.transact(increment)
+    ledger = root(writer.env) / "_schemamig" / "ledger"
+    other = _moved(writer.env, after, "env-2")
+    assert LedgerReader(writer.env).state().config.env_id == "env-1"
+    ledger.rename(ledger.with_name("lost"))
+    shutil.copytree(root(other.env) / "_schemamig" / "ledger", ledger)
+    monkeypatch.setattr(table, "LOOK_AGAIN_SECONDS", 0.0)
+    state = LedgerReader(writer.env).state()
+    assert (state.config.env_id, state.version) == ("env-2", after)
+
+
+@pytest.mark.parametrize("before", [0, 1, 7])
+def test_whoever_makes_the_ledger_anew_reads_his_own(writer: LedgerWriter, before: int) -> None:
+    for _ in range(before):
+        writer.transact(increment)
+    shutil.rmtree(root(writer.env) / "_schemamig" / "ledger")
+    state = writer.create("env-2")
+    assert (state.config.env_id, state.version, COUNTER in state.objects) == ("env-2", 0, False)
+
+
+def test_a_cleaned_log_is_no_other_ledger(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        writer.transact(increment)
+    monkeypatch.setattr(table, "LOOK_AGAIN_SECONDS", 0.0)
+    reader = LedgerReader(writer.env)
+    known = reader.table
+    assert reader.state().version == 3
+    other = LedgerWriter(elsewhere(writer.env))
+    other.transact(increment)
+    other.table.checkpoint()
+    for version in range(4):
+        (root(writer.env) / table.LOG / f"{version:020}.json").unlink()
+    assert not known.is_another(3, "an id that nobody knows any more")
+    assert reader.state().version == 4
+
+
+def test_a_look_at_what_did_not_change_reads_no_commit(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer.state()
+    monkeypatch.setattr(table, "LOOK_AGAIN_SECONDS", 3600.0)
+    monkeypatch.setattr(table.LedgerTable, "commit_id", lambda *_: pytest.fail("a commit was read"))
+    for _ in range(3):
+        assert writer.state().version == 0
