@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, decode, decode_key, encode_key
@@ -46,8 +47,13 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 
+@dataclass(eq=False)
+class RowMissing(LedgerDamaged, KeyError):
+    """A row that another one names is not there. A KeyError, too: whoever asks whether there is one gets his answer by it."""
+
+
 class Rows(Mapping[K, R], Generic[K, R]):
-    """The rows of one type by their typed key, decoded one by one on first access (``LedgerDamaged`` where that fails)."""
+    """The rows of one type by their typed key, decoded one by one on first access (``LedgerDamaged`` where there is none, or a bad one)."""
 
     def __init__(self, row_type: type[R], texts: Texts, decoded: dict[str, Any], to_key: Callable[[str], K]) -> None:
         self._type = row_type
@@ -56,7 +62,7 @@ class Rows(Mapping[K, R], Generic[K, R]):
         self._to_key = to_key
 
     def __getitem__(self, key: K) -> R:
-        return self._row(encode_key("/".join(map(str, key)) if isinstance(key, tuple) else str(key)), key)
+        return self._row(encode_key("/".join(map(str, key)) if isinstance(key, tuple) else str(key)))
 
     def __iter__(self) -> Iterator[K]:
         collection = collection_of(self._type)
@@ -70,11 +76,12 @@ class Rows(Mapping[K, R], Generic[K, R]):
     def __len__(self) -> int:
         return len(self._texts)
 
-    def _row(self, text: str, key: K) -> R:
+    def _row(self, text: str) -> R:
         row: R | None = self._decoded.get(text)
         if row is None:
             if text not in self._texts:
-                raise KeyError(key)
+                where = f"ledger row {collection_of(self._type)} {text}"
+                raise RowMissing(where=where, reason="it is not there, and another row names it")
             row = self._decoded[text] = decode(self._type, text, self._texts[text])
         return row
 

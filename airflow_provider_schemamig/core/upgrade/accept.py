@@ -45,6 +45,7 @@ from airflow_provider_schemamig.core.upgrade.foreign import (
     dropped,
     foreign_changes,
     refused_by_evolution,
+    reversal,
     taken_over,
 )
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
@@ -160,13 +161,21 @@ def _taken(env: Environment, state: State, name: CollectionName, head: Head | No
     try:
         reasons = refused_by_evolution(foreign)
         if reasons:
-            raise CannotAccept(collection=name, reasons=reasons)
+            raise CannotAccept(collection=name, reasons=reasons, undoable=_is_undoable(env, state, foreign))
         declared = taken_over(foreign)
         return _Taken(foreign, declared, recorded(head.declaration(name), declared), foreign.visible)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
-        raise CannotAccept(collection=name, reasons=(refusal.message.rstrip("."),)) from refusal
+        reasons = (refusal.message.rstrip("."),)
+        raise CannotAccept(collection=name, reasons=reasons, undoable=_is_undoable(env, state, foreign)) from refusal
+
+
+def _is_undoable(env: Environment, state: State, foreign: Foreign) -> bool:
+    try:
+        return not reversal(table_store(env, state, foreign.entry.shard), foreign).impossible
+    except Refusal:
+        return False
 
 
 def why_not(env: Environment, state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:

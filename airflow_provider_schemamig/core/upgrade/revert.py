@@ -27,8 +27,9 @@ from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.upgrade.accept import why_not
 from airflow_provider_schemamig.core.upgrade.adopt_errors import CollectionInUse
-from airflow_provider_schemamig.core.upgrade.drift_errors import CannotRevert, LossyRevert
+from airflow_provider_schemamig.core.upgrade.drift_errors import CannotRevert, LossyRevert, SealedByLostHistory
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.foreign import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment
@@ -51,8 +52,8 @@ class Reverted:
 def revert(env: Environment, collection: str, *, allow_lossy: bool = False, listen: Listener = silent) -> Reverted:
     """Undo what somebody did to the collection's table. No drift: nothing happens. Also while a hold is open: its way back wants this.
 
-    Raises UnknownCollection, ShardMissing, AnotherTable, CannotRevert, LossyRevert unless ``allow_lossy``, CollectionInUse, DeploymentOpen,
-    Fenced, and as ``commit_changes`` does (UnsupportedFeature, UnsafeLogStore, ...).
+    Raises UnknownCollection, ShardMissing, AnotherTable, CannotRevert, LossyRevert unless ``allow_lossy``, SealedByLostHistory,
+    CollectionInUse, DeploymentOpen, Fenced, and as ``commit_changes`` does (UnsupportedFeature, UnsafeLogStore, ...).
     """
     started = pendulum.now("UTC")
     state = LedgerReader(env).state()
@@ -95,15 +96,17 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | Non
     foreign = foreign_changes(work.state, name, head)
     if foreign is None:
         work.append(functools.partial(_closed, name=name))
+        _refuse_lost_seal(work, name, head)
         return Reverted(name, None, ())
     check_writable(head.protocol, head.location.uri)
     found = reversal(store, foreign)
     if found.impossible or (found.losses and not allow_lossy):
         work.append(functools.partial(_closed, name=name))  # what a run that died had begun is given up with it
+        acceptable = not why_not(work.env, work.state, name, head)
         raise (
-            CannotRevert(collection=name, reasons=found.impossible)
+            CannotRevert(collection=name, reasons=found.impossible, acceptable=acceptable)
             if found.impossible
-            else LossyRevert(collection=name, losses=found.losses)
+            else LossyRevert(collection=name, losses=found.losses, acceptable=acceptable)
         )
     version = _commit(work, store, head, name, found)
     if version is None:
@@ -114,6 +117,13 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | Non
         notes += (f"the table has its id {foreign.table_id} back",)
     changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)
     return Reverted(name, version, changes, found.losses, notes)
+
+
+def _refuse_lost_seal(work: Work, name: CollectionName, head: Head) -> None:
+    """Whoever asks for it looks for why nothing can be written: that there is nothing to undo would be no answer."""
+    shard = work.state.shard_of(name)
+    if head.sealed_for is not None and shard.sealed_for is None and not work.state.intents_of(shard.shard):
+        raise SealedByLostHistory(collection=name, uri=head.location.uri, moved_to=head.sealed_for)
 
 
 def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:

@@ -13,6 +13,7 @@ from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerTooNew
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, Hold, HoldState, Intent, IntentKind, Replacement
 from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, SchemaId, ShardId, Version
 from tests.unit.ledger.samples import NOW, collection, counter, deployment, element, leader, shard_of
 
@@ -143,3 +144,14 @@ def test_the_order_of_stored_rows_does_not_matter(puts: list[tuple[int, int]], r
     random.shuffle(rows)
     found = state_of(*rows, version=len(puts))
     assert {name: row.schema_id for name, row in found.objects.items()} == model
+
+
+def test_a_row_that_another_names_and_that_is_gone_is_damage(sound: LedgerWriter) -> None:
+    state = sound.state()
+    gone = ShardId("9.9.9")
+    with pytest.raises(LedgerDamaged, match=r'ledger row shards "9\.9\.9" .*ledger verify'):
+        state.shards[gone]
+    with pytest.raises(LedgerDamaged, match=r'ledger row \w+ "77"'):
+        state.deployments[Generation(77)]
+    assert gone not in state.shards
+    assert state.shards.get(gone) is None

@@ -17,6 +17,8 @@ from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.ledger.verify_tables import verify_tables
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade.drift_errors import SealedByLostHistory
+from airflow_provider_schemamig.core.upgrade.revert import revert
 from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
 from tests.support.bytes import tree
 from tests.support.lake import Lake
@@ -100,6 +102,9 @@ def test_a_seal_that_the_ledger_knows_nothing_of(lake: Lake, tmp_path: Path) -> 
     (found,) = verify_tables(LedgerReader(lake.env))
     assert (found.code, found.where) == ("seal_unknown", f'shards "{shard}"')
     assert "g7-0123456789ab" in found.text and "DROP CONSTRAINT" in found.next_action
+    with pytest.raises(SealedByLostHistory) as caught:
+        revert(lake.env, "planes")
+    assert found.next_action in caught.value.next_action
 
 
 def test_folders_that_no_row_names(lake: Lake) -> None:

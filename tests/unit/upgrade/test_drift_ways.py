@@ -138,6 +138,7 @@ def test_taken_over(site: Site, name: str) -> None:
         with unwritten(site.env), pytest.raises(SchemamigError) as caught:
             accept(site.env, site.release)
         assert caught.value.code == "cannot_accept"
+        assert ("schemamig revert" in caught.value.next_action) == (not seen["ways_on"][1]["why_not"]), "no advice that goes round"
         return
     done = accept(site.env, site.release)
     assert seen["ways_on"][0]["does"] == [change["text"] for change in texts(done)]
@@ -185,13 +186,14 @@ def test_undone(site: Site, name: str, with_rows: bool) -> None:
         if name != "convert":
             foreign.write(table_of(site), [{key: value for key, value in row.items() if key in known}])
     lossy, impossible = way.lossy or (with_rows and way.lossy_with_rows), way.impossible or (with_rows and way.impossible_with_rows)
-    shown = state_of(site)[1]["ways_on"][1]
+    takes, shown, _ = state_of(site)[1]["ways_on"]
     assert (bool(shown["loses"]), bool(shown["why_not"])) == (lossy and not impossible, impossible)
     if impossible or lossy:
         before = tree(table_of(site))
         with pytest.raises(SchemamigError) as caught:
             revert(site.env, "flights")
         assert caught.value.code == ("cannot_revert" if impossible else "lossy_revert")
+        assert ("schemamig accept" in caught.value.next_action) == (not takes["why_not"]), "no advice that goes round"
         assert tree(table_of(site)) == before
     if impossible:
         return
