@@ -188,7 +188,7 @@ class LedgerWriter(LedgerReader):
         require_safe_log_store(self.env.store())
         if self.exists():
             return self.state()
-        _known.table = _known.state = None  # of a ledger that lay here before and was lost
+        _known.forget(self.env)  # what lay here before was lost
         probe_put_if_absent(self.env.store(), self.env.SYSTEM_FOLDER)
         commit_id = uuid4().hex
         config = RawRow(*encode(EnvironmentConfig(env_id, self.formats.current, pendulum.now("UTC"))), ts=0, diff=1)
