@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.arrow import arrow_schema
-from airflow_provider_schemamig.core.handles.errors import WriterFenced
+from airflow_provider_schemamig.core.handles.errors import NeedsSpark, WriterFenced
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
 from airflow_provider_schemamig.core.spark.errors import BadValue
@@ -146,6 +146,49 @@ def test_arrow_means_the_same_to_a_writer_with_spark(spark: SparkSession, number
         numbers.env.reader("t").arrow(["at", "local", "n", "f"]).to_pylist()
         == [{"at": noon, "local": local, "n": 7, "f": float("inf")}] * 2
     )
+
+
+# --- times that delta-rs would take for others ----------------------------------------------------------------------------------------
+
+TIMES = "CREATE TABLE t (id BIGINT, at TIMESTAMP UNIQUE, s STRUCT<at: TIMESTAMP>, l ARRAY<TIMESTAMP>);"
+WIDE = "spark.sql.parquet.outputTimestampType"
+OPEN_END = dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
+
+
+def test_times_of_other_writers_are_read_as_spark_reads_them_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark writes INT96 by default. Ordinary times are known by Delta's statistics; nothing is known of those in arrays."""
+    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    lake.upgrade(Product(tmp_path / "product").release("1.0.0", TIMES))
+    row = "SELECT {id}L AS id, timestamp'{at} UTC' AS at, named_struct('at', timestamp'{at} UTC') AS s, array(timestamp'{at} UTC') AS l"
+    today, end = "2026-11-23 01:02:03.456789", "9999-12-31 23:59:59.999999"
+    lake.env.writer("t", spark=spark).append(spark.sql(row.format(id=1, at=end)))
+    assert lake.env.reader("t").arrow().to_pylist() == [{"id": 1, "at": OPEN_END, "s": {"at": OPEN_END}, "l": [OPEN_END]}]
+
+    ours = str(spark.conf.get(WIDE))
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    try:
+        spark.conf.set(WIDE, "INT96")
+        spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+        lake.sql(f"INSERT INTO {{t}} {row.format(id=2, at=today)}")
+        now = dt.datetime.fromisoformat(f"{today}+00:00")
+        found = {item["id"]: item for item in lake.env.reader("t").arrow(["id", "at", "s"]).to_pylist()}
+        assert found[2] == {"id": 2, "at": now, "s": {"at": now}}
+        with pytest.raises(NeedsSpark, match=r"column l\.element is INT96"):
+            lake.env.reader("t").arrow()
+        lake.env.writer("t", spark=spark).append(spark.sql(row.format(id=3, at="2026-11-24 00:00:00")))
+        lake.sql(f"INSERT INTO {{t}} {row.format(id=4, at='2300-01-01 00:00:00')}")
+    finally:
+        spark.conf.set(WIDE, ours)
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    for column in ("at", "s"):
+        with pytest.raises(NeedsSpark, match=rf"column {column}.* is INT96"):
+            lake.env.reader("t").arrow([column])
+    again = pa.table({"id": [5], "at": pa.array([dt.datetime(2300, 1, 1, tzinfo=dt.UTC)])})
+    with pytest.raises(NeedsSpark, match="reading the keys"):
+        lake.env.writer("t").append(again)
+    lake.sql("DELETE FROM {t} WHERE id = 4")
+    lake.sql("OPTIMIZE {t}")  # by a session of ours: INT64 from now on
+    assert sorted(lake.env.reader("t").arrow(["id", "l"])["id"].to_pylist()) == [1, 2, 3]
 
 
 # --- CHECKs that delta-rs evaluates ---------------------------------------------------------------------------------------------------

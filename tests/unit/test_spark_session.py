@@ -34,9 +34,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_cluster_keeps_its_sizing_and_loses_its_meaning(folder: Path) -> None:
     conf = {"spark.executor.memory": "4g", "spark.sql.session.timeZone": "Asia/Tokyo", "spark.jars": "/extra.jar"}
+    conf["spark.sql.parquet.outputTimestampType"] = "INT96"
     settings = settings_for("yarn", conf)
     assert settings["spark.executor.memory"] == "4g"
     assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert settings["spark.sql.parquet.outputTimestampType"] == "TIMESTAMP_MICROS"
     assert settings["spark.jars"] == ",".join([*(str(folder / name) for name in SHA256), "/extra.jar"])
     assert "spark.driver.host" not in settings
     assert "spark.sql.shuffle.partitions" not in settings

@@ -40,14 +40,15 @@ class FileDifference:
     changed: bool
 
 
-def active_files(store: ReadStore, version: int) -> Mapping[FileId, RawAction]:
-    """The ``add`` actions of the table at a version; out of a checkpoint come of the statistics ``numRecords`` alone.
+def active_files(store: ReadStore, version: int, *, statistics: bool = False) -> Mapping[FileId, RawAction]:
+    """The ``add`` actions of the table at a version; out of a checkpoint come of the statistics ``numRecords`` alone, but with
+    ``statistics`` all that it has as JSON.
 
     Raises TableMissing, LogTruncated (the version's history is gone), LogDamaged.
     """
     files = list_log(store, version)
     start = max(files.checkpoints, default=-1)
-    found = {} if start < 0 else {file_id(add): add for add in _checkpoint_files(store, files.checkpoints[start])}
+    found = {} if start < 0 else {file_id(add): add for add in _checkpoint_files(store, files.checkpoints[start], statistics)}
     for commit in commits(store, start, version):
         for removed in commit.removes:
             found.pop(file_id(removed), None)
@@ -171,13 +172,13 @@ def _by_path(files: Iterable[RawAction]) -> tuple[RawAction, ...]:
 # --- checkpoints ---------------------------------------------------------------------------------------------------------------------
 
 
-def _checkpoint_files(store: ReadStore, names: Sequence[str]) -> Iterator[RawAction]:
+def _checkpoint_files(store: ReadStore, names: Sequence[str], statistics: bool) -> Iterator[RawAction]:
     """The ``add`` actions in the files of one checkpoint; those of a V2 checkpoint lie in its sidecars, or in itself."""
     for name in names:
-        adds, sidecars = _json_files(store, name) if name.endswith(".json") else _parquet_files(store, name)
+        adds, sidecars = _json_files(store, name) if name.endswith(".json") else _parquet_files(store, name, statistics)
         yield from adds
         for sidecar in sidecars:
-            yield from _parquet_files(store, f"{_SIDECARS}/{unquote(sidecar).rpartition('/')[2]}")[0]
+            yield from _parquet_files(store, f"{_SIDECARS}/{unquote(sidecar).rpartition('/')[2]}", statistics)[0]
 
 
 def _json_files(store: ReadStore, name: str) -> tuple[Sequence[RawAction], Sequence[str]]:
@@ -185,18 +186,20 @@ def _json_files(store: ReadStore, name: str) -> tuple[Sequence[RawAction], Seque
     return commit.adds, [str(sidecar["path"]) for sidecar in commit.actions("sidecar")]
 
 
-def _parquet_files(store: ReadStore, name: str) -> tuple[Sequence[RawAction], Sequence[str]]:
+def _parquet_files(store: ReadStore, name: str, statistics: bool) -> tuple[Sequence[RawAction], Sequence[str]]:
     table = read_parquet(store, name, ["sidecar.path", *(f"add.{key}" for key in _READ), "add.stats", "add.stats_parsed.numRecords"])
     columns = {column: table[column].drop_null().to_pylist(maps_as_pydicts="strict") for column in table.column_names}
-    return [_action(add) for add in columns.get("add", ())], [sidecar["path"] for sidecar in columns.get("sidecar", ())]
+    return [_action(add, statistics) for add in columns.get("add", ())], [sidecar["path"] for sidecar in columns.get("sidecar", ())]
 
 
-def _action(add: Mapping[str, Any]) -> RawAction:
+def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
     """An ``add`` action as JSON has it: what is null is left out, but for partition values."""
     action = {key: add[key] for key in _READ if add.get(key) is not None}
     vector = action.pop("deletionVector", None)
     if vector:
         action["deletionVector"] = {key: value for key, value in vector.items() if value is not None}
+    if statistics and add.get("stats"):
+        return {**action, "stats": add["stats"]}
     rows = _rows(add)
     return action if rows is None else {**action, "stats": f'{{"numRecords":{rows}}}'}
 

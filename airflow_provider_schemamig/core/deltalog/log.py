@@ -119,6 +119,20 @@ def _bounds(file: RawAction, physical: tuple[str, ...]) -> tuple[Decimal, ...] |
     return numbers if len(numbers) == len(found) else None
 
 
+def is_all_null(file: RawAction, physical: tuple[str, ...]) -> bool:
+    """Whether the statistics of a file say that a column has no value in it."""
+    statistics = _statistics(file)
+    count = statistics.get("numRecords")
+    return count is not None and (count == 0 or _at(statistics.get("nullCount"), physical) == count)
+
+
+def limits_text(file: RawAction, physical: tuple[str, ...]) -> tuple[str, str] | None:
+    """What the statistics of a file call the least and the greatest value of a column that is no number; None if they do not tell."""
+    statistics = _statistics(file)
+    least, most = _at(statistics.get("minValues"), physical), _at(statistics.get("maxValues"), physical)
+    return (least, most) if isinstance(least, str) and isinstance(most, str) else None
+
+
 def null_count(file: RawAction, physical: tuple[str, ...]) -> int | None:
     """NULLs of a column in one file: from its partition values or statistics; None if they do not tell."""
     partition = file.get("partitionValues") or {}

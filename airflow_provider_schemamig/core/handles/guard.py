@@ -8,7 +8,7 @@ statement from reading a part of the table in which the key could be: the only o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider_schemamig.core.deltalog.head import Head, read_head
 from airflow_provider_schemamig.core.elements.keys import Keys, Reference, Unique, keys_in_force, live_names
@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.handles.fit import Unfit
 from airflow_provider_schemamig.core.handles.fit_write import WriteFit
 from airflow_provider_schemamig.core.handles.mode import Mode
 from airflow_provider_schemamig.core.handles.pinned import Place
+from airflow_provider_schemamig.core.storage import ReadStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Known:
     to: tuple[str, ...]
     in_table: bool = True
     in_rows: bool = False
+    #: The other table's.
+    store: ReadStore | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,5 +148,6 @@ class _Asked:
         if key.collection not in state.objects:
             raise Unfit(columns[0], f"refers to {key.collection}, which has no table")
         shard = state.shard_of(key.collection)
-        head = read_head(self.env.table_store(shard.uri, shard.table_id))
-        return Known(key.rule, columns, head, self._columns(key, key.to, live_names(state, key.collection, head.schema)))
+        store = self.env.table_store(shard.uri, shard.table_id)
+        head = read_head(store)
+        return Known(key.rule, columns, head, self._columns(key, key.to, live_names(state, key.collection, head.schema)), store=store)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from airflow_provider_schemamig.core.deltalog.head import Head
 from airflow_provider_schemamig.core.handles.arrow import READABLE, check_honest
+from airflow_provider_schemamig.core.handles.arrow_times import check_times
 from airflow_provider_schemamig.core.handles.errors import KeyViolated, NeedsSpark
 from airflow_provider_schemamig.core.handles.guard import Alone, Check, KeyCheck, Known, NotTwice
+from airflow_provider_schemamig.core.handles.pinned import Place
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.storage import ReadStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,8 +22,10 @@ _SAMPLES = 5
 _COUNT = "n"
 
 
-def check_rows(rows: pa.Table, table: DeltaTable, checks: Sequence[Check], options: Mapping[str, str], collection: CollectionName) -> None:
-    """``rows`` have the columns and types of ``table``, which is loaded at the version they are appended to.
+def check_rows(
+    rows: pa.Table, table: DeltaTable, checks: Sequence[Check], options: Mapping[str, str], collection: CollectionName, place: Place
+) -> None:
+    """``rows`` have the columns and types of ``table``, which is that of ``place``, loaded at the version they are appended to.
 
     Raises KeyViolated; NeedsSpark for what delta-rs or Arrow may compare wrongly.
     """
@@ -30,9 +36,10 @@ def check_rows(rows: pa.Table, table: DeltaTable, checks: Sequence[Check], optio
             case NotTwice():
                 broken = _twice(keys)
                 if check.in_table and not broken.num_rows:
+                    _check_times(place.store, place.head, check.columns, collection)
                     broken = keys.join(_stored(table, check.columns, keys), keys.column_names, join_type="left semi")
             case Known():
-                broken = keys.join(_known(check, rows, table, keys, options, collection), keys.column_names, join_type="left anti")
+                broken = keys.join(_known(check, rows, table, keys, options, collection, place), keys.column_names, join_type="left anti")
         if broken.num_rows:
             texts = sorted({f"({', '.join(map(str, row.values()))})" for row in broken.to_pylist()})
             raise KeyViolated(collection=collection, key=check.rule, count=broken.num_rows, sample=tuple(texts[:_SAMPLES]))
@@ -66,18 +73,33 @@ def _more_than_one(counted: pa.Table) -> pa.ChunkedArray:
 
 
 def _known(
-    check: Known, rows: pa.Table, table: DeltaTable, keys: pa.Table, options: Mapping[str, str], collection: CollectionName
+    check: Known,
+    rows: pa.Table,
+    table: DeltaTable,
+    keys: pa.Table,
+    options: Mapping[str, str],
+    collection: CollectionName,
+    place: Place,
 ) -> pa.Table:
     """What may be referred to."""
     import pyarrow as pa
     from deltalake import DeltaTable
 
     if check.head is None:
+        _check_times(place.store, place.head, check.to, collection)
         own = _named(rows.select(list(check.to))).drop_null().cast(keys.schema)
         return pa.concat_tables([_stored(table, check.to, keys), own])
     check_honest(check.head, collection, READABLE, f"reading {check.head.location.uri}")
+    assert check.store is not None  # as its head is known
+    _check_times(check.store, check.head, check.to, collection)
     other = DeltaTable(check.head.location.uri, version=check.head.version, storage_options=dict(options))
     return _stored(other, check.to, keys)
+
+
+def _check_times(store: ReadStore, head: Head, columns: Sequence[str], collection: CollectionName) -> None:
+    """Raises NeedsSpark if delta-rs might read the keys of the table as others."""
+    fields = tuple(field for field in head.declaration(collection).fields if field.name in columns)
+    check_times(store, head, fields, collection, f"reading the keys of {head.location.uri}")
 
 
 def _stored(table: DeltaTable, columns: Sequence[str], keys: pa.Table) -> pa.Table:

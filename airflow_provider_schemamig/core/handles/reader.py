@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.arrow import READABLE, check_honest, check_readable, show
+from airflow_provider_schemamig.core.handles.arrow_times import check_times
 from airflow_provider_schemamig.core.handles.errors import NeedsSpark, ReaderFenced, UnknownColumn
 from airflow_provider_schemamig.core.handles.fit import Fit, Unfit, fit_reader, only
 from airflow_provider_schemamig.core.handles.handle import Handle
@@ -68,7 +69,8 @@ class Reader(Handle):
     def arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows as an Arrow table, read by delta-rs without a JVM: the same columns, types and rows as ``df``.
 
-        Raises what ``df`` raises, and NeedsSpark for a table that delta-rs would not read rightly (type widening, say).
+        Raises what ``df`` raises, and NeedsSpark for a table that delta-rs would not read rightly: type widening, say, or a TIMESTAMP
+        that may lie outside 1678 to 2261 in a file that Spark wrote as it does by default.
         """
         import pyarrow as pa
         from deltalake import DeltaTable
@@ -79,6 +81,7 @@ class Reader(Handle):
             raise NeedsSpark(collection=self.collection, doing="reading", because="the preview of a rewrite is a query")
         check_honest(place.head, self.collection, READABLE, "reading")
         check_readable(fit, self.collection)
+        check_times(place.store, place.head, fit.source.fields, self.collection, "reading")
         table = DeltaTable(place.uri, version=pinned.version, storage_options=self._env.delta_options)
         names = [field.name for field in fit.source.fields]
         # A table's first column stands in where none is needed: rows have to be counted all the same.

@@ -69,7 +69,7 @@ def run_statement(
 
     Raises what Spark raises; KeyViolated if rows break one of ``checks``.
     """
-    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS
+    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS, WRITING_SETTINGS
     from airflow_provider_schemamig.core.spark.storage_access import session_settings
 
     spark = data.sparkSession
@@ -79,7 +79,10 @@ def run_statement(
     rows = select(fit.into, f"({select(fit.given, quote(view))})")
     source = guarded(rows, table, checks, fit.columns) if checks else rows
     try:
-        with session_settings(spark, {**MEANING_SETTINGS, **_settings(stamp, txn)}), explained(spark, rows, table, checks):
+        with (
+            session_settings(spark, {**MEANING_SETTINGS, **WRITING_SETTINGS, **_settings(stamp, txn)}),
+            explained(spark, rows, table, checks),
+        ):
             spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on)).collect()
     finally:
         spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")
@@ -138,7 +141,7 @@ def append_arrow(
         return
     transactions = [] if txn is None else [Transaction(txn.app_id, txn.number)]
     rows = _filled_up(show(show(data, fit.given), fit.into), place)
-    check_rows(rows, table, checks, options, collection)
+    check_rows(rows, table, checks, options, collection, place)
     write_deltalake(
         table,
         rows,

@@ -40,6 +40,8 @@ MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
         SUBSTITUTES: "false",
     }
 )
+#: How rows lie in the files that it writes: times as all readers read them. Spark's own choice, INT96, some take for other times.
+WRITING_SETTINGS: Mapping[str, str] = MappingProxyType({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
 #: For a Spark on this machine alone: the defaults are made for clusters, and cost seconds a statement on small tables.
 LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -65,7 +67,8 @@ def is_local(master: str) -> bool:
 
 
 def settings_for(master: str, conf: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """All settings of a session on ``master``, shared by the embedded session and spark-submit; ``conf`` wins except over meaning.
+    """All settings of a session on ``master``, shared by the embedded session and spark-submit; ``conf`` wins except over meaning and
+    how times are written.
 
     Raises SparkJarsMissing.
     """
@@ -75,7 +78,7 @@ def settings_for(master: str, conf: Mapping[str, str] = MappingProxyType({})) ->
     local = LOCAL_SETTINGS if is_local(master) else {}
     # Spark makes its warehouse folder with the first statement, in the current directory unless told otherwise; nothing is put there.
     warehouse = {"spark.sql.warehouse.dir": Path(tempfile.gettempdir(), f"schemamig-warehouse-{os.getuid()}").as_uri()}
-    return {**DELTA_SETTINGS, **warehouse, **local, **conf, **jars, **MEANING_SETTINGS}
+    return {**DELTA_SETTINGS, **warehouse, **local, **conf, **jars, **MEANING_SETTINGS, **WRITING_SETTINGS}
 
 
 def embedded_session(master: str = "local[*]") -> SparkSession:
@@ -141,7 +144,7 @@ def _bundled_spark() -> Iterator[None]:
 
 
 def with_meaning(session: SparkSession) -> SparkSession:
-    """Put the settings that decide what a query means on a session that others configured."""
-    for name, value in MEANING_SETTINGS.items():
+    """Put the settings that decide what a query means, and how rows are written, on a session that others configured."""
+    for name, value in {**MEANING_SETTINGS, **WRITING_SETTINGS}.items():
         session.conf.set(name, value)
     return session
