@@ -151,7 +151,9 @@ def _differences(own: str, collections: Mapping[str, Document]) -> Iterator[Rend
         yield Text.assemble((name, "cyan"), "  ", (words, style))
         for number, group in enumerate(item["groups"]):
             yield from _groups(" ", [group])
-            if number:
+            if number and group["hash"] == item["groups"][0]["hash"]:
+                yield Text("     the same names, but other columns go by them")
+            elif number:
                 yield Text(f"     {_changes(group['changes'])}", style="dim" if group["changes"] is None else "")
     rest = len(collections) - LINES_SHOWN
     if rest > 0:

@@ -1,8 +1,9 @@
 """May an event go into the target's table as it is, and which column goes where (seed 004, its gate; docs/replicas.md has the table).
 
 An event is accepted if its schema is the target's, or one of the last few that the target had: then columns go by their identity, whatever
-they are called now. A schema that the target never had is judged by its content, column by column and by name. Everything else waits, for
-what does not fit would have to be made up or left behind. Pure values.
+they are called now. A schema that the target never had is judged by its content, column by column and by name. In both cases columns of one
+name have to be the same ones (``lineage``), which no equal hash says. Everything else waits, for what does not fit would have to be made up
+or left behind. Pure values.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from airflow_provider_schemamig.core.handles.shape import Shape, match_fields
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
+from airflow_provider_schemamig.core.replication.lineage import Doubt, Lineage, distinct, doubts, lineage_of
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at, join
@@ -37,12 +39,13 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the gate has to know of a collection at the target. ``previous``: schemas that it had, the last one first, each fingerprint
-    once. ``live``: the table's columns, hidden ones included."""
+    """What the gate has to know of a collection at the target. ``previous``: schemas that it had, the last one first, each once; two with
+    one hash may be of other columns. ``live``: the table's columns, hidden ones included."""
 
     current: SchemaEntry
     previous: tuple[SchemaEntry, ...]
     live: Shape
+    lineage: Lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,39 +74,38 @@ class Refused:
 
 def target_of(state: State, collection: CollectionName, head: Head) -> Target:
     """The gate's view of a collection that the target has. ``head``: of its live table. Raises LedgerDamaged."""
-    current = state.entry(collection)
-    known = {fingerprint(current.declared)}
-    previous = []
-    for _, entry in sorted(((key[1], state.schemas[key]) for key in state.schemas if key[0] == collection), reverse=True, key=_by_id):
-        hashed = fingerprint(entry.declared)
-        if hashed not in known:
-            known.add(hashed)
-            previous.append(entry)
-    return Target(current, tuple(previous), Shape(head.declaration(collection), stored_names(head.schema)))
+    current, lineage = state.entry(collection), lineage_of(state, collection)
+    _, *previous = distinct(current, lineage)
+    return Target(current, tuple(previous), Shape(head.declaration(collection), stored_names(head.schema)), lineage)
 
 
-def _by_id(item: tuple[int, SchemaEntry]) -> int:
-    return item[0]
-
-
-def decide(event: SchemaEntry, target: Target, depth: int) -> Accepted | Refused:
-    """``event``: the origin's schema of the event. ``depth``: how many of the target's previous schemas are accepted."""
+def decide(event: SchemaEntry, origin: Lineage, target: Target, depth: int, *, trusts_names: bool = False) -> Accepted | Refused:
+    """``event``: the origin's schema of the event, and ``origin`` all it had. ``depth``: how many of the target's previous schemas are
+    accepted. ``trusts_names``: columns of which nothing else is known are the same if their names are."""
     hashed, local = fingerprint(event.declared), fingerprint(target.current.declared)
-    earlier = [fingerprint(entry.declared) for entry in target.previous]
     try:
-        if hashed == local:
+        if hashed == local and _is_same(event, origin, target.current, target):
             return Accepted(_by_identity(event.declared, target.current, target), Way.CURRENT)
-        if hashed in earlier[:depth]:
-            return Accepted(_by_identity(event.declared, target.previous[earlier.index(hashed)], target), Way.PREVIOUS)
         differences = tuple(_differences(event.declared, target.current.declared))
-        if hashed in earlier:  # what the target left behind on purpose: a rewrite may have given the same columns another meaning
-            left = f"the target left the event's schema {earlier.index(hashed) + 1} schemas ago, and accepts the last {depth}"
-            return Refused("; ".join((left, *differences)), local)
-        if differences:
-            return Refused("; ".join(differences), local)
+        for number, entry in enumerate(target.previous):
+            if fingerprint(entry.declared) == hashed and _is_same(event, origin, entry, target):
+                if number < depth:
+                    return Accepted(_by_identity(event.declared, entry, target), Way.PREVIOUS)
+                # What it left behind on purpose: a rewrite may have given the same columns another meaning.
+                left = f"the target left the event's schema {number + 1} schemas ago, and accepts the last {depth}"
+                return Refused("; ".join((left, *differences)), local)
+        found = doubts(event, origin, target.current, target.lineage)
+        doubted = [f"{path} {doubt.value}" for path, doubt in found.items() if doubt is Doubt.OTHER or not trusts_names]
+        if differences or doubted:
+            return Refused("; ".join((*differences, *doubted)), local)
         return Accepted(_by_name(event.declared, target), Way.CONTENT)
     except Unfit as unfit:
         return Refused(f"{unfit.path or 'the table'} {unfit.reason}", local)
+
+
+def _is_same(event: SchemaEntry, origin: Lineage, entry: SchemaEntry, target: Target) -> bool:
+    """Are the columns of ``entry``, whose hash is the event's, the event's?"""
+    return not doubts(event, origin, entry, target.lineage)
 
 
 # --- a schema that the target has or had ---------------------------------------------------------------------------------------------

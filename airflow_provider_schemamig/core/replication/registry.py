@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 
 import pendulum
 
@@ -20,9 +21,11 @@ from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical, to_json
 from airflow_provider_schemamig.core.ledger.nodes import file_name
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, InvalidName, SchemaId, Version
+from airflow_provider_schemamig.core.replication.lineage import Lineage, Mark, distinct, lineage_in, marks_of, releases_passed
 from airflow_provider_schemamig.core.replication.model import FOLDER, EnvId, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
 from airflow_provider_schemamig.core.replication.states import parsed, read_states, wake
@@ -37,6 +40,8 @@ SCHEMAS = f"{FOLDER}/schemas"
 HEARTBEAT = timedelta(minutes=1)
 #: How many hashes before the current one are told to others; how many count is ``Settings.depth``.
 KEPT = 10
+#: Of a collection's schemas, the newest; among them are as many that differ.
+_LOOKED_AT = 50
 #: A time so far ahead of ours was told by a wrong clock; it may not outlive what is true until that time has come.
 CLOCK_SKEW = timedelta(minutes=5)
 
@@ -45,11 +50,19 @@ _HASH = re.compile(f"{ALGORITHM}:([0-9a-f]{{64}})")
 
 @dataclass(frozen=True, slots=True)
 class Hashes:
-    """A collection's hash, the other ones it had, newest first (``KEPT`` of them), and the table version since which it has its schema."""
+    """A collection's hash, those of other schemas it had, newest first (``KEPT`` of them), and the table version since which it has its
+    schema. ``marks``: what their columns are, the current schema's first, for an equal hash does not say so."""
 
     current: Fingerprint
     previous: tuple[Fingerprint, ...]
     table_version: int
+    marks: tuple[tuple[Mark, ...], ...] = ()
+
+    @property
+    def schemas(self) -> tuple[tuple[Fingerprint, tuple[Mark, ...]], ...]:
+        """The current one, then the previous ones, as far as they are told apart."""
+        hashes = (self.current, *self.previous)
+        return tuple(zip(hashes, (*self.marks, *((),) * (len(hashes) - len(self.marks))), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +93,16 @@ def lineages(state: State) -> Lineages:
 
     They are the ledger's ``schemas`` rows, which are never taken away: after a restart, or on another machine, they are the same.
     """
-    histories: dict[CollectionName, list[SchemaId]] = {name: [] for name in sorted(state.objects)}
-    for name, schema_id in state.schemas:
-        if name in histories:
-            histories[name].append(schema_id)
-    return {name: _lineage(state, name, sorted(ids, reverse=True)) for name, ids in histories.items()}
+    return {name: _lineage(state, name, [schema_id for _, schema_id in reversed(keys)]) for name, keys in _histories(state).items()}
+
+
+def _histories(state: State) -> dict[CollectionName, list[tuple[CollectionName, SchemaId]]]:
+    """The keys of the schemas of every collection that is there, the oldest first."""
+    found: dict[CollectionName, list[tuple[CollectionName, SchemaId]]] = {name: [] for name in sorted(state.objects)}
+    for key in state.schemas:
+        if key[0] in found:
+            found[key[0]].append(key)
+    return {name: sorted(keys, key=lambda key: key[1]) for name, keys in found.items()}
 
 
 def _lineage(state: State, name: CollectionName, history: list[SchemaId]) -> Mapping[Fingerprint, Declaration]:
@@ -98,12 +116,12 @@ def _lineage(state: State, name: CollectionName, history: list[SchemaId]) -> Map
     return found
 
 
-def node_state(env: Environment, state: State, known: Lineages, streams: Sequence[StreamState], now: pendulum.DateTime) -> NodeState:
-    """What ``env`` is by its ledger (``known``: the lineages there), and which of the streams into it wait. Looks at no table."""
-    collections = {}
-    for name, lineage in known.items():
-        current, *previous = lineage
-        collections[name] = Hashes(current, tuple(previous), state.entry(name).since_table_version)
+def node_state(env: Environment, state: State, streams: Sequence[StreamState], now: pendulum.DateTime) -> NodeState:
+    """What ``env`` is by its ledger, and which of the streams into it wait. Looks at no table."""
+    passed = releases_passed(state)
+    collections = {
+        name: _hashes(state.entry(name), lineage_in(state, keys[-_LOOKED_AT:], passed)) for name, keys in _histories(state).items()
+    }
     return NodeState(
         EnvId(state.config.env_id),
         env.location.uri,
@@ -114,6 +132,13 @@ def node_state(env: Environment, state: State, known: Lineages, streams: Sequenc
         __version__,
         tuple(found for found in streams if found.waits),
     )
+
+
+def _hashes(current: SchemaEntry, lineage: Lineage) -> Hashes:
+    found = list(islice(distinct(current, lineage), KEPT + 1))
+    _, *previous = (fingerprint(entry.declared) for entry in found)
+    marks = tuple(marks_of(entry, lineage, KEPT) for entry in found)
+    return Hashes(fingerprint(current.declared), tuple(previous), current.since_table_version, marks)
 
 
 def publish(env: Environment, now: pendulum.DateTime, streams: Sequence[StreamState] = ()) -> NodeState:
@@ -138,7 +163,7 @@ def refresh(env: Environment, now: pendulum.DateTime) -> NodeState:
 
 def _publish(env: Environment, state: State, now: pendulum.DateTime) -> NodeState:
     known = lineages(state)
-    node = node_state(env, state, known, read_states(env), now)
+    node = node_state(env, state, read_states(env), now)
     store = env.store()
     # Contents first: whoever reads a hash finds what it means.
     kept = set(store.names(SCHEMAS))

@@ -30,6 +30,7 @@ from airflow_provider_schemamig.core.replication.checkpoint import REPLICA, REST
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.events import entry_at
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, Target, Way, decide, target_of
+from airflow_provider_schemamig.core.replication.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
 from airflow_provider_schemamig.core.replication.standing import Ends, check_nothing_undone, standing_in
 from airflow_provider_schemamig.core.replication.states import read_state, write_state
@@ -189,7 +190,9 @@ def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEn
         reason = f"no schema in its ledger is as old as version {version}"
         raise OriginReplaced(collection=collection, shard=source.shard.shard, reason=reason)
     target: Target = target_of(ends.target.state, collection, table.head)
-    found = decide(entry, target, len(target.previous) if wish.allow_schema_change else wish.depth)
+    allowed = wish.allow_schema_change
+    depth = len(target.previous) if allowed else wish.depth
+    found = decide(entry, lineage_of(ends.origin.state, collection), target, depth, trusts_names=allowed)
     local = fingerprint(target.current.declared)
     if not isinstance(found, Refused):
         try:

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.replication.errors import NeverRestored, Re
 from airflow_provider_schemamig.core.replication.events import Batch, next_events
 from airflow_provider_schemamig.core.replication.gaps import check_gap
 from airflow_provider_schemamig.core.replication.gate import Mapping, Refused, decide, target_of
+from airflow_provider_schemamig.core.replication.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Settings, Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, Wish, restored_at, try_restore
 from airflow_provider_schemamig.core.replication.standing import Ends, Standing, carry, check_standing, follow_rows, standing
@@ -152,7 +153,9 @@ class Run:
         self._apply(table, where, agreed, self._decide(table, agreed))
 
     def _decide(self, table: Table, batch: Batch) -> Mapping:
-        found = decide(batch.entry, target_of(self.ends.target.state, self.stream.collection, table.head), self.settings.depth)
+        name = self.stream.collection
+        target = target_of(self.ends.target.state, name, table.head)
+        found = decide(batch.entry, lineage_of(self.ends.origin.state, name), target, self.settings.depth)
         if isinstance(found, Refused):
             raise _Wait(PauseReason.SCHEMA_MISMATCH, found.detail, batch.fingerprint, found.local_hash)
         return found.mapping

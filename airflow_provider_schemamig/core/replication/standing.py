@@ -27,6 +27,7 @@ from airflow_provider_schemamig.core.release.merged import RewriteStep
 from airflow_provider_schemamig.core.replication.apply import Table
 from airflow_provider_schemamig.core.replication.checkpoint import CheckpointMoved, Span, move, position
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, LoopingStream, OriginReplaced
+from airflow_provider_schemamig.core.replication.lineage import doubts, lineage_of
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
 from airflow_provider_schemamig.core.replication.successor import Successor, successor, was_left_after
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -229,11 +230,14 @@ def _made_the_same(ends: Ends, own: ShardId, drained: ShardId, new: Successor) -
     """Did the target's rows go through the rewrite, or back through it, as the origin's did?"""
     origin, target = ends.origin, ends.target
     if origin.state.shards[new.shard].generation > origin.state.shards[drained].generation:
-        return target.rewrite_to(own) and _first_schema(target, own) == _first_schema(origin, new.shard)
-    first = _first_schema(origin, drained)
-    return any(target.rewrite_to(shard) and _first_schema(target, shard) == first for shard in target.undone_to(own))
+        return target.rewrite_to(own) and _is_made_alike(ends, new.shard, own)
+    return any(target.rewrite_to(shard) and _is_made_alike(ends, drained, shard) for shard in target.undone_to(own))
 
 
-def _first_schema(end: End, shard: ShardId) -> str | None:
-    entries = entries_of(end.state, shard)
-    return fingerprint(entries[0].declared) if entries else None
+def _is_made_alike(ends: Ends, there: ShardId, own: ShardId) -> bool:
+    """Did both tables begin with one schema, and with the columns of one release?"""
+    theirs, ours = entries_of(ends.origin.state, there), entries_of(ends.target.state, own)
+    if not theirs or not ours or fingerprint(theirs[0].declared) != fingerprint(ours[0].declared):
+        return False
+    origin, target = lineage_of(ends.origin.state, theirs[0].collection), lineage_of(ends.target.state, ours[0].collection)
+    return not doubts(theirs[0], origin, ours[0], target)

@@ -209,7 +209,7 @@ def _local(env: Environment, now: pendulum.DateTime, settings: Settings) -> tupl
     found = list(states(env))
     streams = tuple(item for item in found if isinstance(item, StreamState))
     damaged = [item for item in found if isinstance(item, NoteDamaged)]
-    node = node_state(env, state, known, streams, now)
+    node = node_state(env, state, streams, now)
     told = heard_of(env, node.env_id)
     if isinstance(told, NoteDamaged):
         damaged.append(told)

@@ -8,8 +8,12 @@ from enum import StrEnum
 from itertools import combinations
 
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
+from airflow_provider_schemamig.core.replication.lineage import Mark, are_alike
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.replication.registry import Hashes, NodeState
+
+#: A hash, and what is known of the columns.
+Schema = tuple[Fingerprint, tuple[Mark, ...]]
 
 
 class Verdict(StrEnum):
@@ -28,7 +32,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Who has a hash now, and who has another one but accepts this one, because it is among the last it had. By id."""
+    """Who has a schema now, and who has another one but accepts this one, because it is among the last it had. By id. Two groups of one
+    hash are of other columns."""
 
     hash: Fingerprint
     current: tuple[EnvId, ...]
@@ -36,17 +41,30 @@ class Group:
 
 
 def groups_of(collection: CollectionName, nodes: Sequence[NodeState], depth: int) -> tuple[Group, ...]:
-    """The hashes that a collection has anywhere, those of most nodes first. ``depth``: how many previous hashes are accepted."""
+    """The schemas that a collection has anywhere, those of most nodes first. ``depth``: how many previous ones are accepted."""
     having = {node.env_id: node.collections[collection] for node in nodes if collection in node.collections}
-    hashes = {hashes.current for hashes in having.values()}
+    members: list[list[EnvId]] = []
+    for env_id, known in sorted(having.items()):
+        alike = next((found for found in members if _is_same(having[found[0]].schemas[0], known.schemas[0])), None)
+        members += [[env_id]] if alike is None else []
+        if alike is not None:
+            alike.append(env_id)
     return _sorted(
         Group(
-            hash_,
-            tuple(sorted(env_id for env_id, known in having.items() if known.current == hash_)),
-            tuple(sorted(env_id for env_id, known in having.items() if known.current != hash_ and hash_ in known.previous[:depth])),
+            having[found[0]].current,
+            tuple(found),
+            tuple(
+                env_id
+                for env_id, known in sorted(having.items())
+                if env_id not in found and any(_is_same(having[found[0]].schemas[0], it) for it in known.schemas[1 : depth + 1])
+            ),
         )
-        for hash_ in hashes
+        for found in members
     )
+
+
+def _is_same(one: Schema, other: Schema) -> bool:
+    return one[0] == other[0] and are_alike(one[1], other[1])
 
 
 def set_groups(nodes: Sequence[NodeState], depth: int) -> tuple[Group, ...]:
@@ -81,10 +99,10 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def differing(nodes: Sequence[NodeState], depth: int) -> Mapping[CollectionName, tuple[Group, ...]]:
-    """The collections that do not have one hash everywhere, by name."""
+    """The collections that do not have one schema everywhere, by name."""
     names = sorted({name for node in nodes for name in node.collections})
-    currents = {name: {node.collections[name].current for node in nodes if name in node.collections} for name in names}
-    return {name: groups_of(name, nodes, depth) for name in names if len(currents[name]) > 1}
+    found = {name: groups_of(name, nodes, depth) for name in names}
+    return {name: groups for name, groups in found.items() if len(groups) > 1}
 
 
 def _has_passed(node: NodeState, other: NodeState, depth: int) -> bool:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import pendulum
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.handles.releases import entries_of
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.apply import table_at
 from airflow_provider_schemamig.core.replication.events import newest_version
 from airflow_provider_schemamig.core.replication.gate import Refused, decide, target_of
+from airflow_provider_schemamig.core.replication.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.model import Settings, StreamState
 from airflow_provider_schemamig.core.replication.standing import Ends
 from airflow_provider_schemamig.core.replication.states import read_state
@@ -76,9 +78,9 @@ def _mismatch(ends: Ends, name: CollectionName, depth: int) -> str | None:
         if name not in end.state.objects:
             return f"the {which} has no collection of this name"
     table = table_at(ends.target.env, ends.target.state.shard_of(name))
-    gate = target_of(ends.target.state, name, table.head)
+    gate, lineage = target_of(ends.target.state, name, table.head), lineage_of(ends.origin.state, name)
     for entry in _schemas(ends, name):
-        decision = decide(entry, gate, depth)
+        decision = decide(entry, lineage, gate, depth)
         if isinstance(decision, Refused):
             return decision.detail
     return None
@@ -88,8 +90,9 @@ def _schemas(ends: Ends, name: CollectionName) -> Iterator[SchemaEntry]:
     """That of the event at which the stream is paused, if it is, and the origin's own."""
     state = read_state(ends.target.env, ends.stream(name))
     if state is not None and state.pause is not None:
-        every = (entry for (collection, _), entry in ends.origin.state.schemas.items() if collection == name)
-        yield from [entry for entry in every if fingerprint(entry.declared) == state.pause.event_hash][:1]
+        found = [entry for entry in entries_of(ends.origin.state, state.shard) if fingerprint(entry.declared) == state.pause.event_hash]
+        # Of two with one hash, the one that the table had then; the first one, where what somebody did to it was taken over later.
+        yield from [entry for entry in found if entry.since_table_version <= state.pause.event_version][-1:] or found[:1]
     yield ends.origin.state.entry(name)
 
 

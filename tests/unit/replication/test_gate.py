@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.release.parse import parse_schema
 from airflow_provider_schemamig.core.replication.gate import Accepted, Refused, Target, Way, decide
+from airflow_provider_schemamig.core.replication.lineage import Lineage
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 
@@ -33,18 +34,27 @@ def entry(columns: str, number: int = 1, *, stored: Mapping[str, str] | None = N
 def target(current: SchemaEntry, *previous: SchemaEntry, live: str | None = None, stored: Mapping[str, str] | None = None) -> Target:
     """``live``: the table's columns, the declared ones by default."""
     names = dict(current.stored_names) if stored is None else {ColumnPath(path): name for path, name in stored.items()}
-    return Target(current, previous, Shape(current.declared if live is None else declared(live), names))
+    return Target(current, previous, Shape(current.declared if live is None else declared(live), names), lineage(*previous, current))
+
+
+def lineage(*entries: SchemaEntry, product: str = "ours") -> Lineage:
+    return Lineage(product, entries, {found.release: (found,) for found in entries if found.release is not None})
+
+
+def of_another_product(event: SchemaEntry) -> Lineage:
+    """An origin of which nothing but names is known, unless it has a release of the target's after all (test_lineage has all else)."""
+    return lineage(event, product="theirs")
 
 
 def accepted(event: SchemaEntry, at: Target, depth: int = 1) -> tuple[Way, tuple[str, ...], tuple[str, ...]]:
     """(why, the event's columns, the target's)"""
-    found = decide(event, at, depth)
+    found = decide(event, of_another_product(event), at, depth)
     assert isinstance(found, Accepted), found
     return found.way, tuple(field.name for field in found.mapping.event.fields), found.mapping.fit.columns
 
 
 def refused(event: SchemaEntry, at: Target, depth: int = 1) -> str:
-    found = decide(event, at, depth)
+    found = decide(event, of_another_product(event), at, depth)
     assert isinstance(found, Refused), found
     assert found.local_hash == fingerprint(at.current.declared)
     return found.detail
@@ -79,13 +89,15 @@ def test_the_schema_before_goes_by_identity(case: str) -> None:
 
 def test_fields_inside_of_a_struct() -> None:
     at = target(entry("id BIGINT NOT NULL, v INT, s STRUCT<b: INT>" + KEY, 2), entry("id BIGINT NOT NULL, s STRUCT<a: INT, b: INT>" + KEY))
-    found = decide(entry("id BIGINT NOT NULL, s STRUCT<a: INT, b: INT>" + KEY, 7), at, 1)
+    event = entry("id BIGINT NOT NULL, s STRUCT<a: INT, b: INT>" + KEY, 7)
+    found = decide(event, of_another_product(event), at, 1)
     assert isinstance(found, Accepted)
     assert found.mapping.event == declared("id BIGINT NOT NULL, s STRUCT<b: INT>" + KEY), "what was dropped is left out"
     at = target(
         entry("id BIGINT NOT NULL, s STRUCT<a: INT, n: STRUCT<x: INT>>" + KEY, 2), entry("id BIGINT NOT NULL, s STRUCT<a: INT>" + KEY)
     )
-    found = decide(entry("id BIGINT NOT NULL, s STRUCT<a: INT>" + KEY, 7), at, 1)
+    event = entry("id BIGINT NOT NULL, s STRUCT<a: INT>" + KEY, 7)
+    found = decide(event, of_another_product(event), at, 1)
     assert isinstance(found, Accepted)
     assert found.mapping.fit.left_out == ("s.n",), "what is newer stays"
 
@@ -165,6 +177,7 @@ def test_a_column_of_a_strange_schema_is_the_one_that_is_declared() -> None:
         live="id BIGINT NOT NULL, v INT, old INT" + KEY,
         stored={"v": "v-2", "old": "v"},
     )
-    found = decide(entry("id BIGINT NOT NULL, v SMALLINT" + KEY), at, 1)
+    event = entry("id BIGINT NOT NULL, v SMALLINT" + KEY)
+    found = decide(event, of_another_product(event), at, 1)
     assert isinstance(found, Accepted)
     assert found.mapping.fit.columns == ("id", "v")
