@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.shards.debt import BRINGS_BACK
 from airflow_provider_schemamig.core.shards.some_files import rows_in_files
 from airflow_provider_schemamig.core.upgrade.holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.uses import schemas_upto, spans_of
+from airflow_provider_schemamig.core.upgrade.verify_attempts import given_up
 from airflow_provider_schemamig.core.upgrade.verify_findings import Condition, Finding
 from airflow_provider_schemamig.core.upgrade.verify_table import MOST_FILES, File, Table
 
@@ -123,9 +124,14 @@ def unfilled_defaults(table: Table) -> Iterator[Finding]:
     """Rows from before a column came with its default that did not get it. What the log does not reach any more is not looked at."""
     for added in _added_columns(table):
         try:
-            files = _without_value(table, added)
+            files, stale = _without_value(table, added), _given_up(table, added)
         except LogTruncated:
             continue
+        if stale:
+            text = (
+                f"{added.name} came with DEFAULT {added.default} in version {added.began}, and older rows have what an attempt before gave"
+            )
+            yield _finding(table, Condition.VALUE_MISSING, f"column:{added.name}", text, _total(file.rows for file in stale), stale)
         if files:
             text = f"{added.name} came with DEFAULT {added.default} in version {added.began}, and older rows did not get it"
             rows = _total(_missing_rows(file.add, added.physical) for file in files)
@@ -137,12 +143,16 @@ def _added_columns(table: Table) -> Iterator[_Added]:
     entries = schemas_upto(table.state, table.entry)[::-1]
     ends = [entry.since_table_version - 1 for entry in entries[1:]] + [table.head.version]
     for old, new, end in zip(entries, entries[1:], ends[1:], strict=False):
-        there = _defaults(new).keys() - {old.stored_name(field.name) for field in old.declared.fields}
+        there = _defaults(new).keys() - _stored_columns(old)
         yield from _added_between(table, new.since_table_version - 1, end, {name: _defaults(new)[name] for name in there})
     public = {name.partition(":")[2] for name in table.elements if name.startswith("column:") and table.is_public(name)}
     defaults = {column.name: column.default for column in table.live.fields}
     wanted = {physical_name(field): str(defaults[field["name"]]) for field in _fields(table.head) if field["name"] in public}
     yield from _added_between(table, entries[-1].since_table_version, table.head.version, wanted)
+
+
+def _stored_columns(entry: SchemaEntry) -> frozenset[str]:
+    return frozenset(entry.stored_name(field.name) for field in entry.declared.fields)
 
 
 def _defaults(entry: SchemaEntry) -> Mapping[str, str]:
@@ -202,6 +212,18 @@ def _without_value(table: Table, added: _Added) -> list[File]:
                 owed.add(path)
         ever |= owed
     return [file for file in table.files if file.path in owed and file.rows != 0 and _missing_rows(file.add, added.physical) != 0]
+
+
+def _given_up(table: Table, added: _Added) -> list[File]:
+    """Files of today whose rows have the value that an attempt gave them which was given up, and another one than they should have. Looked
+    for where no release had the column before: what rows got then is theirs. Raises LogTruncated."""
+    past = _past(table, added)
+    earlier = [entry for entry in schemas_upto(table.state, table.entry) if entry.since_table_version <= added.began][1:]
+    start, is_new = _came_in(table, added, past)
+    if past.uses or not is_new or any(added.physical in _stored_columns(entry) for entry in earlier):
+        return []
+    found = given_up(table, start, added.began, added.physical, added.called)
+    return [file for file in table.files if found.get(file.path, added.default) != added.default and file.rows != 0]
 
 
 def _past(table: Table, added: _Added) -> Past:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core.elements import owed
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.upgrade import controls, verbs
 from airflow_provider_schemamig.core.upgrade.verify import verify
+from airflow_provider_schemamig.core.upgrade.verify_findings import Condition
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
@@ -291,6 +293,20 @@ def test_what_rows_have_in_a_column_that_comes_again(tmp_path: Path, history: Hi
     said = " ".join(world.notes)
     assert all((text in said) is (text in history.says) for text in (KEEPS, ALL_BUT_NULL, UNTOLD, *history.says)), said
     assert not verify(world.lake.env, world.lake.state, OnlineJobs()).findings
+
+
+@pytest.mark.parametrize("name", ["given up when all was filled and compacted", "given up, what others deleted in between"])
+def test_a_default_that_was_given_up_and_stays_is_found(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By ``verify``, if it was left in rows all the same."""
+    monkeypatch.setattr(owed, "_of_all", lambda took: owed.Owed.NOTHING)
+    world = world_of(tmp_path, HISTORIES[name])
+    for step in HISTORIES[name].steps:
+        step(world)
+    assert 5 in values(world, "c").values()
+    (finding,) = verify(world.lake.env, world.lake.state, OnlineJobs()).findings
+    assert (finding.condition, finding.element) == (Condition.VALUE_MISSING, "column:c")
+    assert "DEFAULT 7" in finding.text
+    assert "what an attempt before gave" in finding.text
 
 
 def test_a_rollback_that_dies_anywhere(tmp_path: Path) -> None:
