@@ -261,6 +261,7 @@ CLASSIC, V2 = "'division' = 'east'", "'delta.checkpointPolicy' = 'v2'"
 V2_FORMAT = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "properties, settings, pattern",
     [

@@ -153,6 +153,7 @@ def test_a_twin_with_the_same_txn_loses_to_the_first(lake: Lake) -> None:
 # --- errors --------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "change, kind, says",
     [
