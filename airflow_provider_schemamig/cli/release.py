@@ -37,7 +37,7 @@ def init(
     path = local_path(folder)
     name = re.sub(r"[^A-Za-z0-9_-]", "_", path.absolute().name)
     written = scaffold.init(path, name)
-    uri = Location.parse(str(path)).uri
+    uri = Location.of_files(path).uri
     document = {"uri": uri, "name": name, "version": str(written.version), "files": list(written.files)}
     return Answer(document, lambda to: _show_files(to, f"{name} {written.version} in {path}", written.files))
 

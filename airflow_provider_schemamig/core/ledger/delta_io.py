@@ -50,6 +50,16 @@ def open_table(uri: str, options: Mapping[str, str]) -> DeltaTable:
     return DeltaTable(uri, storage_options=dict(options))
 
 
+def is_there(uri: str, options: Mapping[str, str]) -> bool:
+    """Whether delta-rs finds a table; False also where it cannot tell."""
+    from deltalake import DeltaTable
+
+    try:
+        return DeltaTable.is_deltatable(uri, dict(options))
+    except Exception:  # noqa: BLE001 - delta-rs raises plain Exception, too
+        return False
+
+
 def wrong_columns(table: DeltaTable, columns: Sequence[Column]) -> str | None:
     """Which of ``columns`` the table has not, or as another type, in words; None: it has them all."""
     types = {"string": "string", "bigint": "long", "double": "double", "timestamp": "timestamp"}

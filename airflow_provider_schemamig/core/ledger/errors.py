@@ -199,6 +199,24 @@ class LedgerOutcomeUnknown(Conflict):
 
 
 @dataclass(eq=False)
+class LedgerElsewhere(Refusal):
+    """A commit was acknowledged, and is not where it was to be: whoever wrote it takes the ledger's name for another place."""
+
+    code = "ledger_elsewhere"
+    uri: str
+    version: int
+
+    @property
+    def message(self) -> str:
+        there = f"version {self.version} of the ledger at {self.uri} was acknowledged, and there is no such version there"
+        return f"{there}: it was written elsewhere, or taken away at once."
+
+    @property
+    def next_action(self) -> str:
+        return "Look for a place of nearly the same name before you try again, and report this with both names."
+
+
+@dataclass(eq=False)
 class LedgerVersionUnknown(Refusal):
     """As-of a version that does not exist."""
 

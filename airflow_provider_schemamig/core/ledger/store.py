@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerCompacted,
     LedgerConflict,
     LedgerDamaged,
+    LedgerElsewhere,
     LedgerVersionUnknown,
 )
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
@@ -297,8 +298,12 @@ class LedgerWriter(LedgerReader):
         raise self.table.write_failure(failure, expected, commit_id) from None
 
     def _send(self, rows: Sequence[RawRow], expected: int, after: str | None, commit_id: str, mode: Mode) -> Exception | None:
-        """Try once. None: it is there and durable. An exception: slot ``expected`` + 1 is still empty. Raises LedgerConflict."""
+        """Try once. None: it is there and durable. An exception: slot ``expected`` + 1 is still empty.
+
+        Raises LedgerConflict; LedgerElsewhere where that slot is empty although the commit was acknowledged.
+        """
         failure: Exception | None = None
+        acknowledged = False
         if self._head() == expected:
             if self.table.is_another(expected, after):  # what this process knows is of a history that was lost
                 _known.forget(self.env)
@@ -306,10 +311,13 @@ class LedgerWriter(LedgerReader):
             try:
                 self.env.before_write("ledger", commit_id)
                 self.table.commit(rows, expected, commit_id, mode)
+                acknowledged = True
                 self.env.after_write("ledger", commit_id)
             except Exception as error:  # noqa: BLE001 - of any kind: what counts is who holds the slot
                 failure = error
         winner = self.table.commit_id(expected + 1)
+        if winner is None and acknowledged:
+            raise LedgerElsewhere(uri=self.env.location.uri, version=expected + 1) from failure
         if winner is None and failure is not None:
             return failure
         if winner != commit_id:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.codec import RawRow
-from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerOutcomeUnknown
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerElsewhere, LedgerOutcomeUnknown
 from airflow_provider_schemamig.core.ledger.existence import no_environment
 from airflow_provider_schemamig.core.storage import ObjectMissing, StorageForbidden, StorageUnreachable, probe_put_if_absent
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -119,6 +119,8 @@ class LedgerTable:
         delta_io.write(
             self.env.ledger_uri, table, mode="error", commit_id=commit_id, options=self.env.delta_options, configuration=_PROPERTIES
         )
+        if self.commit_id(0) is None:
+            raise LedgerElsewhere(uri=self.env.location.uri, version=0)
         self.make_durable(0)
 
     def commit(self, rows: Sequence[RawRow], expected: int, commit_id: str, mode: Mode) -> None:
@@ -178,12 +180,17 @@ class LedgerTable:
         handle.cleanup_metadata()
 
     def write_failure(self, error: Exception | None, expected: int, commit_id: str) -> SchemamigError:
-        """What to tell about a commit that is not there."""
+        """What to tell about a commit that is not there, after it was looked for."""
         try:
             # delta-rs wraps what the store says in text; a small write of our own says it in a class: full, read-only, forbidden...
             probe_put_if_absent(self.env.store(), Environment.SYSTEM_FOLDER)
         except SchemamigError as clear:
             return clear
+        # In this order: what another creator makes meanwhile is no ledger elsewhere.
+        if isinstance(error, LedgerElsewhere) or (
+            expected < 0 and delta_io.is_there(self.env.ledger_uri, self.env.delta_options) and not self.exists()
+        ):
+            return LedgerElsewhere(uri=self.env.location.uri, version=expected + 1)
         return LedgerOutcomeUnknown(expected=expected, commit_id=commit_id, reason=self.env.first_line(error))
 
     def _open_handle(self) -> DeltaTable:

@@ -182,4 +182,4 @@ def with_version(text: str, wanted: Settings) -> bytes:
 
 
 def _store(path: Path) -> Store:
-    return open_store(Location.parse(str(path)), StorageOptions({}))
+    return open_store(Location.of_files(path), StorageOptions({}))

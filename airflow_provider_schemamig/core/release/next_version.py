@@ -59,7 +59,7 @@ class NextVersion:
 
     def write(self) -> tuple[str, ...]:
         """Write what is not there yet; the names of these files."""
-        store = open_store(Location.parse(str(self.path)), StorageOptions({}))
+        store = open_store(Location.of_files(self.path), StorageOptions({}))
         here = _files_of(self.path)
         changed = tuple(file for file, data in self.files.items() if here.get(file) != data)
         for file in changed:

@@ -128,7 +128,7 @@ def _must_parse(folder: Folder, settings: Settings, refusals: list[Refusal]) -> 
 
 
 def _write(path: Path, before: Mapping[str, bytes], files: Mapping[str, bytes]) -> tuple[str, ...]:
-    store = open_store(Location.parse(str(path)), StorageOptions({}))
+    store = open_store(Location.of_files(path), StorageOptions({}))
     changed = tuple(file for file, data in files.items() if before.get(file) != data)
     for file in changed:
         store.put(file, files[file])

@@ -20,6 +20,10 @@ THROWAWAY = "schemamig.throwaway"
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", re.DOTALL)
 # ? and # would begin a URI's query or fragment, a backtick would end Spark's delta.`path`.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f`?#]")
+# What lies at a location is opened by our stores, by delta-rs and by Spark, each from the same text. delta-rs decodes a %, even of a URI
+# that was encoded for it, takes a \ for a /, gives up over [ ] ^ | and over what is not Unicode, and leaves a blank at the end away.
+# Spark takes * { } [ ] \ for a pattern where it is given files. All else is one folder for all of them (tests/unit/test_one_folder.py).
+_MISREAD = re.compile(r"[%\\*{}\[\]^|\ud800-\udfff]|\s\Z")
 #: ``container@account``.
 _WITH_CONTAINER = ("abfs:", "abfss:", "az:")
 _AFTER_QUERY = re.compile(r"\?.*", re.DOTALL)
@@ -27,13 +31,28 @@ _AFTER_QUERY = re.compile(r"\?.*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """An absolute URI with its scheme and no slash at the end. Paths are not percent-encoded, as in Hadoop and Spark."""
+    """An absolute URI with its scheme and no slash at the end. Paths are not percent-encoded, as in Hadoop and Spark.
+
+    Of one that was parsed, every text made from it is the same folder to our stores, to delta-rs and to Spark.
+    """
 
     uri: str
 
     @classmethod
     def parse(cls, text: str) -> Location:
         """From a plain path (made absolute) or a file, s3, s3a, gs, abfs, abfss, az or memory URI. Raises InvalidLocation."""
+        location = cls._read(text)
+        if (found := _MISREAD.search(location.uri)) is not None:
+            raise _invalid(location.uri, _misread(found[0]))
+        return location
+
+    @classmethod
+    def of_files(cls, path: Path) -> Location:
+        """A folder on this machine that holds no tables, as a release's: only we open it, so it may be named as people and CI like."""
+        return cls._read(str(path))
+
+    @classmethod
+    def _read(cls, text: str) -> Location:
         if not text.strip():
             raise _invalid(text, "it is empty")
         if _FORBIDDEN.search(text):
@@ -73,7 +92,7 @@ class Location:
     def child(self, *parts: str) -> Location:
         """A location below this one; each part is one name. Raises InvalidLocation for names that would lead elsewhere."""
         for part in parts:
-            if not part or part in (".", "..") or "/" in part or _FORBIDDEN.search(part):
+            if not part or part in (".", "..") or "/" in part or _FORBIDDEN.search(part) or _MISREAD.search(part):
                 raise InvalidLocation(uri=f"{self.uri}/{part}", rule=f"{part!r} is not a plain name")
         return Location("/".join((self.uri.rstrip("/"), *parts)))
 
@@ -116,6 +135,14 @@ def _bucket_and_key(text: str, rest: str) -> str:
     if any(part in ("", ".", "..") for part in parts):
         raise _invalid(text, "empty, . and .. parts are not allowed")
     return "/".join((bucket, *parts))
+
+
+def _misread(found: str) -> str:
+    if found == "%":
+        return "a % is not allowed, for Delta's libraries would decode it; a path is given as it is, never with %20 and the like"
+    if found.isspace():
+        return "it ends with a blank"
+    return f"{found!r} is not allowed: the libraries that read and write Delta tables would look elsewhere, or for a pattern"
 
 
 def _invalid(text: str, rule: str) -> InvalidLocation:

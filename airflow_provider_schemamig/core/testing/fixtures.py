@@ -100,7 +100,7 @@ def fixture_text(declaration: Declaration, version: Version) -> str:
 
 def write_fixtures(release: Release) -> Written:
     """Write what is missing, and what is generated otherwise for the head, which is still being written. Nothing else is touched."""
-    store = open_store(Location.parse(str(release.path)), StorageOptions())
+    store = open_store(Location.of_files(release.path), StorageOptions())
     files: list[str] = []
     beyond: dict[str, str] = {}
     for version, declaration in wanted(release):

@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.chain import Create
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 from airflow_provider_schemamig.core.shards.pace import LAST_STEP
+from airflow_provider_schemamig.core.storage import InvalidLocation
 from airflow_provider_schemamig.core.upgrade.adopt_errors import CollectionInUse
 from airflow_provider_schemamig.core.upgrade.cleanup import forget_shards
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
@@ -58,7 +59,7 @@ def unmanage(env: Environment, collection: str) -> GivenBack:
         no_open_deployment(state)
         no_open_hold(state)
         _refuse_use(env, state, name)
-        uri = env.table_location(state.shard_of(name).uri).uri
+        uri = _place(env, state.shard_of(name).uri)
         return _forgotten(state, name)
 
     state = LedgerWriter(env).transact(decide)
@@ -67,6 +68,14 @@ def unmanage(env: Environment, collection: str) -> GivenBack:
     generation = state.leader.generation if state.leader is not None else None
     note = append_history(env, HistoryEntry.ended("unmanage", started, collection=name, generation=generation, detail=uri))
     return GivenBack(name, uri, (note,) if note else ())
+
+
+def _place(env: Environment, shard_uri: str) -> str:
+    """Where the table is. One that was adopted at a place that is none to this software any more is given back all the same."""
+    try:
+        return env.table_location(shard_uri).uri
+    except InvalidLocation:
+        return shard_uri
 
 
 def _refuse_use(env: Environment, state: State, name: CollectionName) -> None:

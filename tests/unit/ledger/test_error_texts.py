@@ -23,6 +23,7 @@ ERRORS: tuple[SchemamigError, ...] = (
     e.LedgerDamaged(where='ledger row holds "1"', reason="not JSON (Expecting value: line 1 column 1 (char 0))"),
     e.LedgerConflict(expected=4, tries=3),
     e.LedgerOutcomeUnknown(expected=4, commit_id="0123abcd", reason="connection reset"),
+    e.LedgerElsewhere(uri=URI, version=5),
     e.LedgerVersionUnknown(version=9, head=4),
     e.LedgerCompacted(version=3, since=4),
     e.PlanMissing(digest="d" * 8),

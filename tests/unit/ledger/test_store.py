@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from airflow_provider_schemamig.core.ledger import delta_io, store
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerConflict,
+    LedgerElsewhere,
     LedgerOutcomeUnknown,
     NoEnvironment,
 )
@@ -233,6 +235,32 @@ def test_a_crash_between_landing_and_answer_leaves_a_whole_commit(writer: Ledger
     with pytest.raises(KeyboardInterrupt):
         crashing.compare_and_append(crashing.state(), [Put(counter(1)), Put(counter(2, "other"))])
     assert len(LedgerReader(writer.env).state().objects) == 2
+
+
+class Misled(Environment):
+    """An environment whose ledger delta-rs takes for the one of a folder beside it."""
+
+    @property
+    def ledger_uri(self) -> str:
+        return f"{self.location.uri}-beside/{self.SYSTEM_FOLDER}/ledger"
+
+
+def test_a_ledger_that_is_made_elsewhere_is_no_unclear_outcome(env: Environment) -> None:
+    for _ in range(2):  # the second time delta-rs says that there is one
+        with pytest.raises(LedgerElsewhere) as caught:
+            LedgerWriter(Misled(env.location, env.options)).create("env-1")
+        assert not caught.value.retryable
+    assert not LedgerReader(env).exists()
+
+
+def test_an_append_that_lands_elsewhere_is_no_conflict(writer: LedgerWriter) -> None:
+    beside = Path(f"{root(writer.env)}-beside")
+    shutil.copytree(root(writer.env), beside)
+    misled = LedgerWriter(Misled(writer.env.location, writer.env.options))
+    with pytest.raises(LedgerElsewhere) as caught:
+        misled.transact(lambda state: [Put(counter(1))])
+    assert caught.value.version == 1
+    assert (len(commit_ids(root(writer.env))), len(commit_ids(beside))) == (1, 2), "it is tried once, not for half a minute"
 
 
 # --- transact -------------------------------------------------------------------------------------------------------------------------
