@@ -43,7 +43,10 @@ class BackfillLogGone(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Cancel the change and start it again; raise delta.logRetentionDuration before, if the backfill takes longer than that."
+        return (
+            "Take the change back with `schemamig rollback`, then start it again; "
+            "raise delta.logRetentionDuration before, if the backfill takes longer than that."
+        )
 
 
 @dataclass(eq=False)
