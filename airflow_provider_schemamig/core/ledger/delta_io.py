@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from airflow_provider_schemamig.core.storage.errors import no_panics
+
 if TYPE_CHECKING:
     from arro3.core import Table
     from deltalake import DeltaTable, PostCommitHookProperties
@@ -44,10 +46,17 @@ def arrow(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
     return Table.from_arrays(arrays, schema=Schema([Field(c.name, types[c.type], nullable=c.nullable) for c in columns]))
 
 
+@no_panics()
 def open_table(uri: str, options: Mapping[str, str]) -> DeltaTable:
     from deltalake import DeltaTable
 
     return DeltaTable(uri, storage_options=dict(options))
+
+
+@no_panics()
+def update(table: DeltaTable) -> None:
+    """Bring the handle to the newest version."""
+    table.update_incremental()
 
 
 def is_there(uri: str, options: Mapping[str, str]) -> bool:
@@ -68,6 +77,7 @@ def wrong_columns(table: DeltaTable, columns: Sequence[Column]) -> str | None:
     return f"it has no column {', '.join(wrong)} as this software makes it" if wrong else None
 
 
+@no_panics()
 def read(table: DeltaTable, columns: Sequence[Column], where: str = "true") -> list[list[Any]]:
     """The values of each column at the handle's version, of rows for which the SQL text ``where`` holds, in no particular order."""
     from deltalake import QueryBuilder
@@ -77,6 +87,7 @@ def read(table: DeltaTable, columns: Sequence[Column], where: str = "true") -> l
     return [list(batches.column(column.name).to_pylist()) for column in columns]
 
 
+@no_panics()
 def write(
     target: DeltaTable | str,
     rows: Table,
@@ -105,6 +116,7 @@ def write(
     )
 
 
+@no_panics()
 def compact_files(table: DeltaTable) -> None:
     """Write many small files as few and checkpoint; the rows stay what they are."""
     table.optimize.compact(post_commithook_properties=_no_hooks())

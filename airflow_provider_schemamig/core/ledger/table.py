@@ -67,7 +67,7 @@ class LedgerTable:
         """The newest version; the handle is at it afterwards."""
         try:
             if self._handle is not None and self._handle.version() - self._opened_at < _REOPEN_AFTER:
-                self._handle.update_incremental()
+                delta_io.update(self._handle)
             else:
                 self._handle = delta_io.open_table(self.env.ledger_uri, self.env.delta_options)
                 self._opened_at = self._handle.version()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
@@ -59,6 +61,17 @@ class NotOurPlace(Refusal):
 def is_panic(error: BaseException) -> bool:
     """Whether a library written in Rust gave up: pyo3's PanicException is no Exception, and each library has a class of its own for it."""
     return type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def no_panics() -> Iterator[None]:
+    """Raise RuntimeError for a panic: one over a file that is damaged concerns that file, and not the process."""
+    try:
+        yield
+    except BaseException as error:
+        if is_panic(error):
+            raise RuntimeError(str(error)) from None
+        raise
 
 
 @dataclass(eq=False)
