@@ -145,9 +145,7 @@ def _dropped(wanted: Shape, entry: SchemaEntry, target: Target) -> frozenset[Col
 
 def _is_later(entry: SchemaEntry, current: SchemaEntry) -> bool:
     """True if the target went back from ``entry``."""
-    if entry.release is not None and current.release is not None and entry.release != current.release:
-        return entry.release > current.release
-    return entry.schema_id > current.schema_id
+    return entry.rolled_back or entry.schema_id > current.schema_id
 
 
 def _without(fields: Fields, gone: frozenset[ColumnPath], path: str) -> Fields:

@@ -8,7 +8,7 @@ column. From there each environment knows its own way, by the names in its data 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -25,12 +25,16 @@ from airflow_provider_schemamig.core.schema.model import walk
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The schemas that a collection has had in an environment, oldest first; and by release those it had there, of which a rollback and
-    another upgrade may leave several. ``product``: whose releases these are."""
+    """The schemas that a collection has had in an environment, oldest first; and by release those it had there, of which a rollback to it
+    may leave several. What was rolled back counts as long as no other release has its number.
+
+    ``product``: whose releases these are. ``passed``: the release that the environment is at, and those that led there.
+    """
 
     product: str
     entries: tuple[SchemaEntry, ...]
     at: Mapping[Version, tuple[SchemaEntry, ...]]
+    passed: frozenset[Version]
 
 
 class Doubt(Enum):
@@ -47,18 +51,18 @@ def lineage_of(state: State, collection: CollectionName) -> Lineage:
     return lineage_in(state, [key for key in state.schemas if key[0] == collection], releases_passed(state))
 
 
-def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], passed: Collection[Version]) -> Lineage:
+def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], passed: frozenset[Version]) -> Lineage:
     """The same, for who has found out the collection's schemas and ``releases_passed`` for many."""
     entries = tuple(state.schemas[key] for key in sorted(keys, key=lambda key: key[1]))
     at: dict[Version, tuple[SchemaEntry, ...]] = {}
     for entry in entries:
-        if entry.release is not None:
+        if entry.release is not None and not (entry.rolled_back and entry.release in passed):
             at[entry.release] = (*at.get(entry.release, ()), entry)
     for release in sorted(passed):
         before = [version for version in at if version <= release and version in passed]
         if before and release not in at:  # it left the collection as it was
             at[release] = (at[max(before)][-1],)
-    return Lineage("" if state.release is None else state.release.name, entries, at)
+    return Lineage("" if state.release is None else state.release.name, entries, at, passed)
 
 
 def distinct(current: SchemaEntry, lineage: Lineage) -> Iterator[SchemaEntry]:
@@ -132,7 +136,7 @@ def _common(event: SchemaEntry, origin: Lineage, own: SchemaEntry, target: Linea
 
 def _are_strangers(origin: Lineage, target: Lineage) -> bool:
     """Of no common release: are they of different products, or does a release of one number declare another thing in each?"""
-    return origin.product != target.product or not origin.at.keys().isdisjoint(target.at)
+    return origin.product != target.product or not origin.passed.isdisjoint(target.passed)
 
 
 def _is_from_outside(path: ColumnPath, entry: SchemaEntry, lineage: Lineage) -> bool:
@@ -160,7 +164,7 @@ class Mark:
 def marks_of(entry: SchemaEntry, lineage: Lineage, limit: int) -> tuple[Mark, ...]:
     """Of the newest ``limit`` releases; by release."""
     found: dict[str, list[Version]] = {}
-    for release in sorted(lineage.at)[-limit:]:
+    for release in sorted(release for release, entries in lineage.at.items() if not entries[-1].rolled_back)[-limit:]:
         found.setdefault(lineage.at[release][-1].key, []).append(release)
     marks = []
     for releases in found.values():

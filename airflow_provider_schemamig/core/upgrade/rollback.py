@@ -60,7 +60,7 @@ from airflow_provider_schemamig.core.upgrade.unevolve import (
     source_entry,
 )
 from airflow_provider_schemamig.core.upgrade.updates import one_each
-from airflow_provider_schemamig.core.upgrade.uses import schemas_rolled_back, uses_since_rollback
+from airflow_provider_schemamig.core.upgrade.uses import restated_back, schemas_rolled_back, uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.work import Outcome, Work, keep_fences, pending_holds, plan_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -324,7 +324,7 @@ def _flip(
     sealed: Mapping[ShardId, int],
     until: pendulum.DateTime | None,
 ) -> list[Update]:
-    """ONE append: objects, fingerprints and the version back to the source release. ``until``: of rows that stay behind, if any."""
+    """ONE append: back to the source release. ``until``: of rows that stay behind, if any."""
     updates: list[Update] = []
     goal = state.release_set()
     evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]
@@ -334,6 +334,7 @@ def _flip(
         updates += _unevolved(work, state, step, reverted, goal)
     for swap in swaps:
         updates += _swapped(work, state, swap, goal, sealed)
+    updates += restated_back(work.plan, state, goal)
     back = {swap.collection for swap in swaps}
     for gone in (step for step in work.plan.target.steps if isinstance(step, Remove) and step.collection not in back):
         updates.append(Put(dropped_before(state, gone, work.epoch)))
@@ -362,7 +363,7 @@ def _unevolved(
     old = source_entry(state, held_table(state.holds[work.generation], source))
     schema_id = state.next_schema_id(source)
     ahead = state.ahead.get((source, old.schema_id))
-    release = old.release if work.plan.target.ahead or ahead is not None else work.deployment.source
+    release = old.release if work.plan.target.ahead or ahead else old.release or work.deployment.source
     physical, names = replace(physical, name=source), reverted.names[step.collection]
     uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, reverted.upto[step.collection])
     entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names, uses)

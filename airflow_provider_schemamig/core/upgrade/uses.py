@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.elements.owed import Past
-from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Use
+from airflow_provider_schemamig.core.ledger.rows import Object, SchemaEntry, Use
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, Field
 from airflow_provider_schemamig.core.upgrade.plan import Plan
 
@@ -40,9 +41,28 @@ def uses_since_rollback(
 def schemas_rolled_back(state: State, plan: Plan) -> list[Update]:
     """Mark the schemas that a plan's release brought; one outside of a release is nobody's to ask for by a version."""
     target = plan.target
-    changed = {step.collection for step in target.steps}
-    found = (entry for entry in state.schemas.values() if entry.collection in changed and entry.release == target.version)
+    changed = {*(step.collection for step in target.steps), *(declaration.name for declaration in target.restated)}
+    stay = {(name, known.schema_id) for name, known in state.objects.items() if name not in changed}
+    found = (entry for key, entry in state.schemas.items() if entry.release == target.version and key not in stay)
     return [] if target.ahead else [Put(replace(entry, rolled_back=True)) for entry in found if not entry.rolled_back]
+
+
+def restated_back(plan: Plan, state: State, goal: dict[CollectionName, Fingerprint]) -> list[Update]:
+    """Give the collections whose comments or order alone a release changed those of before: no table has to know. ``goal``: as the release
+    before has the collections."""
+    updates: list[Update] = []
+    for name in (declaration.name for declaration in plan.target.restated):
+        current, known = state.entry(name), state.objects[name]
+        old = next((entry for entry in schemas_upto(state, current)[1:] if entry.collection == name), None)
+        if old is None or current.release != plan.target.version:
+            continue
+        schema_id = state.next_schema_id(name)
+        goal |= state.released(Object(name, known.shard, old.schema_id, fingerprint(old.declared)))
+        updates += [Put(replace(current, schema_id=schema_id, declared=old.declared, release=old.release))]
+        updates += [Put(replace(known, schema_id=schema_id))]
+        ahead = state.ahead.get((name, old.schema_id))
+        updates += [] if ahead is None else [Put(replace(ahead, schema_id=schema_id))]
+    return updates
 
 
 def past_of(state: State, collection: CollectionName, column: Field) -> Past:

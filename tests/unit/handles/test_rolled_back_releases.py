@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.handles.errors import NeedsSpark
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade import verbs
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from tests.support import foreign
@@ -130,3 +131,35 @@ def test_programs_of_what_was_rolled_back_see_its_own_shape(world: World) -> Non
     assert (world.rows("1.0.0"), world.rows("1.1.0")) == ([ROW], swapped)
     world.up(T, "1.1.1", 'evolution("u")', ", x STRING")
     assert (world.rows("1.1.1"), world.rows("1.1.0")) == ([ROW], swapped)
+
+
+# --- a lower number, or the same, comes afterwards -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("last", ["1.1.0", "1.2.0"])
+def test_after_a_release_of_comments_and_order_alone(world: World, last: str) -> None:
+    """It is undone with the rest of its release; then 1.0.1 exchanges the names."""
+    world.up("CREATE TABLE t (id BIGINT, b STRING COMMENT 'hi', a STRING);", "1.1.0", 'evolution("u")', ", x STRING", chain="withdrawn")
+    assert list(world.rows("1.1.0")[0]) == ["id", "b", "a"]
+    world.back()
+    entry = world.lake.state.entry(CollectionName("t"))
+    assert [(field.name, field.comment) for field in entry.declared.fields] == [("id", None), ("a", None), ("b", None)]
+    assert list(world.rows(None)[0]) == list(world.rows("1.0.0")[0]) == ["id", "a", "b"]
+    assert not verbs.status(world.lake.env).drifted
+    exchanged_below(world, last)
+
+
+def test_after_two_rollbacks(world: World) -> None:
+    world.up(T, "1.1.0", 'evolution("u")', ", x STRING", chain="withdrawn")
+    world.up(T.replace("b STRING", "b STRING, c STRING"), "1.2.0", 'evolution("t")', ", x STRING", chain="withdrawn")
+    world.back()
+    world.back()
+    exchanged_below(world, "1.1.0")
+
+
+def exchanged_below(world: World, last: str) -> None:
+    """1.0.1 exchanges the names, ``last`` leaves them."""
+    world.up(SWAPPED, "1.0.1", SWAPS)
+    world.up(SWAPPED, last, 'evolution("u")', ", x STRING")
+    swapped = [{"id": 1, "b": "a1", "a": "b1"}]
+    assert [world.rows(release) for release in (None, "1.0.0", "1.0.1", last)] == [swapped, [ROW], swapped, swapped]

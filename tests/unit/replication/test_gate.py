@@ -38,7 +38,8 @@ def target(current: SchemaEntry, *previous: SchemaEntry, live: str | None = None
 
 
 def lineage(*entries: SchemaEntry, product: str = "ours") -> Lineage:
-    return Lineage(product, entries, {found.release: (found,) for found in entries if found.release is not None})
+    at = {found.release: (found,) for found in entries if found.release is not None}
+    return Lineage(product, entries, at, frozenset(at))
 
 
 def of_another_product(event: SchemaEntry) -> Lineage:

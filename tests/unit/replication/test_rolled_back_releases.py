@@ -1,0 +1,91 @@
+"""A release was rolled back at one end, and another one has its number, or comes below it: streams go on, and nothing is a stranger."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.upgrade import verbs
+from tests.support.lake import Lake
+from tests.support.product import Product
+from tests.support.replicas import Replicas, make_replicas
+from tests.support.upgrades import releases
+
+FIRST = "CREATE TABLE trips (id BIGINT NOT NULL, a STRING, b STRING, PRIMARY KEY (id));\nCREATE TABLE lines (line STRING, n INT);\n"
+SWAPS = 'evolution("trips", rename={"a": "b", "b": "a"})'
+SWAPPED = FIRST.replace("a STRING, b STRING", "b STRING, a STRING")
+LINES = FIRST.replace("n INT", "n INT, x INT")
+WITH_C = FIRST.replace("b STRING", "b STRING, c STRING")
+COMMENTED = LINES.replace("a STRING", "a STRING COMMENT 'x'")
+ONE, TWO, THREE = ({"id": number, "a": f"a{number}", "b": f"b{number}"} for number in (1, 2, 3))
+
+
+def made(folder: Path, withdrawn: tuple[str, str], *anew: tuple[str, str], names: str = "ab") -> Replicas:
+    """Releases: 1 is 1.0.0, 2 the 1.1.0 that is to be rolled back, 3 the other 1.1.0, 4 its 1.2.0."""
+    found = make_replicas(folder, (FIRST, ""), withdrawn, names=names)
+    found.folders = [*found.folders, *releases(folder / "anew", (FIRST, ""), *anew)[1:]]
+    found.insert("a", ONE)
+    return found
+
+
+def brought(two: Replicas) -> bool:
+    state = two.state("a", "b")
+    assert state.error is None, state.detail
+    return state.pause is None and two.declared_rows("a") == two.declared_rows("b")
+
+
+def up_and_back(two: Replicas, name: str) -> None:
+    two.upgrade(name, to=2, end_hold=False)
+    two.rollback(name)
+
+
+@pytest.mark.parametrize("end", ["a", "b"], ids=["at the origin", "at the target"])
+def test_its_number_again_goes_on(tmp_path: Path, end: str) -> None:
+    two = made(
+        tmp_path, (SWAPPED, SWAPS), (LINES, 'evolution("lines")'), (LINES.replace("b STRING", "b STRING, z STRING"), 'evolution("trips")')
+    )
+    assert brought(two)
+    up_and_back(two, end)
+    two.insert("a", TWO)
+    assert brought(two)
+    two.upgrade("a", "b", to=3)
+    two.insert("a", THREE)
+    assert brought(two)
+    two.upgrade("a", "b", to=4)
+    two.insert("a", {"id": 4, "a": "a4", "b": "b4", "z": "z4"})
+    assert brought(two)
+
+
+@pytest.mark.parametrize("withdrawn", [(SWAPPED, SWAPS), (WITH_C, 'evolution("trips")')], ids=["exchanged names", "a column more"])
+def test_a_replica_that_is_made_afterwards(tmp_path: Path, withdrawn: tuple[str, str]) -> None:
+    """It is no stranger: names that are exchanged later are not brought by name."""
+    exchanged = LINES.replace("a STRING, b STRING", "b STRING, a STRING")
+    two = made(tmp_path, withdrawn, (LINES, 'evolution("lines")'), (exchanged, SWAPS), names="a")
+    up_and_back(two, "a")
+    two.upgrade("a", to=3)
+    two.lakes["b"] = Lake(Environment.open(str(tmp_path / "b")), two.folders[0], two.folders[-1])
+    two.upgrade("b", to=3)
+    assert brought(two)
+    two.upgrade("a", to=4)
+    two.insert("a", {"id": 2, "b": "was a", "a": "was b"})
+    assert not brought(two)
+    two.upgrade("b", to=4)
+    assert brought(two)
+
+
+def test_a_lower_number_afterwards(tmp_path: Path) -> None:
+    """What a release below the one that was rolled back drops is left out of rows from before."""
+    two = made(tmp_path, (COMMENTED, 'evolution("lines")'))
+    product = Product(tmp_path / "lower")
+    product.release("1.0.0", FIRST)
+    lower = product.release("1.0.1", FIRST.replace(", b STRING", ""), 'evolution("trips", drop=["b"])')
+    assert brought(two)
+    up_and_back(two, "b")
+    two.insert("a", TWO)
+    verbs.upgrade(two.env("b"), lower, jobs=two.runner, end_hold=True, hold=timedelta(0))
+    state = two.state("a", "b")
+    assert (state.error, state.pause) == (None, None)
+    assert two.declared_rows("b") == [{"id": 1, "a": "a1"}, {"id": 2, "a": "a2"}]
