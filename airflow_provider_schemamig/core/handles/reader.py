@@ -69,8 +69,8 @@ class Reader(Handle):
     def arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows as an Arrow table, read by delta-rs without a JVM: the same columns, types and rows as ``df``.
 
-        Raises what ``df`` raises, and NeedsSpark for a table that delta-rs would not read rightly: type widening, say, or a TIMESTAMP
-        that may lie outside 1678 to 2261 in a file that Spark wrote as it does by default.
+        Raises what ``df`` raises, and NeedsSpark for a table that delta-rs would not read rightly: type widening, say, a TIMESTAMP that may
+        lie outside 1900 to 2261 in a file that Spark wrote as it does by default, or a DATE that may be of Spark 2's calendar.
         """
         import pyarrow as pa
         from deltalake import DeltaTable
