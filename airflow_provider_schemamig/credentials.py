@@ -118,13 +118,13 @@ def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
     """Every text in the options that is a secret, and as other programs may write it; the longest first."""
     found: set[str] = set()
     for name, value in options.items():
-        found.update(_userinfo(value) if _is_harmless(name, value) else _parts(value))
+        found.update(_userinfo(value) if is_harmless(name, value) else _parts(value))
     plain = found | {unquote(secret) for secret in found}
     spelled = {text for secret in plain for text in _spellings(secret)}
     return tuple(sorted((text for text in spelled if _counts(text)), key=lambda text: (-len(text), text)))
 
 
-def _is_harmless(name: str, value: str) -> bool:
+def is_harmless(name: str, value: str) -> bool:
     """Whether an option is no credential, and its value what belongs there: parsers and servers quote what they cannot use."""
     if is_credential(name):
         return False

@@ -223,13 +223,17 @@ def rebuild(
     table: Annotated[
         list[str] | None, typer.Option("--table", metavar="NAME=URI", help="A collection's table, where it cannot be told; several times.")
     ] = None,
+    as_it_is: Annotated[
+        list[str] | None,
+        typer.Option("--as-it-is", metavar="NAME", help="A collection whose table you looked at after `end_unknown`; several times."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
     """Make a ledger that was lost without a backup anew, from the tables and the release that the environment was at."""
     from airflow_provider_schemamig.core.upgrade.rebuild import rebuild as make_anew
 
     root = open_environment(env)
-    done = make_anew(root, local_path(release), [table_named(text) for text in table or ()])
+    done = make_anew(root, local_path(release), [table_named(text) for text in table or ()], as_it_is or ())
     document = done.to_json(root)
 
     def show(to: Console) -> None:

@@ -165,6 +165,9 @@ class _ObservedStore:
         self._store.delete(key)
         self._env.after_write("delete", key)
 
+    def refuse_links(self, prefix: str) -> None:
+        self._store.refuse_links(prefix)
+
     def delete_tree(self, prefix: str) -> None:
         self._env.before_write("delete_tree", prefix)
         self._store.delete_tree(prefix)

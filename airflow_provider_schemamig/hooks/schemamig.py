@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_schemamig.config import DEFAULT_ENVIRONMENT
-from airflow_provider_schemamig.credentials import holds_userinfo, is_credential, secrets_of
+from airflow_provider_schemamig.credentials import holds_userinfo, is_harmless, secrets_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def read_settings(connection: Connection) -> Settings:
     mask_secrets(secrets)
     options = _texts(connection.conn_id, "storage_options", extra.get("storage_options") or {})
     mask_secrets(options)
-    open_to_all = sorted(name for name, value in options.items() if is_credential(name) or holds_userinfo(value))
+    open_to_all = sorted(name for name, value in options.items() if not is_harmless(name, value) or holds_userinfo(value))
     if open_to_all:
         problem = f"its storage_options hold credentials ({', '.join(open_to_all)}), and Airflow shows them with the connection"
         remedy = "Move them into the extra storage_secrets, which Airflow hides; and renew them, for they were shown."

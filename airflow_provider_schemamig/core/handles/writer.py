@@ -293,8 +293,8 @@ def _delta_rs_errors(env: Environment, collection: CollectionName) -> Iterator[N
         error.collection = collection
         raise
     except CommitFailedError as error:
-        raise ConcurrentWrite(collection=collection, condition="delta-rs", detail=env.first_line(error)) from error
+        raise ConcurrentWrite(collection=collection, condition="delta-rs", detail=env.first_line(error)) from None
     except DeltaError as error:
         if _INVALID not in str(error):
             raise
-        raise ConstraintViolated(collection=collection, condition="delta-rs", detail=env.first_line(error)) from error
+        raise ConstraintViolated(collection=collection, condition="delta-rs", detail=env.first_line(error)) from None

@@ -317,11 +317,11 @@ class LedgerWriter(LedgerReader):
                 failure = error
         winner = self.table.commit_id(expected + 1)
         if winner is None and acknowledged:
-            raise LedgerElsewhere(uri=self.env.location.uri, version=expected + 1) from failure
+            raise LedgerElsewhere(uri=self.env.location.uri, version=expected + 1) from None
         if winner is None and failure is not None:
             return failure
         if winner != commit_id:
-            raise LedgerConflict(expected=expected) from failure
+            raise LedgerConflict(expected=expected) from None
         self.table.make_durable(expected + 1)
         return None
 

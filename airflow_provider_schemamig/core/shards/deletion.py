@@ -21,6 +21,7 @@ def check_deletable(env: Environment, state: State, shards: Sequence[Shard]) -> 
     places = {}
     for shard in shards:
         _check_made(shard)
+        env.store().refuse_links(shard.uri)
         if shard.shard in live:
             raise _refused(shard, f"the rows of {live[shard.shard]} are in it")
         places[env.table_location(shard.uri).uri] = shard

@@ -103,7 +103,7 @@ def translated(job: str, collection: str | None = None) -> Iterator[None]:
         error.collection = error.collection or collection
         raise
     except (PySparkException, Py4JError) as error:
-        raise translate(error, job, collection) from error
+        raise translate(error, job, collection) from None  # it quotes whole requests
 
 
 def translate(error: Exception, job: str, collection: str | None = None) -> SchemamigError:

@@ -48,6 +48,7 @@ class NotOurPlace(Refusal):
     code = "not_our_place"
     uri: str
     rule: str
+    is_link: bool = False
 
     @property
     def message(self) -> str:
@@ -55,6 +56,8 @@ class NotOurPlace(Refusal):
 
     @property
     def next_action(self) -> str:
+        if self.is_link:
+            return "Put the folder itself where the link is, then try again: what a link leads to is never deleted."
         return "Look who wrote that: `schemamig ledger verify` lists rows whose place is wrong, `schemamig ledger edit` mends one."
 
 

@@ -111,7 +111,7 @@ class LocalStore:
 
     def delete_tree(self, prefix: str) -> None:
         check_own_place(self.location, prefix)
-        self._refuse_links(prefix)
+        self.refuse_links(prefix)
         with contextlib.suppress(ObjectMissing), self._errors(prefix):
             shutil.rmtree(self._path(prefix), onerror=_unless_gone)
 
@@ -122,13 +122,13 @@ class LocalStore:
         except FileNotFoundError:
             return None
 
-    def _refuse_links(self, key: str) -> None:
+    def refuse_links(self, prefix: str) -> None:
         """What is deleted lies below this location, not where a symbolic link on the way leads."""
         path = self._root
-        for part in key.split("/"):
+        for part in prefix.split("/"):
             path = f"{path}/{part}"
             if os.path.islink(path):
-                raise NotOurPlace(uri=f"{self.location.uri}/{key}", rule=f"{path} is a symbolic link")
+                raise NotOurPlace(uri=f"{self.location.uri}/{prefix}", rule=f"{path} is a symbolic link", is_link=True)
 
     def _path(self, key: str) -> str:
         if not key:

@@ -122,6 +122,9 @@ class ObjectStore:
         with contextlib.suppress(ObjectMissing), self._errors(key):
             obstore.delete(self._store, self._root + key)
 
+    def refuse_links(self, prefix: str) -> None:
+        """There are none."""
+
     def delete_tree(self, prefix: str) -> None:
         import obstore
 

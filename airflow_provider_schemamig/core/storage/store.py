@@ -62,6 +62,9 @@ class Store(ReadStore, Protocol):
     def delete_tree(self, prefix: str) -> None:
         """All below the folder ``prefix``, which has to be one that we make (``own_places``). Missing is fine. Raises NotOurPlace."""
 
+    def refuse_links(self, prefix: str) -> None:
+        """Raise NotOurPlace if a symbolic link is on the way to ``prefix``: ``delete_tree`` would. An object store has none."""
+
 
 def open_store(location: Location, options: StorageOptions, table_id: str | None = None) -> Store:
     """The store of a location. Reads nothing; a wrong bucket or credential shows at the first use. ``table_id``: see ``ReadStore``."""

@@ -7,7 +7,7 @@ columns it has and by which names in the files. What it says of work cannot: the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.declare import sayable
 from airflow_provider_schemamig.core.schema.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 from airflow_provider_schemamig.core.upgrade import rebuild_errors as e
 from airflow_provider_schemamig.core.upgrade.adopt import Release, adopted_rows
@@ -75,7 +76,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A table that may be a collection's. ``uri``: as the ledger will have it; ``is_named``: by a person, who has looked at it."""
+    """A table that may be a collection's. ``uri``: as the ledger will have it; ``is_named``: by a person."""
 
     collection: CollectionName
     uri: str
@@ -83,11 +84,11 @@ class _Place:
     is_named: bool = False
 
 
-def rebuild(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str]] = ()) -> Rebuilt:
+def rebuild(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str]] = (), as_they_are: Collection[str] = ()) -> Rebuilt:
     """Write the ledger of an environment that has none, at the release in ``release_dir``, which has to be the one it was at.
 
     Each collection's table is the one below ``<root>/<collection>`` that is not sealed, or the one named in ``tables`` (name, URI or path),
-    sealed or not. Who has not named it is asked to where a leader may have died on the way.
+    sealed or not. Where a leader may have died on the way it is refused, but for the collections ``as_they_are``: a person has looked.
     Columns that a table has beside the declared ones count as hidden. No table gets a commit, nothing is deleted. Killed, it may be run
     again. Raises LedgerThere; NoEnvironment where a table or another environment is; every reason against it at once (``rebuild_errors``);
     and what reading the tables raises.
@@ -101,7 +102,7 @@ def rebuild(env: Environment, release_dir: Path, tables: Sequence[tuple[str, str
     release = load_checked(release_dir)
     declared = {CollectionName(item.name): item for item in release.declarations(release.version).values()}
     places = _places(env, tables)
-    found, left = _match(env, declared, places)
+    found, left = _match(env, declared, places, as_they_are)
     stores = {place.uri: fences(env.table_store(place.uri)) for place in places}
     env_id = _env_id(stores, state)
     numbers = highest_numbers(env, (), [place.uri for place in places])
@@ -137,7 +138,7 @@ def _places(env: Environment, given: Sequence[tuple[str, str]]) -> tuple[_Place,
             found.append(_Place(CollectionName(folder.partition("/")[0]), folder, head))
     refusals: list[SchemamigError] = []
     for collection, location in given_tables(given):
-        uri = location.uri.removeprefix(f"{env.location.uri}/")
+        uri = _below(env, location)
         head = head_or_none(env.table_store(uri))
         if head is None:
             refusals.append(e.CollectionWithoutTable(collection=collection))
@@ -148,7 +149,17 @@ def _places(env: Environment, given: Sequence[tuple[str, str]]) -> tuple[_Place,
     return tuple(found)
 
 
-def _match(env: Environment, declared: Mapping[CollectionName, Declaration], places: Sequence[_Place]) -> tuple[list[Found], list[_Place]]:
+def _below(env: Environment, location: Location) -> str:
+    """The key of a place below the root, by whatever link it is named; its URI if it lies elsewhere."""
+    root, path = env.location.local_path, location.local_path
+    if root is not None and path is not None and path.resolve().is_relative_to(root.resolve()):
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    return location.uri.removeprefix(f"{env.location.uri}/")
+
+
+def _match(
+    env: Environment, declared: Mapping[CollectionName, Declaration], places: Sequence[_Place], as_they_are: Collection[str]
+) -> tuple[list[Found], list[_Place]]:
     """Collection -> its table, as ``adopt`` has them; and the tables that are none's. Raises all that stands against it."""
     refusals: list[SchemamigError] = []
     found: list[Found] = []
@@ -156,9 +167,9 @@ def _match(env: Environment, declared: Mapping[CollectionName, Declaration], pla
     for collection, declaration in sorted(declared.items()):
         own = [place for place in places if place.collection == collection]
         open_ones = [place for place in own if place.is_named or place.head.sealed_for is None]
-        unknown = [error for place in own if not place.is_named and (error := _end_unknown(env, place, ends)) is not None]
-        refusals += unknown
-        if unknown:
+        unknown = [error for place in own if (error := _end_unknown(env, place, ends)) is not None]
+        if unknown and collection not in as_they_are:
+            refusals += unknown
             continue
         if len(open_ones) != 1:
             uris = tuple(place.uri for place in open_ones)

@@ -24,8 +24,8 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Commits (``Tag.action``) after which a table is not the one that the release of before had.
 _TURNS = frozenset({"cutover", "revert", "seal", "settle", "undo", "unseal"})
-#: Tasks that end after the ledger knows of all that they did to tables.
-_ENDS = frozenset({"cleanup", "contract", "cutover", "revert", "rollback"})
+#: Tasks that end after the ledger knows of all that they did to tables. Others of the same generation (clean-up) say nothing of these.
+_ENDS = frozenset({"cutover", "revert", "rollback"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,20 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """By generation: when the last of its tasks came to its end."""
+    """By generation and task: when it came to its end."""
 
-    ended_at: Mapping[int, pendulum.DateTime]
+    ended_at: Mapping[tuple[int, str], pendulum.DateTime]
 
     def show(self, turn: Turn) -> bool:
-        """Return whether a task of the turn's generation ended after it. The same process wrote both, so by one clock."""
-        ended_at = self.ended_at.get(turn.generation)
-        return ended_at is not None and ended_at >= turn.at
+        """Return whether a task that makes such turns ended after it. The same process wrote both, so by one clock."""
+        tasks = _ENDS - {"cutover"} if turn.action == "revert" else _ENDS
+        found = (self.ended_at.get((turn.generation, task)) for task in tasks)
+        return any(ended_at is not None and ended_at >= turn.at for ended_at in found)
 
 
 def shown_ends(env: Environment) -> Ends:
     """Return what the audit log shows; of one that is lost or damaged, nothing."""
-    found: dict[int, pendulum.DateTime] = {}
+    found: dict[tuple[int, str], pendulum.DateTime] = {}
     try:
         entries = read_history(env)
     except SchemamigError:
@@ -60,7 +61,8 @@ def shown_ends(env: Environment) -> Ends:
     for entry in entries:
         if entry.generation is not None and entry.what in _ENDS and entry.outcome == "done":
             ended_at = entry.started_at + timedelta(seconds=entry.seconds)
-            found[entry.generation] = max(ended_at, found.get(entry.generation, ended_at))
+            key = (entry.generation, entry.what)
+            found[key] = max(ended_at, found.get(key, ended_at))
     return Ends(found)
 
 

@@ -70,8 +70,8 @@ class EndUnknown(Refusal):
     @property
     def next_action(self) -> str:
         return (
-            "Look at the rows and columns of all tables of the collection, then name the one that is right for this release: "
-            "`--table NAME=URI`. It is taken as it is."
+            "Look at the rows and columns of all tables of the collection. The one that is right for this release is named, "
+            "`--table NAME=URI`, and taken with `--as-it-is NAME`."
         )
 
 

@@ -142,3 +142,21 @@ def test_what_is_mended_by_hand_is_deleted(tmp_path: Path, victim: Path) -> None
     verbs.contract(lake.env)
     assert not (tmp_path / "lake" / was.uri).exists()
     assert (victim / "precious").exists()
+
+
+def test_a_table_behind_a_link_ends_no_hold(tmp_path: Path) -> None:
+    """Its folder was moved to another disk: what cannot be deleted is told before anything goes, and the way back stays open."""
+    lake = two_releases(tmp_path, ONE, REBUILT, 'evolution("t"), replacement("g")')
+    lake.upgrade(lake.first)
+    path = lake.path("g")
+    path.rename(tmp_path / "other disk")
+    path.symlink_to(tmp_path / "other disk")
+    append(path, [{"id": 1}])
+    lake.upgrade(lake.second)
+    make_holds_due(lake)
+    before = files(tmp_path)
+    with pytest.raises(NotOurPlace, match="where the link is"):
+        verbs.contract(lake.env)
+    assert files(tmp_path) == before
+    verbs.rollback(lake.env, allow_lossy=True)
+    assert lake.env.reader("g").arrow().to_pylist() == [{"id": 1}]

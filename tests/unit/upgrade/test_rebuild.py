@@ -14,6 +14,7 @@ import pytest
 from airflow_provider_schemamig.core.deltalog.fence import Fence, put_fence
 from airflow_provider_schemamig.core.deltalog.names import physical_name
 from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.numbers import LEAP
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.verify import verify
@@ -233,7 +234,9 @@ def test_a_sealed_table_beside_a_new_one_is_named_by_who_has_looked(swapping: La
     (found,) = refusals(lambda: rebuild(elsewhere(swapping.env), swapping.first))
     assert isinstance(found, e.EndUnknown)
     assert (found.collection, found.action, found.generation) == ("r", "seal", 2)
-    done = rebuild(elsewhere(swapping.env), swapping.first, [("r", str(old))])
+    named = [("r", str(old))]
+    assert isinstance(refusals(lambda: rebuild(elsewhere(swapping.env), swapping.first, named))[0], e.EndUnknown)
+    done = rebuild(elsewhere(swapping.env), swapping.first, named, ["r"])
     assert rows_of(swapping) == ROWS["1.0.0"]
     assert any("is sealed" in note for note in done.notes)
     assert {finding.code for finding in verify_tables(LedgerReader(elsewhere(swapping.env)))} == {"seal_unknown", "orphan_folder"}
@@ -253,7 +256,36 @@ def test_without_an_audit_log_every_table_that_was_changed_is_asked_about(lake: 
     shutil.rmtree(lake.env.location.local_path / "_schemamig")
     found = {error.collection: type(error) for error in refusals(lambda: rebuild(elsewhere(lake.env), lake.second))}
     assert found == {"t": e.EndUnknown, "r": e.EndUnknown}
-    rebuild(elsewhere(lake.env), lake.second, paths)
+    rebuild(elsewhere(lake.env), lake.second, paths, ["r", "t"])
+
+
+def test_a_clean_up_says_nothing_of_a_rollback_that_died(swapping: Lake) -> None:
+    swapping.upgrade(swapping.second)
+    path = swapping.path("t")
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if what == "ledger" and moment == "before" and not renamed(path):
+            raise Crash
+
+    with pytest.raises(Crash):
+        verbs.rollback(replace(swapping.env, on_write=dies))
+    verbs.cleanup(elsewhere(swapping.env), Generation(2))
+    lose(swapping)
+    found = refusals(lambda: rebuild(elsewhere(swapping.env), swapping.second))
+    assert ("t", "revert") in {(error.collection, error.action) for error in found if isinstance(error, e.EndUnknown)}
+
+
+def test_a_table_named_by_a_link_is_the_one_below_the_root(lake: Lake, tmp_path: Path) -> None:
+    """Not an adopted one at another place; and no two collections get it."""
+    (tmp_path / "current").symlink_to(tmp_path / "lake")
+    shard = lake.state.shard_of(CollectionName("u"))
+    lose(lake)
+    linked = str(tmp_path / "current" / shard.uri)
+    found = refusals(lambda: rebuild(elsewhere(lake.env), lake.second, [("r", linked)]))
+    assert ("u", e.CollectionWithoutTable) in {(str(error.collection), type(error)) for error in found}
+    done = rebuild(Environment.open(str(tmp_path / "current")), lake.second, [("u", str(tmp_path / "lake" / shard.uri))])
+    assert [(item.uri, item.adopted) for item in done.tables if item.collection == "u"] == [(shard.uri, False)]
+    assert not any(finding.where.startswith("u/") for finding in verify_tables(LedgerReader(elsewhere(lake.env))))
 
 
 def renamed(path: Path) -> bool:
