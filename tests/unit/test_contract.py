@@ -88,8 +88,8 @@ def error_codes() -> Iterator[str]:
 
 def _codes(found: ast.ClassDef) -> Iterator[str]:
     for line in found.body:
-        if isinstance(line, ast.Assign) and [target.id for target in line.targets if isinstance(target, ast.Name)] == ["code"]:
-            yield ast.literal_eval(line.value)
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant) and ast.unparse(line.targets[0]) == "code":
+            yield str(line.value.value)
 
 
 def faces() -> Iterator[str]:
