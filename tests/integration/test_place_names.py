@@ -25,6 +25,7 @@ pytestmark = pytest.mark.spark
 NAME = "a b ü:c=d&e+f;g,h$HOME~(x)'\"<y>!@."
 
 
+@pytest.mark.soak
 def test_a_lake_with_a_wild_name(spark: SparkSession, tmp_path: Path) -> None:
     product = Product(tmp_path / "product")
     first = product.release("1.0.0", "CREATE TABLE t (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id)) PARTITIONED BY (v);")

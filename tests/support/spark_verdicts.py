@@ -147,7 +147,7 @@ REFUSED_BEYOND_SPARK = frozenset(
 )
 
 #: The columns of the CHECKs below.
-COLUMNS = "id INT, y INT, x STRING, b BOOLEAN, d DATE, ts TIMESTAMP, arr ARRAY<INT>, s STRUCT<q: INT>, bin BINARY"
+COLUMNS = "id INT, y INT, x STRING, b BOOLEAN, d DATE, ts TIMESTAMP, arr ARRAY<INT>, s STRUCT<q: INT>, bin BINARY, m MAP<STRING, INT>"
 
 #: (CHECK, whether a row can be written under it).
 CHECKS: tuple[tuple[str, bool], ...] = (
@@ -166,6 +166,43 @@ CHECKS: tuple[tuple[str, bool], ...] = (
     ("x LIKE 'a!b' ESCAPE '!'", False),
     ("x LIKE 'a!_b' ESCAPE '!' OR true", True),
     ("x LIKE 'ab' ESCAPE 'abc'", False),
+    ("m = m", False),
+    ("m <> map()", False),
+    ("m <=> m", False),
+    ("m IN (m)", False),
+    ("m BETWEEN m AND m", False),
+    ("CASE m WHEN m THEN true END", False),
+    ("nullif(m, m) IS NULL", False),
+    ("struct(m) = struct(m)", False),
+    ("m IS NULL OR m['a'] > 0", True),
+    ("d - d > 1", False),
+    ("d - d > INTERVAL 1 DAY OR true", True),
+    ("d - d > INTERVAL 1 DAY * 2 OR true", True),
+    ("d - 1 < d", True),
+    ("d + 1 > d", True),
+    ("ts - ts > INTERVAL 1 HOUR OR true", True),
+    ("ts + ts > ts", False),
+    ("ts + INTERVAL 1 DAY > ts", True),
+    ("d % 2 > 1", False),
+    ("d * 2 > d", False),
+    ("arr + 1 > 1", False),
+    ("b + 1 > 1", False),
+    ("~x > 1", False),
+    ("~y < 1 OR true", True),
+    ("arr[x] > 1", False),
+    ("arr[d] > 1", False),
+    ("arr[0] > 1 OR true", True),
+    ("s[0] > 1", False),
+    ("s['q'] > 1 OR true", True),
+    ("CASE WHEN y THEN true END", False),
+    ("CASE WHEN y > 0 THEN true ELSE true END", True),
+    ("CASE y WHEN 1 THEN true ELSE true END", True),
+    ("IF(y, true, false)", False),
+    ("IF(y > 0, true, true)", True),
+    ("array(y, d)[0] > 1", False),
+    ("coalesce(y, d) > 1", False),
+    ("coalesce(d, ts) IS NOT NULL OR true", True),
+    ("coalesce(y, 1.5) > 1 OR true", True),
     ("y > sum(y)", False),
     ("y > count(*)", False),
     ("row_number() over (order by y) > 0", False),
@@ -258,4 +295,4 @@ CHECKS: tuple[tuple[str, bool], ...] = (
 )
 
 #: CHECKs that nobody can write under and that cannot be told without Spark: what a function takes is not known.
-TOLD_BY_SPARK_ALONE = frozenset(("length(arr) > 0", "size(x) > 0", "array_contains(arr,'a')"))
+TOLD_BY_SPARK_ALONE = frozenset(("struct(m) = struct(m)", "length(arr) > 0", "size(x) > 0", "array_contains(arr,'a')"))

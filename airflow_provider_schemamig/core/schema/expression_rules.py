@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_schemamig.core.schema.constant_fit import cast, default_fault
 from airflow_provider_schemamig.core.schema.constants import Constant, NotConstant
 from airflow_provider_schemamig.core.schema.expression_calls import Call, calls
+from airflow_provider_schemamig.core.schema.expression_operands import article, operand_faults, result_of
 from airflow_provider_schemamig.core.schema.expression_paths import follow_column
 from airflow_provider_schemamig.core.schema.expressions import InvalidExpression, has_subquery, parse_expression, unknown_references
 from airflow_provider_schemamig.core.schema.functions import GENERATORS
@@ -179,13 +180,14 @@ def _type_faults(parsed: exp.Expr, expression: str, fields: tuple[Field, ...]) -
     if kind is None:
         kind = _given(expression)
     if kind not in (None, "boolean"):
-        yield f"it gives {_article(kind)}, and a CHECK gives BOOLEAN"
+        yield f"it gives {article(kind)}, and a CHECK gives BOOLEAN"
     for node in parsed.find_all(exp.Connector, exp.Not):
         sides = [node.this] if isinstance(node, exp.Not) else [node.this, node.expression]
         wrong = next((kind for side in sides if (kind := _kind(side, fields)) not in (None, "boolean", "null")), None)
         if wrong is not None:
-            yield f"{_article(wrong)} is joined by AND, OR or NOT"
+            yield f"{article(wrong)} is joined by AND, OR or NOT"
     yield from _constant_faults(parsed)
+    yield from operand_faults(parsed, lambda node: _kind(node, fields), fields)
     for left, right in _compared(parsed):
         fault = _comparison_fault(left, right, fields)
         if fault is not None:
@@ -201,6 +203,11 @@ def _compared(parsed: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
         yield test.this, test.expression
     for between in parsed.find_all(exp.Between):
         yield from ((between.this, between.args["low"]), (between.this, between.args["high"]))
+    for case in parsed.find_all(exp.Case):
+        if case.this is not None:
+            yield from ((case.this, when.this) for when in case.args["ifs"])
+    for nullif in parsed.find_all(exp.Nullif):
+        yield nullif.this, nullif.expression
     for among in parsed.find_all(exp.In):
         yield from ((among.this, value) for value in among.expressions)
 
@@ -269,7 +276,11 @@ def _like_fault(pattern: str, parent: exp.Expr | None) -> str | None:
 def _comparison_fault(left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:
     """Values of two kinds that Spark cannot compare, or a text that is no value of the other side's type: that fails in every row."""
     kinds = _kind(left, fields), _kind(right, fields)
-    if None in kinds or "null" in kinds or kinds[0] == kinds[1]:
+    if "null" in kinds:
+        return None
+    if any(_has_map(_column_type(side, fields)) for side in (left, right)):
+        return "a MAP is compared"
+    if None in kinds or kinds[0] == kinds[1]:
         return None
     if "string" in kinds:
         other, text = (left, right) if kinds[1] == "string" else (right, left)
@@ -277,7 +288,19 @@ def _comparison_fault(left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]
     if set(kinds) <= {"date", "timestamp", "timestamp_ntz"}:
         return None
     first, second = sorted(str(kind) for kind in kinds)
-    return f"{_article(first)} is compared with {_article(second)}"
+    return f"{article(first)} is compared with {article(second)}"
+
+
+def _has_map(found: DataType | None) -> bool:
+    match found:
+        case Map():
+            return True
+        case Array(element=element):
+            return _has_map(element)
+        case Struct(fields=fields):
+            return any(_has_map(field.type) for field in fields)
+        case _:
+            return False
 
 
 def _text_fault(text: exp.Expr, wanted: DataType | None) -> str | None:
@@ -311,7 +334,7 @@ def _kind(node: exp.Expr, fields: tuple[Field, ...]) -> str | None:
     """What a part gives: ``boolean``, ``number``, ``string``, ``date``, ..., ``null``; None if it cannot be told."""
     from sqlglot import exp
 
-    if isinstance(node, exp.Paren):
+    if isinstance(node, exp.Paren | exp.Neg):
         return _kind(node.this, fields)
     if isinstance(node, exp.Literal):
         return "string" if node.is_string else "number"
@@ -321,12 +344,8 @@ def _kind(node: exp.Expr, fields: tuple[Field, ...]) -> str | None:
         return "boolean"
     if isinstance(node, exp.Is | exp.In | exp.Between | exp.Like | exp.RegexpLike | exp.NullSafeEQ):
         return "boolean"
-    if isinstance(node, exp.Neg):
-        return _kind(node.this, fields)
-    if isinstance(node, exp.Mul | exp.Div | exp.Mod | exp.IntDiv):
-        return "number"
-    if isinstance(node, exp.Add | exp.Sub) and {_kind(node.this, fields), _kind(node.expression, fields)} <= {"number"}:
-        return "number"
+    if isinstance(node, exp.Mul | exp.Div | exp.Mod | exp.IntDiv | exp.Add | exp.Sub):
+        return result_of(node, _kind(node.this, fields), _kind(node.expression, fields))
     if isinstance(node, exp.Cast):
         return _cast_kind(node)
     found = _column_type(node, fields) if isinstance(node, exp.Column | exp.Dot | exp.Bracket) else None
@@ -369,7 +388,3 @@ def _given(expression: str) -> str | None:
         return None
     known = spark_functions().get(first.name)
     return None if known is None or known.gives == "any" else known.gives
-
-
-def _article(kind: str | None) -> str:
-    return f"{'an' if str(kind)[0] in 'aeio' else 'a'} {str(kind).upper()}"
