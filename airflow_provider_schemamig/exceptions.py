@@ -124,9 +124,19 @@ class Refused(Refusal):
         return "Each reason says what to do; mend them all, then run the command again."
 
 
+def refusals_of(error: SchemamigError) -> tuple[SchemamigError, ...]:
+    """Return the refusals that ``error`` stands for: several, itself, or none where it is no refusal."""
+    if isinstance(error, Refused):
+        return tuple(error.refusals)
+    return (error,) if isinstance(error, Refusal) else ()
+
+
+def error_of(refusals: Sequence[SchemamigError]) -> SchemamigError:
+    """Return the one error that stands for ``refusals`` (at least one)."""
+    return refusals[0] if len(refusals) == 1 else Refused(refusals=tuple(refusals))
+
+
 def raise_refusals(refusals: Sequence[SchemamigError]) -> None:
     """Raise nothing, the one refusal, or all of them together."""
-    if len(refusals) == 1:
-        raise refusals[0]
     if refusals:
-        raise Refused(refusals=tuple(refusals))
+        raise error_of(refusals)

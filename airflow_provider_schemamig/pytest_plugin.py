@@ -63,8 +63,8 @@ class ReleaseFolder(pytest.Collector):
 
     @property
     def rehearsal(self) -> Rehearsal:
-        from airflow_provider_schemamig.core.testing.places import workplace
         from airflow_provider_schemamig.core.testing.rehearse import rehearsal
+        from airflow_provider_schemamig.core.testing.workspace import workplace
 
         if self._rehearsal is None:
             stack = contextlib.ExitStack()

@@ -52,7 +52,7 @@ def measure_stream(state: StreamState, now: pendulum.DateTime) -> None:
 def measure_schemas(env: Environment, collections: Iterable[CollectionName]) -> None:
     """1 for the hash that a collection has, 0 for those it had, so that each series says when it ended."""
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
-    from airflow_provider_schemamig.core.replication.registry import lineages
+    from airflow_provider_schemamig.core.replication.cluster.registry import lineages
 
     state = LedgerReader(env).state()
     known = lineages(state)

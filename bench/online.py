@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.controls import throttle
-from airflow_provider_schemamig.core.upgrade.work import Outcome
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome
+from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from bench.rewrite import Bench
 from bench.schema_only import Row
 
@@ -69,15 +69,15 @@ def check(folder: Path, rows: int = 60_000_000, native_s: float = NATIVE_SECONDS
     with Appender(bench, rows, 3) as appender:
         plain = bench.sql(scan)
         started = time.perf_counter()
-        generation = verbs.preflight(bench.env, bench.second, jobs=EmbeddedRunner).generation
+        generation = commands.preflight(bench.env, bench.second, jobs=EmbeddedRunner).generation
         assert generation is not None
         before = time.perf_counter() - started
-        verbs.promote(bench.env, generation)
-        verbs.expand(bench.env, generation)
+        commands.promote(bench.env, generation)
+        commands.expand(bench.env, generation)
         began, aborted = time.perf_counter(), appender.aborted
-        done = verbs.change(bench.env, generation, jobs=EmbeddedRunner)
+        done = commands.change(bench.env, generation, jobs=EmbeddedRunner)
         ours = time.perf_counter() - began
-        verbs.cutover(bench.env, generation)
+        commands.cutover(bench.env, generation)
         aborted = appender.aborted - aborted
         tries, native = _native(bench, native_s)
     commits = sum(stage.kind == "change" for stage in done.stages)
@@ -117,7 +117,7 @@ def _native(bench: Bench, seconds: float) -> tuple[int, float | None]:
 
 
 def backfill(folder: Path) -> Iterator[Row]:
-    """By default a batch has up to 16 GiB (``pace.BATCH_BYTES``), and partitions that fit into one share it. Here each partition is a
+    """By default a batch has up to 16 GiB (``throttle.BATCH_BYTES``), and partitions that fit into one share it. Here each partition is a
     batch of its own, of 120 MB (one file of the usual size), and of 8 MB, where the second that a statement costs is more than its rows."""
     yield _backfill(folder / "plain", 5_000_000, "0.5", partitioned=False)
     for rows, goal in ((80_000_000, "0.8"), (5_000_000, "")):
@@ -132,7 +132,7 @@ def _backfill(place: Path, rows: int, goal: str, *, partitioned: bool) -> Row:
     update = bench.sql(f"UPDATE {other} SET x = 7")
     if partitioned:
         throttle(bench.env, "t", max_files=_files_of_a_partition(bench))
-    done = verbs.upgrade(bench.env, bench.second, jobs=EmbeddedRunner)
+    done = commands.upgrade(bench.env, bench.second, jobs=EmbeddedRunner)
     ours, batches = _seconds(done, "backfill"), _count(done, "backfill")
     mebibytes = sum(file.stat().st_size for file in (place / "other").rglob("*.parquet")) / 2 / 2**20 / batches
     return Row(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.lock import digest, module_file, must_be_locked, render_lock, snapshot_file
+from airflow_provider_schemamig.core.release.folder.lock import digest, module_file, must_be_locked, render_lock, snapshot_file
 from bench.measure import median_of
 from bench.schema_only import Row
 

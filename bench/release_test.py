@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from airflow_provider_schemamig.core.release.check import load_checked
-from airflow_provider_schemamig.core.testing.fixtures import write_fixtures
+from airflow_provider_schemamig.core.testing.rows.fixtures import write_fixtures
 from bench.measure import run
 from bench.release import SCHEMAMIG, write_history
 from bench.schema_only import Row

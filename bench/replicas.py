@@ -16,9 +16,9 @@ from airflow_provider_schemamig.core.ledger.rows import EnvironmentRelease, Obje
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, Version
+from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict
+from airflow_provider_schemamig.core.replication.cluster.registry import NODES, exchange, nodes, publish
 from airflow_provider_schemamig.core.replication.model import EnvId
-from airflow_provider_schemamig.core.replication.registry import NODES, exchange, nodes, publish
-from airflow_provider_schemamig.core.replication.verdict import Verdict
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
 from bench.measure import cpu_s, median_of, run

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.spark.session import embedded_session
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from bench.measure import median_ms
 from bench.schema_only import Row
 from tests.support.product import Product
@@ -41,7 +41,7 @@ class Bench:
         first, self.second = product.release("1.0.0", old), product.release("1.1.0", new, step)
         self.env = Environment.open(str(folder / "lake"))
         self.spark = embedded_session()
-        verbs.upgrade(self.env, first, jobs=EmbeddedRunner, create=True)
+        commands.upgrade(self.env, first, jobs=EmbeddedRunner, create=True)
         self.sql(f"INSERT INTO {self.table} {ROWS.format(groups=groups)} FROM range(0, {rows}, 1, {files})")
 
     @property
@@ -62,7 +62,7 @@ class Bench:
 
     def copied(self) -> tuple[Generation, float]:
         """A claimed generation, and the seconds of its copy."""
-        found = verbs.preflight(self.env, self.second, jobs=EmbeddedRunner)
+        found = commands.preflight(self.env, self.second, jobs=EmbeddedRunner)
         assert found.generation is not None
         return found.generation, next(stage.seconds for stage in found.filled if stage.kind == "copy")
 
@@ -105,7 +105,7 @@ def tail(folder: Path) -> Iterator[Row]:
     for number in range(4):
         bench.sql(f"UPDATE {bench.table} SET amount = '9.75' WHERE id IN ({number * 7}, {number * 1000 + 5})")
     newest = _version(bench)
-    seconds = sum(stage.seconds for stage in verbs.tail(bench.env, generation, jobs=EmbeddedRunner, once=True).stages)
+    seconds = sum(stage.seconds for stage in commands.tail(bench.env, generation, jobs=EmbeddedRunner, once=True).stages)
     other = folder / "plain"
     bench.sql(f"CREATE TABLE delta.`{other}` USING delta AS {UP.replace('{t}', f'{bench.table} VERSION AS OF 1')}")
     feed = f"table_changes_by_path('{bench.path}', 2, {newest})"
@@ -133,14 +133,14 @@ def block(folder: Path) -> Iterator[Row]:
     generation, _ = bench.copied()
     for hundred in range(commits // 100):
         bench.appends(rows + hundred * 100, 100)
-        verbs.tail(bench.env, generation, jobs=EmbeddedRunner, once=True)
-    verbs.promote(bench.env, generation)
-    verbs.expand(bench.env, generation)
+        commands.tail(bench.env, generation, jobs=EmbeddedRunner, once=True)
+    commands.promote(bench.env, generation)
+    commands.expand(bench.env, generation)
     stop = threading.Event()
     writer = threading.Thread(target=_write_until_refused, args=(bench, rows + commits, stop), daemon=True)
     writer.start()
     try:
-        done = verbs.cutover(bench.env, generation, jobs=EmbeddedRunner)
+        done = commands.cutover(bench.env, generation, jobs=EmbeddedRunner)
     finally:
         stop.set()
         writer.join()

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_schemamig.core.deltalog.commit import commit_changes
-from airflow_provider_schemamig.core.deltalog.fence import Fence
-from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import Fence
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Generation, ShardId
 from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from bench.measure import Usage, floor_commits, median_ms, median_of, run
 from tests.support.product import Product
 

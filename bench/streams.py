@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.replication.model import StreamState
 from airflow_provider_schemamig.core.replication.replicate import follow, replicate_once
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from bench.measure import cpu_s
 from bench.rewrite import CDF, OLD, ROWS, Bench
 from bench.schema_only import Row
@@ -38,7 +38,7 @@ class Pair(Bench):
 
 def _like(folder: Path, schema: str) -> Environment:
     env = Environment.open(str(folder / "lake"))
-    verbs.upgrade(env, Product(folder / "product").release("1.0.0", schema), jobs=EmbeddedRunner, create=True)
+    commands.upgrade(env, Product(folder / "product").release("1.0.0", schema), jobs=EmbeddedRunner, create=True)
     return env
 
 

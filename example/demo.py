@@ -21,11 +21,11 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.folder import load_release
+from airflow_provider_schemamig.core.release.folder.read import load_release
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.session import embedded_session
-from airflow_provider_schemamig.core.testing.places import cut
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.testing.workspace import cut
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from example import rows
 from example.airflow_home import DEMO, LAKE, PROJECT, RELEASE, migrate_database
@@ -65,7 +65,7 @@ def tell(to: Console) -> int:
     state_before = LedgerReader(env).state()
 
     _chapter(to, f"2  The plan to release {release.version}  (schemamig plan)")
-    show_plan(to, verbs.plan(env, RELEASE), explain=False)
+    show_plan(to, commands.plan(env, RELEASE), explain=False)
 
     _chapter(to, f"3  The DAG {DAG_ID} in Airflow")
     run = _run_dag(to)
@@ -95,7 +95,7 @@ def _empty_lake() -> Environment:
 def _initialize(to: Console, env: Environment) -> None:
     with _timed(to, f"Five collections and their statistics, empty, at {BEFORE}"):
         before = cut(load_release(RELEASE), [BEFORE], DEMO / "flights_lake_1_0_0")
-        verbs.upgrade(env, before, hold=timedelta(0), create=True, jobs=_no_spark)
+        commands.upgrade(env, before, hold=timedelta(0), create=True, jobs=_no_spark)
 
 
 def _no_spark() -> NoReturn:

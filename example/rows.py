@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.chain import Evolve, RewriteStep, merge
-from airflow_provider_schemamig.core.release.fills import columns_of
-from airflow_provider_schemamig.core.release.folder import Release
-from airflow_provider_schemamig.core.release.projection import project
-from airflow_provider_schemamig.core.release.query import bind
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.merge.chain import Evolve, RewriteStep, merge
+from airflow_provider_schemamig.core.release.merge.fills import columns_of
+from airflow_provider_schemamig.core.release.queries.projection import project
+from airflow_provider_schemamig.core.release.queries.query import bind
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from spark_jobs.delta_tables import table_sql

@@ -9,7 +9,8 @@ of other columns what comes), ``txn_app_id``, ``txn_version``, ``user_metadata``
 errors), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
-- {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/deltalog/scratch``) of the rows that came and went, or null.
+- {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,
+  or null.
 
 Result: ``table_version`` (null: the net change is empty and there is no commit), ``inserted`` and ``deleted`` rows of the net change,
 ``delta`` (its digest: that of the inserted minus that of the deleted rows), ``skipped`` (this very statement was in the log already; the

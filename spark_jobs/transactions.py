@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.core.deltalog.actions import REARRANGING
+from airflow_provider_schemamig.core.delta.actions import REARRANGING
 from airflow_provider_schemamig.core.spark.errors import FillSuperseded
 from airflow_provider_schemamig.core.spark.storage_access import session_settings
 from spark_jobs.delta_tables import table_sql

@@ -18,7 +18,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Cost
-from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from tests.support.product import Product

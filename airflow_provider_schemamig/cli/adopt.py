@@ -38,7 +38,7 @@ NamesOption = Annotated[
 @answered
 def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, create: CreateOption = False, as_json: JsonOption = False) -> Answer:
     """Take existing Delta tables under management, without a commit on them: write what they are into the release, record them."""
-    from airflow_provider_schemamig.core.upgrade.adopt import adopt as take
+    from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt as take
 
     done = take(open_environment(env), local_path(release), [table_named(text) for text in table], create=create)
     tables = [
@@ -65,7 +65,7 @@ def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, create: Cr
 @answered
 def unmanage(env: EnvOption, collection: NameOption, as_json: JsonOption = False) -> Answer:
     """Give a collection's table back: the environment forgets it, the table stays as it is."""
-    from airflow_provider_schemamig.core.upgrade.unmanage import unmanage as give_back
+    from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage as give_back
 
     done = give_back(open_environment(env), collection)
     document = {"collection": done.collection, "uri": done.uri, "unmanaged": done.uri is not None, "notes": list(done.notes)}
@@ -88,7 +88,7 @@ def unmanage(env: EnvOption, collection: NameOption, as_json: JsonOption = False
 def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = None, as_json: JsonOption = False) -> Answer:
     """Drift: take what somebody did to tables into the release, as its next version with the steps inferred."""
     from airflow_provider_schemamig.core.schema.describe import change_json
-    from airflow_provider_schemamig.core.upgrade.accept import accept as take_over
+    from airflow_provider_schemamig.core.upgrade.drift.accept import accept as take_over
 
     done = take_over(open_environment(env), local_path(release), collection or ())
     accepted = [{"collection": name, "changes": [change_json(change) for change in changes]} for name, changes in done.changes]
@@ -125,7 +125,7 @@ def revert(
 ) -> Answer:
     """Drift: undo what somebody did to a table, in one metadata commit."""
     from airflow_provider_schemamig.core.schema.describe import change_json
-    from airflow_provider_schemamig.core.upgrade.revert import revert as undo
+    from airflow_provider_schemamig.core.upgrade.drift.revert import revert as undo
 
     done = undo(open_environment(env), collection, allow_lossy=allow_lossy)
     changes = [change_json(change) for change in done.changes]

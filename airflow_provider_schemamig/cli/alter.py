@@ -17,8 +17,9 @@ from airflow_provider_schemamig.cli.options import (
     parse_hold,
     spark_at,
 )
-from airflow_provider_schemamig.cli.output import Answer, answered, error_of
+from airflow_provider_schemamig.cli.output import Answer, answered
 from airflow_provider_schemamig.cli.upgrade import run_task
+from airflow_provider_schemamig.exceptions import error_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,8 +13,8 @@ from airflow_provider_schemamig.cli.output import Answer, answered
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.release.authoring import Begun, Rebased
-    from airflow_provider_schemamig.core.release.draft import Ask, RenameQuestion
+    from airflow_provider_schemamig.core.release.authoring.draft import Ask, RenameQuestion
+    from airflow_provider_schemamig.core.release.authoring.new import Begun, Rebased
 
 app = typer.Typer()
 PANEL = "Write a release"
@@ -32,7 +32,7 @@ def new(
 ) -> Answer:
     """Begin the next version: draft the steps from the last snapshot to schema.sql."""
     from airflow_provider_schemamig.core.names import Version
-    from airflow_provider_schemamig.core.release import authoring
+    from airflow_provider_schemamig.core.release.authoring import new as authoring
 
     if part not in _PARTS:
         raise typer.BadParameter(f"{part!r} is not one of {', '.join(_PARTS)}.", param_hint="'--part'")
@@ -60,7 +60,7 @@ def rebase(
 ) -> Answer:
     """Renumber the version being written, because another branch released it or a later one."""
     from airflow_provider_schemamig.core.names import Version
-    from airflow_provider_schemamig.core.release import authoring
+    from airflow_provider_schemamig.core.release.authoring import new as authoring
 
     done = authoring.rebase(local_path(release), None if onto is None else Version.parse(onto))
     document = {"from": str(done.before), "version": str(done.version), "files": list(done.files), "deleted": list(done.deleted)}

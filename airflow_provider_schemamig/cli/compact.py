@@ -34,7 +34,7 @@ def compact(
     as_json: JsonOption = False,
 ) -> Answer:
     """Rewrite files that were written under an older schema, batch by batch. Readers and writers go on and see no difference."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
     from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 
     root, names = open_environment(env), collection or []
@@ -45,9 +45,9 @@ def compact(
         show_compaction(to, document, rewritten=not plan)
 
     if plan:
-        document = {"collections": [Compacted(debt).to_json() for debt in verbs.schema_debt(root, names)]}
+        document = {"collections": [Compacted(debt).to_json() for debt in commands.schema_debt(root, names)]}
         return Answer(document, show)
     with watched() as listen:
-        found = verbs.compact(root, names, limits=Limits(max_files, max_bytes), jobs=spark_at(spark), listen=listen)
+        found = commands.compact(root, names, limits=Limits(max_files, max_bytes), jobs=spark_at(spark), listen=listen)
     document = found.to_json()
     return Answer(document, show)

@@ -1,4 +1,4 @@
-"""``schemamig diff``: two schema files into one document. Thin: reading and pairing; the comparison is ``core.schema.diff``.
+"""``schemamig diff``: two schema files into one document. Thin: reading and pairing; the comparison is ``core.schema.diff.compare``.
 
 A ``.sql`` file holds CREATE TABLE statements, a ``.json`` file one Spark StructType. A StructType knows neither its collection's name
 nor constraints, keys, layout or properties, so against one only the columns of the other side are compared.
@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.schema.describe import change_json
-from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -93,7 +93,7 @@ def _read(path: Path) -> Schemas:
         return {_NAMELESS: _struct_type(path, text)}
     if path.suffix != ".sql":
         raise UnreadableSchema(file=str(path), reason="its name ends neither in .sql nor in .json")
-    from airflow_provider_schemamig.core.release.parse import parse_schema  # sqlglot costs 100 ms
+    from airflow_provider_schemamig.core.release.sql.parse import parse_schema  # sqlglot costs 100 ms
 
     return {declaration.name: declaration for declaration in parse_schema(text, str(path))}
 

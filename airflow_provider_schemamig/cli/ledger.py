@@ -17,7 +17,7 @@ from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.ledger.backup import Backup, Restored
+    from airflow_provider_schemamig.core.ledger.admin.backup import Backup, Restored
     from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 
 app = typer.Typer(no_args_is_help=True, help="Look at an environment's ledger, keep it, repair it.")
@@ -69,7 +69,7 @@ def dump(
 
 @answered
 def _dump(*, env: str, collection: str | None, as_of: int | None, current: bool, format_: str, as_json: bool) -> Answer:
-    from airflow_provider_schemamig.core.ledger import maintenance
+    from airflow_provider_schemamig.core.ledger.admin import maintenance
 
     document = maintenance.dump(_reader(env), as_of, collection=collection, current=current)
 
@@ -91,8 +91,8 @@ def _dump(*, env: str, collection: str | None, as_of: int | None, current: bool,
 @answered
 def verify(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """Check everything that must hold: files, rows, between rows, and whether tables and plans are there. Exit 1 with the findings."""
-    from airflow_provider_schemamig.core.ledger import verify as ledger
-    from airflow_provider_schemamig.core.ledger import verify_tables as tables
+    from airflow_provider_schemamig.core.ledger.admin import verify as ledger
+    from airflow_provider_schemamig.core.ledger.admin import verify_tables as tables
 
     reader = _reader(env)
     found = ledger.verify(reader)
@@ -119,7 +119,7 @@ def verify(env: EnvOption, as_json: JsonOption = False) -> Answer:
 @answered
 def size(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """How much the ledger stores, of what, how it grew from release to release, and what `compact` would take away."""
-    from airflow_provider_schemamig.core.ledger import size as sizes
+    from airflow_provider_schemamig.core.ledger.admin import size as sizes
 
     document = sizes.size(_reader(env)).to_json()
 
@@ -160,7 +160,7 @@ def upgrade(env: EnvOption, as_json: JsonOption = False) -> Answer:
 @answered
 def compact(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """Sum the history up to now into one file. Looking further back is refused afterwards."""
-    from airflow_provider_schemamig.core.ledger import maintenance
+    from airflow_provider_schemamig.core.ledger.admin import maintenance
 
     state = maintenance.compact(_writer(env))
     return _facts({"version": state.version, "since": state.since})
@@ -199,7 +199,7 @@ def delete(
 @answered
 def backup(env: EnvOption, folder: Folder, as_json: JsonOption = False) -> Answer:
     """Copy the ledger and its plans to FOLDER, byte for byte."""
-    from airflow_provider_schemamig.core.ledger import backup as backups
+    from airflow_provider_schemamig.core.ledger.admin import backup as backups
 
     done = backups.backup(open_environment(env), folder)
     return _kept(folder, done)
@@ -209,7 +209,7 @@ def backup(env: EnvOption, folder: Folder, as_json: JsonOption = False) -> Answe
 @answered
 def restore(env: EnvOption, folder: Folder, as_json: JsonOption = False) -> Answer:
     """Bring the backup in FOLDER to an environment that has no ledger. Nothing is ever overwritten."""
-    from airflow_provider_schemamig.core.ledger import backup as backups
+    from airflow_provider_schemamig.core.ledger.admin import backup as backups
 
     done = backups.restore(open_environment(env), folder)
     return _kept(folder, done)
@@ -230,7 +230,7 @@ def rebuild(
     as_json: JsonOption = False,
 ) -> Answer:
     """Make a ledger that was lost without a backup anew, from the tables and the release that the environment was at."""
-    from airflow_provider_schemamig.core.upgrade.rebuild import rebuild as make_anew
+    from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as make_anew
 
     root = open_environment(env)
     done = make_anew(root, local_path(release), [table_named(text) for text in table or ()], as_it_is or ())
@@ -248,7 +248,7 @@ def rebuild(
 
 
 def _edited(env: str, collection: str, key: str, value: str | None, expect: int | None, force: bool) -> Answer:
-    from airflow_provider_schemamig.core.ledger.edit import RowEdit, edit_row
+    from airflow_provider_schemamig.core.ledger.admin.edit import RowEdit, edit_row
 
     done = edit_row(open_environment(env), RowEdit(collection, key, value, expect, force), getpass.getuser())
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airflow_provider_schemamig.cli.options import JsonOption, ReleaseOption, local_path
-from airflow_provider_schemamig.cli.output import Answer, Exit, answered, error_of, failure_document
+from airflow_provider_schemamig.cli.output import Answer, Exit, answered, failure_document
+from airflow_provider_schemamig.exceptions import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
-from airflow_provider_schemamig.exceptions import Refusal, Refused, SchemamigError
+from airflow_provider_schemamig.exceptions import SchemamigError, refusals_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,17 +75,6 @@ def console(*, stderr: bool = False) -> Console:
 def failure_document(error: SchemamigError) -> dict[str, Any]:
     """``{"error": {...}, "refusals": [...]}``: every refusal has the same fields as the error."""
     return {"error": error.to_json(), "refusals": [refusal.to_json() for refusal in refusals_of(error)]}
-
-
-def refusals_of(error: SchemamigError) -> tuple[SchemamigError, ...]:
-    if isinstance(error, Refused):
-        return tuple(error.refusals)
-    return (error,) if isinstance(error, Refusal) else ()
-
-
-def error_of(refusals: Sequence[SchemamigError]) -> SchemamigError:
-    """The one error that stands for ``refusals`` (at least one)."""
-    return refusals[0] if len(refusals) == 1 else Refused(refusals=tuple(refusals))
 
 
 def failure(error: SchemamigError) -> Answer:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airflow_provider_schemamig.cli.options import DEFAULT_SPARK, JsonOption, ReleaseOption, SparkOption, local_path, spark_at
-from airflow_provider_schemamig.cli.output import Answer, Exit, answered, error_of, failure_document
+from airflow_provider_schemamig.cli.output import Answer, Exit, answered, failure_document
 from airflow_provider_schemamig.cli.progress import watched
+from airflow_provider_schemamig.exceptions import error_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.testing.fixtures import Written
-    from airflow_provider_schemamig.core.upgrade.fill import Jobs
+    from airflow_provider_schemamig.core.testing.rows.fixtures import Written
+    from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 
 app = typer.Typer()
 PANEL = "Write a release"
@@ -29,7 +30,7 @@ NO_SPARK = "none"
 def fixtures(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     """Write the rows that `test` carries from version to version: fixtures/<version>/<collection>.jsonl."""
     from airflow_provider_schemamig.core.release.check import load_checked
-    from airflow_provider_schemamig.core.testing.fixtures import write_fixtures
+    from airflow_provider_schemamig.core.testing.rows.fixtures import write_fixtures
 
     loaded = load_checked(local_path(release))
     written = write_fixtures(loaded)
@@ -55,10 +56,10 @@ def rehearse(
     as_json: JsonOption = False,
 ) -> Answer:
     """Take every upgrade path that users can take, on real tables in a temporary folder. `--spark none`: without Spark."""
-    from airflow_provider_schemamig.core.testing.places import workplace
     from airflow_provider_schemamig.core.testing.rehearse import rehearsal
     from airflow_provider_schemamig.core.testing.report import document, failures
     from airflow_provider_schemamig.core.testing.run_all import run_all
+    from airflow_provider_schemamig.core.testing.workspace import workplace
 
     if released is not None and tags is not None:
         raise typer.BadParameter("give --released or --tags, not both.", param_hint="'--tags'")

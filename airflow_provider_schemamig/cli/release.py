@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.release.folder import Release
+    from airflow_provider_schemamig.core.release.folder.read import Release
     from airflow_provider_schemamig.core.release.lint.model import Finding
 
 app = typer.Typer()
@@ -31,7 +31,7 @@ def init(
     as_json: JsonOption = False,
 ) -> Answer:
     """Make a release folder at version 1.0.0 that passes check."""
-    from airflow_provider_schemamig.core.release import scaffold
+    from airflow_provider_schemamig.core.release.authoring import scaffold
     from airflow_provider_schemamig.core.storage import Location
 
     path = local_path(folder)
@@ -46,7 +46,7 @@ def init(
 @answered
 def snapshot(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     """Freeze schema.sql as snapshots/<version>.sql and update the lock."""
-    from airflow_provider_schemamig.core.release import scaffold
+    from airflow_provider_schemamig.core.release.authoring import scaffold
 
     written = scaffold.snapshot(local_path(release))
     document = {"version": str(written.version), "files": list(written.files)}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.output import refusals_of
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.exceptions import SchemamigError, refusals_of
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:

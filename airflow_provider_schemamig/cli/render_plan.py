@@ -9,16 +9,16 @@ from rich.text import Text
 from rich.tree import Tree
 
 from airflow_provider_schemamig.cli.render import COST_STYLES, show_error, show_notes, show_pending, way
-from airflow_provider_schemamig.core.upgrade.explain import Explanation
-from airflow_provider_schemamig.core.upgrade.explain import explain as explained
+from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
+from airflow_provider_schemamig.core.upgrade.plan.explain import explain as explained
 from airflow_provider_schemamig.exceptions import Refused
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from airflow_provider_schemamig.core.names import Version
-    from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, Preflight
-    from airflow_provider_schemamig.core.upgrade.timing import Timing
+    from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing
+    from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight
 
 #: When a stage happens, in the order of DESIGN section 5. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
 MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.output import error_of
 from airflow_provider_schemamig.cli.render import print_indented, show_error
+from airflow_provider_schemamig.exceptions import error_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -42,7 +42,7 @@ class _Total:
     def to_json(self) -> dict[str, Any]:
         import pendulum
 
-        from airflow_provider_schemamig.core.replication.status import stream_json
+        from airflow_provider_schemamig.core.replication.cluster.status import stream_json
 
         return {"streams": [stream_json(state, pendulum.now("UTC")) for state in self.states], **self.counts}
 
@@ -82,9 +82,9 @@ def replicate(
     from airflow_provider_schemamig.core.names import collection_name
     from airflow_provider_schemamig.core.replication import replicate as streams
     from airflow_provider_schemamig.core.replication.model import Settings
-    from airflow_provider_schemamig.core.replication.restore import restore as restore_rows
-    from airflow_provider_schemamig.core.replication.standing import Ends
-    from airflow_provider_schemamig.core.replication.states import wake
+    from airflow_provider_schemamig.core.replication.restore.restore import restore as restore_rows
+    from airflow_provider_schemamig.core.replication.stream.position import Ends
+    from airflow_provider_schemamig.core.replication.stream.stored_state import wake
 
     names = [collection_name(name) for name in collection or ()]
     if restore and not names:

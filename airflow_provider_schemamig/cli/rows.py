@@ -55,10 +55,10 @@ def tail(
     as_json: JsonOption = False,
 ) -> Answer:
     """Bring what is committed to the old tables into their copies, until the generation is promoted or given up."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
     return run_task(
-        lambda listen: verbs.tail(open_environment(env), Generation(generation), jobs=spark_at(spark), once=once, listen=listen)
+        lambda listen: commands.tail(open_environment(env), Generation(generation), jobs=spark_at(spark), once=once, listen=listen)
     )
 
 
@@ -66,16 +66,16 @@ def tail(
 @answered
 def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Give a generation up: what it built is deleted. Promoted already: it is rolled back. Committed: refused."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    return run_task(lambda listen: verbs.cancel(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    return run_task(lambda listen: commands.cancel(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
 
 
 @app.command(rich_help_panel=PANEL)
 @answered
 def pause(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
     """Let no upgrade go further: no batch of rows, no promotion, no seal, no commit. What is in flight ends."""
-    from airflow_provider_schemamig.core.upgrade import controls
+    from airflow_provider_schemamig.core.upgrade.context import controls
 
     return _control(controls.pause(open_environment(env), collection, reason=reason))
 
@@ -84,7 +84,7 @@ def pause(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption =
 @answered
 def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
     """Work on rows goes on, but the last step of an online change (with another type: the cut-over) waits for `resume`."""
-    from airflow_provider_schemamig.core.upgrade import controls
+    from airflow_provider_schemamig.core.upgrade.context import controls
 
     return _control(controls.postpone(open_environment(env), collection, reason=reason))
 
@@ -93,7 +93,7 @@ def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOptio
 @answered
 def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
     """Let busy writers wait for the last step of an online change after one lost race, not two, and for a fill that they outrun."""
-    from airflow_provider_schemamig.core.upgrade import controls
+    from airflow_provider_schemamig.core.upgrade.context import controls
 
     return _control(controls.force(open_environment(env), collection))
 
@@ -102,7 +102,7 @@ def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = Fa
 @answered
 def resume(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
     """Go on: take a pause, a postponement, or a force, back; limits stay."""
-    from airflow_provider_schemamig.core.upgrade import controls
+    from airflow_provider_schemamig.core.upgrade.context import controls
 
     return _control(controls.resume(open_environment(env), collection))
 
@@ -123,7 +123,7 @@ def throttle(
     as_json: JsonOption = False,
 ) -> Answer:
     """Set the limits of work on rows to exactly these. Without any, there are none any more."""
-    from airflow_provider_schemamig.core.upgrade import controls
+    from airflow_provider_schemamig.core.upgrade.context import controls
 
     hours = parse_window(window)
     return _control(
@@ -148,8 +148,8 @@ def pin(
     as_json: JsonOption = False,
 ) -> Answer:
     """Keep a live table's history longer, for a copy that takes longer than it is kept. Commits to the table."""
-    from airflow_provider_schemamig.core.upgrade import pins
     from airflow_provider_schemamig.core.upgrade.status import pin_json
+    from airflow_provider_schemamig.core.upgrade.tables import pins
 
     pinned = pins.pin(open_environment(env), collection, holder or getpass.getuser(), hours)
     text = f"{collection} keeps its history for at least {pinned.hours} hours, until {pinned.holder} unpins it."
@@ -160,7 +160,7 @@ def pin(
 @answered
 def unpin(env: EnvOption, collection: CollectionOption, holder: HolderOption = None, as_json: JsonOption = False) -> Answer:
     """Take a pin back. The table's own settings come back with the last one."""
-    from airflow_provider_schemamig.core.upgrade import pins
+    from airflow_provider_schemamig.core.upgrade.tables import pins
 
     whose = holder or getpass.getuser()
     found = pins.unpin(open_environment(env), collection, whose)

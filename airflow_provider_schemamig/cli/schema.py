@@ -28,8 +28,8 @@ def status(
     """Hashes, and where the streams into this environment stand. Exit 3: one is paused or stopped, or (--cluster) schemas diverged."""
     import pendulum
 
-    from airflow_provider_schemamig.core.replication.status import cluster_status, schema_status
-    from airflow_provider_schemamig.core.replication.verdict import Verdict
+    from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict
+    from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
 
     environment, now = open_environment(env), pendulum.now("UTC")
     if cluster:
@@ -86,8 +86,8 @@ def refresh(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """Work out the hashes now, tell the other environments, and let paused replication look again at once."""
     import pendulum
 
-    from airflow_provider_schemamig.core.replication.registry import refresh as refreshed
-    from airflow_provider_schemamig.core.replication.states import read_states
+    from airflow_provider_schemamig.core.replication.cluster.registry import refresh as refreshed
+    from airflow_provider_schemamig.core.replication.stream.stored_state import read_states
 
     environment = open_environment(env)
     node = refreshed(environment, pendulum.now("UTC"))

@@ -32,15 +32,15 @@ def status(
     as_json: JsonOption = False,
 ) -> Answer:
     """The release, the leader, every collection, the way back. Exit 3: a table is not what the ledger says."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
     if watch and as_json:
         raise typer.BadParameter("--json is one document, --watch never ends: choose one.", param_hint="'--watch'")
     environment = open_environment(env)
     uri = environment.location.uri
-    found = verbs.status(environment)
+    found = commands.status(environment)
     if watch:
-        return _watched(found, uri, cluster, lambda: verbs.status(environment))
+        return _watched(found, uri, cluster, lambda: commands.status(environment))
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render_status import status_view

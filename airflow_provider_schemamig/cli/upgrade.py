@@ -27,15 +27,16 @@ from airflow_provider_schemamig.cli.options import (
     parse_hold,
     spark_at,
 )
-from airflow_provider_schemamig.cli.output import Answer, answered, error_of
+from airflow_provider_schemamig.cli.output import Answer, answered
 from airflow_provider_schemamig.cli.progress import watched
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.exceptions import error_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from airflow_provider_schemamig.core.progress import Listener
-    from airflow_provider_schemamig.core.upgrade.work import Outcome
+    from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
 app = typer.Typer()
 PANEL = "Upgrade an environment"
@@ -55,7 +56,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> Answer:
     """What an upgrade would do. Writes nothing. Exit 0: nothing to do, 3: differences pending, 1: refused."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render_plan import show_plan
@@ -63,7 +64,7 @@ def plan(
         show_plan(to, report, explain=explain)
 
     jobs = spark_at(spark) if check_data else None
-    report = verbs.plan(open_environment(env), local_path(release), end_hold=end_hold, ignore_nodes=ignore_nodes, jobs=jobs)
+    report = commands.plan(open_environment(env), local_path(release), end_hold=end_hold, ignore_nodes=ignore_nodes, jobs=jobs)
     document = report.to_json(explained=explain)
     if report.refusals:
         document["error"] = error_of(report.refusals).to_json()
@@ -84,10 +85,10 @@ def upgrade(
     as_json: JsonOption = False,
 ) -> Answer:
     """Take the environment to the release: every task in order. A new environment is made at the release's head."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
     root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
-    run = functools.partial(verbs.upgrade, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
+    run = functools.partial(commands.upgrade, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
     return run_task(lambda listen: run(claim_id=claim_id, create=create, jobs=jobs, listen=listen))
 
 
@@ -101,9 +102,9 @@ def rollback(
     as_json: JsonOption = False,
 ) -> Answer:
     """Go back to the release before, while its hold is open, or undo an upgrade that was cut in the middle."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    run = functools.partial(verbs.rollback, open_environment(env), jobs=spark_at(spark), allow_lossy=allow_lossy, claim_id=claim_id)
+    run = functools.partial(commands.rollback, open_environment(env), jobs=spark_at(spark), allow_lossy=allow_lossy, claim_id=claim_id)
     return run_task(lambda listen: run(listen=listen))
 
 
@@ -121,7 +122,7 @@ def preflight(
     as_json: JsonOption = False,
 ) -> Answer:
     """Claim a generation, check the rows, build what replaces a table, copy what is rewritten. No live table is touched."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render_plan import show_preflight
@@ -130,7 +131,7 @@ def preflight(
 
     root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
     with watched() as listen:
-        run = functools.partial(verbs.preflight, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
+        run = functools.partial(commands.preflight, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
         found = run(claim_id=claim_id, create=create, jobs=jobs, listen=listen)
     return Answer(found.to_json(), show)
 
@@ -144,9 +145,9 @@ def approve(
     as_json: JsonOption = False,
 ) -> Answer:
     """Record that you read the plan of a generation and want it."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    approval = verbs.approve(open_environment(env), Generation(generation), plan)
+    approval = commands.approve(open_environment(env), Generation(generation), plan)
     document = {"generation": generation, "plan_digest": plan, "approved_by": approval.approved_by}
     return Answer(document, lambda to: to.print(f"Generation {generation} is approved by {approval.approved_by}, plan {plan[:12]}."))
 
@@ -155,45 +156,45 @@ def approve(
 @answered
 def promote(env: EnvOption, generation: GenerationOption, as_json: JsonOption = False) -> Answer:
     """Make the generation the leader, if its plan is still the one that was checked."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    return run_task(lambda listen: verbs.promote(open_environment(env), Generation(generation), listen=listen))
+    return run_task(lambda listen: commands.promote(open_environment(env), Generation(generation), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
 @answered
 def expand(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Settle what an earlier leader left, then make every change that readers and writers do not notice."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    return run_task(lambda listen: verbs.expand(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    return run_task(lambda listen: commands.expand(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
 @answered
 def change(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Work that is done on rows while readers and writers go on; fills whose inputs moved run again."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    return run_task(lambda listen: verbs.change(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    return run_task(lambda listen: commands.change(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
 @answered
 def cutover(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Follow and check what is rewritten, seal, catch up, rename, swap, commit: the environment is at the release after it."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    return run_task(lambda listen: verbs.cutover(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    return run_task(lambda listen: commands.cutover(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
 @answered
 def cleanup(env: EnvOption, generation: GenerationOption, as_json: JsonOption = False) -> Answer:
     """Delete what earlier generations left and nothing references."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    return run_task(lambda listen: verbs.cleanup(open_environment(env), Generation(generation), listen=listen))
+    return run_task(lambda listen: commands.cleanup(open_environment(env), Generation(generation), listen=listen))
 
 
 @app.command(rich_help_panel=TASKS)
@@ -207,10 +208,10 @@ def contract(
     as_json: JsonOption = False,
 ) -> Answer:
     """When a hold is over: drop the columns and collections that the release dropped. Holds end oldest first."""
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
     only = None if generation is None else Generation(generation)
-    return run_task(lambda listen: verbs.contract(open_environment(env), only, ignore_nodes=ignore_nodes, listen=listen))
+    return run_task(lambda listen: commands.contract(open_environment(env), only, ignore_nodes=ignore_nodes, listen=listen))
 
 
 def run_task(task: Callable[[Listener], Outcome]) -> Answer:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, RetryPolicy
 
     from airflow_provider_schemamig.core.progress import Event, Listener
-    from airflow_provider_schemamig.core.upgrade.work import Outcome
+    from airflow_provider_schemamig.core.upgrade.context.context import Outcome
     from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
 
@@ -96,7 +96,7 @@ class EnvironmentOperator(SchemamigOperator):
     @contextlib.contextmanager
     def deferred_while_paused(self) -> Iterator[None]:
         """The work inside is run again by ``execute`` when what a person told it to wait for is over. No worker is held meanwhile."""
-        from airflow_provider_schemamig.core.shards.errors import Paused
+        from airflow_provider_schemamig.core.transfer.errors import Paused
         from airflow_provider_schemamig.triggers.ledger import PauseTrigger
 
         try:
@@ -123,7 +123,7 @@ class EnvironmentOperator(SchemamigOperator):
 
 
 class VerbOperator(EnvironmentOperator):
-    """Base of the operators that run one verb of ``core.upgrade.verbs``: notes go to the log, the counted outcome to XCom."""
+    """Base of the operators that run one verb of ``core.upgrade.commands``: notes go to the log, the counted outcome to XCom."""
 
     def run_verb(self) -> Outcome:
         raise NotImplementedError

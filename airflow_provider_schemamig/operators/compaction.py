@@ -36,14 +36,14 @@ class CompactOperator(EnvironmentOperator):
         self.max_bytes = max_bytes
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.deltalog.fence import Fenced
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.delta.commit.fence import Fenced
+        from airflow_provider_schemamig.core.upgrade import commands
         from airflow_provider_schemamig.core.upgrade.compact import Limits
         from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen
 
         try:
             with self.deferred_while_paused():
-                done = verbs.compact(
+                done = commands.compact(
                     self.hook.environment,
                     self.collections,
                     limits=Limits(self.max_files, self.max_bytes),

@@ -91,7 +91,7 @@ class ControlOperator(EnvironmentOperator):
         return done
 
     def _control(self, by: str | None) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import controls
+        from airflow_provider_schemamig.core.upgrade.context import controls
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
         env, scope = self.hook.environment, self.collection or None
@@ -107,14 +107,14 @@ class ControlOperator(EnvironmentOperator):
         return control_json(controls.throttle(env, scope, **limits, window=as_window(self.window), by=by))
 
     def _cancel(self) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
         env, generation = self.hook.environment, as_generation(self.generation)
-        return outcome_summary(verbs.cancel(env, generation, jobs=self.hook.job_runner, listen=self.listener()).to_json())
+        return outcome_summary(commands.cancel(env, generation, jobs=self.hook.job_runner, listen=self.listener()).to_json())
 
     def _pin(self) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import pins
         from airflow_provider_schemamig.core.upgrade.status import pin_json
+        from airflow_provider_schemamig.core.upgrade.tables import pins
 
         hours = as_number("hours", self.hours)
         if hours is None:
@@ -123,7 +123,7 @@ class ControlOperator(EnvironmentOperator):
         return pin_json(pins.pin(self.hook.environment, name, self._holder(), hours), name)
 
     def _unpin(self) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import pins
+        from airflow_provider_schemamig.core.upgrade.tables import pins
 
         name, holder = self._name("the collection whose history was kept"), self._holder()
         return {"collection": name, "holder": holder, "unpinned": pins.unpin(self.hook.environment, name, holder)}

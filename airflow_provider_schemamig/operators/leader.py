@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_provider_schemamig.operators.base import VerbOperator, as_flag, as_generation
 
 if TYPE_CHECKING:
-    from airflow_provider_schemamig.core.upgrade.work import Outcome
+    from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
 
 class LeaderOperator(VerbOperator):
@@ -37,18 +37,18 @@ class PromoteLeaderOperator(LeaderOperator):
     """
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
-        return verbs.promote(self.hook.environment, as_generation(self.generation), listen=self.listener())
+        return commands.promote(self.hook.environment, as_generation(self.generation), listen=self.listener())
 
 
 class ExpandOperator(LeaderOperator):
     """Settle what an earlier leader left, then make all instant changes of all collections, in this one task."""
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
-        return verbs.expand(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
+        return commands.expand(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
 
 
 class ChangeOperator(LeaderOperator):
@@ -67,9 +67,9 @@ class ChangeOperator(LeaderOperator):
         self.collections = collections
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
-        return verbs.change(
+        return commands.change(
             self.hook.environment,
             as_generation(self.generation),
             jobs=self.hook.job_runner,
@@ -85,18 +85,18 @@ class CutoverOperator(LeaderOperator):
     """
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
-        return verbs.cutover(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
+        return commands.cutover(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
 
 
 class CleanupOperator(LeaderOperator):
     """Delete shards and rows of earlier generations that nothing refers to. If it fails, the next one does it."""
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
-        return verbs.cleanup(self.hook.environment, as_generation(self.generation), listen=self.listener())
+        return commands.cleanup(self.hook.environment, as_generation(self.generation), listen=self.listener())
 
 
 class ContractOperator(LeaderOperator):
@@ -113,13 +113,13 @@ class ContractOperator(LeaderOperator):
         self.ignore_nodes = ignore_nodes
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
         from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 
         generation = None if self.generation is None else as_generation(self.generation)
         try:
             ignore = as_flag("ignore_nodes", self.ignore_nodes)
-            outcome = verbs.contract(self.hook.environment, generation, ignore_nodes=ignore, listen=self.listener())
+            outcome = commands.contract(self.hook.environment, generation, ignore_nodes=ignore, listen=self.listener())
         except HoldInUse as in_use:
             raise AirflowSkipException(str(in_use)) from in_use
         if outcome.generation is None:

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.operators.reports import chunks, plan_markdown
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_schemamig.core.upgrade.work import Outcome
+    from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
 
 class ReadOnlyMigrationOperator(EnvironmentOperator):
@@ -72,9 +72,9 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.create = create
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
-        found = verbs.preflight(
+        found = commands.preflight(
             self.hook.environment,
             release_folder(self.release, context),
             claim_id=claim_id(context),
@@ -132,11 +132,11 @@ class FillChunksOperator(EnvironmentOperator):
         self.chunk_size = chunk_size
 
     def execute(self, context: Context) -> list[list[str]]:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
         collections = self.collections
         if collections is None:
-            collections = verbs.to_change(self.hook.environment, as_generation(self.generation))
+            collections = commands.to_change(self.hook.environment, as_generation(self.generation))
         return chunks(collections, self.chunk_size or config.fill_chunk_size())
 
 
@@ -155,9 +155,9 @@ class FillOperator(VerbOperator):
         self.collections = collections
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
-        return verbs.fill(
+        return commands.fill(
             self.hook.environment,
             as_generation(self.generation),
             self.collections,
@@ -205,10 +205,10 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         self.ends_with = ends_with
 
     def poke(self, context: Context) -> bool:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
         env, generation = self.hook.environment, as_generation(self.generation)
-        left = verbs.followed(env, generation, self.collections)
+        left = commands.followed(env, generation, self.collections)
         if not left:
             self.log.info("Nothing to follow: none of %s is rewritten, or generation %s waits no longer", self.collections, generation)
             return True
@@ -217,7 +217,7 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
             self.log.info("%s: the copy is not followed any more, `schemamig cancel --generation %s` deletes it", ended, generation)
             return True
         try:
-            verbs.tail(env, generation, left, jobs=self.hook.job_runner, once=True, listen=self.listener())
+            commands.tail(env, generation, left, jobs=self.hook.job_runner, once=True, listen=self.listener())
         except Conflict as conflict:  # no failure in a round of many: retries are counted over all of them
             self.log.info("Following again later: %s", conflict)
         return False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.progress import Listener
     from airflow_provider_schemamig.core.replication.model import Settings
     from airflow_provider_schemamig.core.replication.replicate import Replicated
-    from airflow_provider_schemamig.core.replication.restore import Restored
+    from airflow_provider_schemamig.core.replication.restore.restore import Restored
     from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
 
@@ -228,7 +228,7 @@ class RestoreCollectionOperator(StreamOperator):
         self.allow_lossy = allow_lossy
 
     def execute(self, context: Context) -> dict[str, int | None]:
-        from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead
+        from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead
 
         try:
             done = self._restore()
@@ -242,7 +242,7 @@ class RestoreCollectionOperator(StreamOperator):
 
     def _restore(self) -> Restored:
         from airflow_provider_schemamig.core.names import collection_name
-        from airflow_provider_schemamig.core.replication.restore import restore
+        from airflow_provider_schemamig.core.replication.restore.restore import restore
 
         _, target = self.hooks
         return restore(

@@ -31,10 +31,10 @@ class RollbackOperator(VerbOperator):
         self.allow_lossy = allow_lossy
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
         with self.deferred_while_paused():
-            outcome = verbs.rollback(
+            outcome = commands.rollback(
                 self.hook.environment,
                 jobs=self.hook.job_runner,
                 allow_lossy=as_flag("allow_lossy", self.allow_lossy),

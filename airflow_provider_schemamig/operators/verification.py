@@ -29,8 +29,8 @@ class VerifyOperator(EnvironmentOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core.names import CollectionName
-        from airflow_provider_schemamig.core.upgrade.verify import verify_environment
-        from airflow_provider_schemamig.core.upgrade.watch_keys import watch_keys
+        from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
+        from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
         from airflow_provider_schemamig.exceptions import raise_refusals
 
         names = [CollectionName(name) for name in self.collections] or None

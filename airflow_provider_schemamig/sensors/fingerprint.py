@@ -58,11 +58,11 @@ class FingerprintSensor(EnvironmentSensor):
         return super().execute(context)
 
     def _gate(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
 
         folder = release_folder(self.release, context)
         end_hold, ignore_nodes = as_flag("end_hold", self.end_hold), as_flag("ignore_nodes", self.ignore_nodes)
-        report = verbs.plan(self.hook.environment, folder, end_hold=end_hold, ignore_nodes=ignore_nodes)
+        report = commands.plan(self.hook.environment, folder, end_hold=end_hold, ignore_nodes=ignore_nodes)
         raise_refusals(report.refusals)
         found = report.to_json()
         if report.plan.is_empty:

@@ -50,10 +50,10 @@ class DriftTrigger(EnvironmentTrigger):
     """Waits until a live table differs from what the ledger recorded."""
 
     def look(self) -> bool:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        return bool(verbs.status(SchemamigHook(self.environment).environment).drifted)
+        return bool(commands.status(SchemamigHook(self.environment).environment).drifted)
 
 
 class PromotionTrigger(EnvironmentTrigger):
@@ -67,10 +67,10 @@ class PromotionTrigger(EnvironmentTrigger):
         return {**super().arguments(), "generation": self.generation}
 
     def look(self) -> bool:
-        from airflow_provider_schemamig.core.upgrade import verbs
+        from airflow_provider_schemamig.core.upgrade import commands
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        return verbs.approved(SchemamigHook(self.environment).environment, self.generation)
+        return commands.approved(SchemamigHook(self.environment).environment, self.generation)
 
 
 class PauseTrigger(EnvironmentTrigger):
@@ -94,8 +94,8 @@ class PauseTrigger(EnvironmentTrigger):
 
     def look(self) -> bool:
         from airflow_provider_schemamig.core.ledger.store import LedgerReader
-        from airflow_provider_schemamig.core.shards.pace import is_over
-        from airflow_provider_schemamig.core.upgrade.pausing import has_ended
+        from airflow_provider_schemamig.core.transfer.throttle import is_over
+        from airflow_provider_schemamig.core.upgrade.context.pausing import has_ended
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         state = LedgerReader(SchemamigHook(self.environment).environment).state()

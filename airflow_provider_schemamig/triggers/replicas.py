@@ -91,7 +91,7 @@ class StreamWorkTrigger(StreamTrigger):
         return found.due or not (self.follow or found.waiting)
 
     def _tell(self, origin: Environment, target: Environment, now: pendulum.DateTime) -> None:
-        from airflow_provider_schemamig.core.replication.registry import HEARTBEAT, exchange
+        from airflow_provider_schemamig.core.replication.cluster.registry import HEARTBEAT, exchange
 
         if now - self._told_at < HEARTBEAT:
             return

@@ -11,10 +11,10 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.check import check
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.accept import accept
-from airflow_provider_schemamig.core.upgrade.adopt import adopt
-from airflow_provider_schemamig.core.upgrade.revert import revert
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from tests.support.adopting import Site
 from tests.support.bytes import tree
 from tests.support.spark_lake import SparkLake, run, table
@@ -94,7 +94,7 @@ def test_adopted_changed_drifted_and_rewritten(made: SparkLake) -> None:
 
     # Spark's DDL behind our back: undone, then taken over.
     lake.sql("ALTER TABLE {planes} ADD COLUMN seats INT")
-    assert verbs.status(lake.env).drifted == ("planes",)
+    assert commands.status(lake.env).drifted == ("planes",)
     assert revert(lake.env, "planes").table_version is not None
     lake.check("1.1.0")
     lake.sql("ALTER TABLE {planes} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")

@@ -1,6 +1,6 @@
 """Delta's own verdict on each change of a table's metadata, by Spark's ALTER TABLE and CREATE TABLE, against what is written down of it.
 
-SCHEMAMIG_WRITE_VERDICTS=1 writes tests/unit/deltalog/alter_verdicts.txt anew.
+SCHEMAMIG_WRITE_VERDICTS=1 writes tests/unit/delta/alter_verdicts.txt anew.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.listing import commit_key
+from airflow_provider_schemamig.core.delta.log.listing import commit_key
 from tests.support.alter_cases import cases
 from tests.support.alters import Altered, Created
-from tests.unit.deltalog.test_alter_cases import DONE, VERDICTS, ours, verdicts
+from tests.unit.delta.test_alter_cases import DONE, VERDICTS, ours, verdicts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

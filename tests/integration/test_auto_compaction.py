@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
-from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.rewrites import OnSession, Rewrite
 from tests.support.spark_lake import SparkLake
 from tests.support.upgrades import releases
@@ -98,17 +99,17 @@ def test_a_rewrite_there_and_back_and_a_replica(tmp_path: Path, compacting: Comp
     others(1)
     others(2)
     controls.throttle(lake.env, None, max_files=1)
-    generation = verbs.preflight(lake.env, second, jobs=compacting).generation
+    generation = commands.preflight(lake.env, second, jobs=compacting).generation
     assert generation is not None
     others(3)
-    verbs.tail(lake.env, generation, jobs=compacting, once=True)
+    commands.tail(lake.env, generation, jobs=compacting, once=True)
     others(4)
-    for verb in (verbs.promote, verbs.expand):
+    for verb in (commands.promote, commands.expand):
         verb(lake.env, generation)
-    verbs.cutover(lake.env, generation, jobs=compacting)
+    commands.cutover(lake.env, generation, jobs=compacting)
     check(lake)
     others(5)
-    verbs.rollback(lake.env, jobs=compacting)
+    commands.rollback(lake.env, jobs=compacting)
     check(lake)
     for number in (6, 7):
         (state,) = replicate_once(lake.env, replica.env, None, jobs=compacting).states

@@ -11,19 +11,19 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
-from airflow_provider_schemamig.core.deltalog.listing import read_commit
-from airflow_provider_schemamig.core.deltalog.tag import Tag
-from airflow_provider_schemamig.core.elements.backfill import DueFiles, due_files, fill_batch
-from airflow_provider_schemamig.core.elements.operation import Files
-from airflow_provider_schemamig.core.elements.owed import Fill
+from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.online.backfill import DueFiles, due_files, fill_batch
+from airflow_provider_schemamig.core.online.operation import Files
+from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
-from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, JobRunner
+from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
 from tests.support.delta_table import BIGINT, INT, NAME, STRING, Table, fence, path
 from tests.support.lake import Crash
 from tests.support.meddling import Meddling

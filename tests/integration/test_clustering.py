@@ -12,11 +12,11 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.files import active_files
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.files import active_files
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from tests.support.product import Product
 from tests.support.spark_lake import InFlight, SparkLake
@@ -84,7 +84,7 @@ def test_spark_takes_it_for_its_own(lake: SparkLake, product: Product) -> None:
     assert lake.sql("SELECT count(*) AS n, min(value) AS least FROM {t}")[0].asDict() == {"n": 3099, "least": -2}
     assert {item["clusteringProvider"] for item in files(lake)} == {"liquid"}
 
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     lake.check("1.0.0")
     assert clustered_by(lake) == []
     lake.sql(f"INSERT INTO {{t}} {ROWS.format(6000, 6010)}")

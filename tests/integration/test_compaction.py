@@ -13,10 +13,10 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.parse import parse_schema
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.spark.storage_access import session_settings
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compare_and_evolve_schema
 from spark_jobs.digest import rows_digest
@@ -66,13 +66,13 @@ class Table:
         return rows_digest(self.lake.spark.read.format("delta").load(str(self.folder)))
 
     def compact(self, env: Environment | None = None, jobs: Callable[[], Any] = EmbeddedRunner, **limits: int) -> Compacted:
-        found = verbs.compact(env or self.lake.env, [self.name], limits=Limits(**limits), jobs=jobs)
+        found = commands.compact(env or self.lake.env, [self.name], limits=Limits(**limits), jobs=jobs)
         (item,) = found.collections
         return item
 
     def owes(self) -> dict[int, int]:
         """Files by schema id."""
-        (debt,) = verbs.schema_debt(self.lake.env, [self.name])
+        (debt,) = commands.schema_debt(self.lake.env, [self.name])
         return {share.schema_id: share.files for share in debt.shares}
 
     def log(self) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def test_deltalake_reads_the_same(lake: SparkLake) -> None:
     before = rows()
     assert len(found.compact().batches) == 1
     assert rows() == before
-    (share,) = verbs.schema_debt(lake.env, ["reader"])[0].shares
+    (share,) = commands.schema_debt(lake.env, ["reader"])[0].shares
     assert (share.schema_id, share.rows) == (2, 20)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.commit import Committed
+from airflow_provider_schemamig.core.delta.commit.commit import Committed
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,

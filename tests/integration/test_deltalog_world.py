@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.commit import commit_changes
-from airflow_provider_schemamig.core.deltalog.create import create_table
-from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, fence_txns, put_fence, read_fence
-from airflow_provider_schemamig.core.deltalog.head import Head
-from airflow_provider_schemamig.core.deltalog.log import files_since, nulls_since
-from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
+from airflow_provider_schemamig.core.delta.commit.create import create_table
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, fence_txns, put_fence, read_fence
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.log.commits import files_since, nulls_since
+from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.schema.changes import SetProperty
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Primitive, Struct
 from airflow_provider_schemamig.core.schema.properties import FORGETS

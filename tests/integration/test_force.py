@@ -12,8 +12,9 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
+from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.product import Product
 from tests.support.row_tables import commit_at, newest
 from tests.support.spark_lake import SparkLake, run
@@ -79,6 +80,6 @@ def test_a_writer_wins_twice_with_force_once_then_waits_and_goes_on(lake: SparkL
     lake.sql("INSERT INTO {t} (id, v) VALUES (100, 100)")
     lake.sql("UPDATE {t} SET v = -1 WHERE id = 100")
 
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     assert values(lake) == {number: str(number) for number in busy.written} | {100: "-1"}
     lake.check("1.0.0")

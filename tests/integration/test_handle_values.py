@@ -11,18 +11,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_schemamig.core.access.arrow.read import arrow_schema
+from airflow_provider_schemamig.core.access.errors import NeedsSpark, WriterFenced
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.arrow import arrow_schema
-from airflow_provider_schemamig.core.handles.errors import NeedsSpark, WriterFenced
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import check_cases
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake
-from tests.unit.handles.test_fit import shape
+from tests.unit.access.test_fit import shape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def test_a_merge_leaves_the_hidden_fields_of_a_struct_for_the_way_back(spark: Sp
     lake = nested
     newer = spark.sql("SELECT 1L AS id, named_struct('q', 'r', 'a', 8, 'i', named_struct('x', 8, 'y', 8)) AS s")
     lake.env.writer("t", "1.1.0", spark).merge(newer, on=["id"])
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     [row] = [row for row in lake.env.reader("t", spark=spark).df().collect() if row["id"] == 1]
     assert row["s"].asDict(recursive=True) == {"a": 8, "h": "h", "i": {"x": 8}}
 

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from airflow_provider_schemamig.core.deltalog.fence import Fence
-from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.log import commits
-from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
-from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.access.errors import NeedsSpark, ReaderFenced, UnknownRelease, WriterFenced
+from airflow_provider_schemamig.core.access.releases import declared_by
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import Fence
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.errors import NeedsSpark, ReaderFenced, UnknownRelease, WriterFenced
-from airflow_provider_schemamig.core.handles.releases import declared_by
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, connect_session
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.connect import connect_server
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake
@@ -99,7 +99,7 @@ def test_an_upgrade_as_old_and_new_programs_see_it(lake: SparkLake, releases: tu
     write_deltalake(str(lake.folder("flights")), foreign.set_column(0, "id", pa.array(range(100, 105))), mode="append")
     before = both(lake, "1.0.0")
     assert len(before) == 45
-    verbs.preflight(lake.env, releases[1], jobs=lambda: pytest.fail("no Spark is needed"))
+    commands.preflight(lake.env, releases[1], jobs=lambda: pytest.fail("no Spark is needed"))
     coming = both(lake, "1.1.0")
     assert [row["note"] for row in coming] == [None] * 45
     assert {row["origin"]["city"] for row in coming if row["origin"]} == {None}
@@ -181,7 +181,7 @@ def test_a_release_goes_on_after_a_widening_was_rolled_back(lake: SparkLake, rel
     writer.append(rows(lake, narrow, 0, 3))
     before = lake.env.reader("miles", spark=lake.spark).df(["id", "f"]).toArrow()
     lake.upgrade(releases[1])
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
 
     def read() -> pa.Table:
         return lake.env.reader("miles", spark=lake.spark).df(["id", "f"]).toArrow()
@@ -203,7 +203,7 @@ def test_back_to_the_release_before(lake: SparkLake, releases: tuple[Path, Path]
     lake.upgrade(releases[1])
     lake.env.writer("flights", "1.1.0").append(rows(lake, f"{NEW_ROWS}, 5 AS hour".replace(", 5 AS hour", ""), 10, 1))
     new = both(lake, "1.1.0")
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert both(lake, "1.0.0", ["id", "dep_delay", "origin"]) == [
         {name: row[name] for name in ("id", "dep_delay", "origin")} for row in by_id_all(before, 10)
     ]
@@ -320,7 +320,7 @@ def test_a_rewrite_before_and_after_it_happens(spark: SparkSession, tmp_path: Pa
     with pytest.raises(UnknownRelease):
         coming.df()
     old.append(pa.table({"tailnum": ["N1", "N2"], "year": ["1999", None], "seats": pa.array([1, 2], pa.int32())}), txn=("load", 1))
-    generation = verbs.preflight(lake.env, releases[1], jobs=EmbeddedRunner).generation
+    generation = commands.preflight(lake.env, releases[1], jobs=EmbeddedRunner).generation
     old.append(pa.table({"tailnum": ["N3"], "year": ["2001"]}), txn=("load", 2))
     shown = [
         {"tailnum": "N1", "built": 1999, "seats": 1, "code": "N"},
@@ -343,11 +343,11 @@ def test_a_rewrite_before_and_after_it_happens(spark: SparkSession, tmp_path: Pa
         old.append(pa.table({"tailnum": ["N5"], "year": ["1990"]}), txn=("load", 3))
     assert old.append(pa.table({"tailnum": ["N3"]}), txn=("load", 2)).skipped, "its rows came over with the rewrite"
     assert not old.append(pa.table({"tailnum": ["N5"]}), txn=("load", 3)).skipped
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     assert old.append(pa.table({"tailnum": ["N5"], "year": ["1990"]}), txn=("load", 3)).skipped, "it came back with the rollback"
     assert len(lake.env.reader("planes").arrow()) == 4
     lake.upgrade(releases[1])
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert lake.env.writer("planes", "1.1.0", spark).append(pa.table({"tailnum": ["N5"]}), txn=("load", 3)).skipped
     assert len(coming.arrow()) == 4
 

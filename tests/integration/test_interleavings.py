@@ -18,9 +18,9 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
-from airflow_provider_schemamig.core.upgrade.controls import throttle
+from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from tests.integration.interleavings import COMMITS, FILES, MAX_FILES, OPERATIONS, OUTCOMES, TABLES, Case
 from tests.support.interleave import End, Interleave, is_ours, kinds
@@ -156,7 +156,7 @@ def test_planned_before_and_committed_after(spark: SparkSession, tmp_path: Path,
     expected = {number: OUTCOMES[statement][case.steps[number].kind].spark for number, statement in who.items()}
     altered = ALTER in who.values() and COMMITS in expected.values()
     with pytest.raises(DriftFound) if altered else contextlib.nullcontext():
-        verbs.upgrade(replace(scene.lake.env, on_write=hook), scene.release, hold=timedelta(0), jobs=EmbeddedRunner)
+        commands.upgrade(replace(scene.lake.env, on_write=hook), scene.release, hold=timedelta(0), jobs=EmbeddedRunner)
     for number, meeting in meetings.items():
         meeting.check(expected[number])
     done = [statement for number, statement in who.items() if expected[number] == COMMITS]
@@ -190,7 +190,7 @@ def test_whole_tables_by_hand(spark: SparkSession, tmp_path: Path, name: str, st
         assert OUTCOMES[statement][steps[0].kind].spark in str(error)
         with pytest.raises(Exception, match=r"DELTA_.*(CONSTRAINT|APPEND)"):
             run(scene.session, tried_again)
-        verbs.rollback(scene.lake.env)
+        commands.rollback(scene.lake.env)
         assert newest(folder) == begun + 2, "sealed and opened again"
         run(scene.session, tried_again)
     else:

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from airflow_provider_schemamig.core.elements.keys import keys_in_force
-from airflow_provider_schemamig.core.elements.watch import Validated
+from airflow_provider_schemamig.core.access import writer as writers
+from airflow_provider_schemamig.core.access.errors import KeyViolated, RowsTwice, UnusableColumns
+from airflow_provider_schemamig.core.access.statement import run_statement
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles import writer as writers
-from airflow_provider_schemamig.core.handles.errors import KeyViolated, RowsTwice, UnusableColumns
-from airflow_provider_schemamig.core.handles.statement import run_statement
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.online.key_validation import Validated
+from airflow_provider_schemamig.core.online.keys import keys_in_force
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade.verify_keys import verify_keys
+from airflow_provider_schemamig.core.upgrade.verify.keys import verify_keys
 from tests.support.processes import wait_until
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake, register_held

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.product import Product
@@ -47,10 +47,10 @@ def lake(spark: SparkSession, tmp_path: Path, product: Product) -> SparkLake:
 @pytest.fixture
 def promoted(lake: SparkLake, product: Product) -> Generation:
     second = product.release("1.1.0", NEW, 'evolution("t")')
-    generation = verbs.preflight(lake.env, second, jobs=EmbeddedRunner).generation
+    generation = commands.preflight(lake.env, second, jobs=EmbeddedRunner).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
     return generation
 
 
@@ -76,8 +76,8 @@ def test_foreign_writers_go_on_in_every_state(lake: SparkLake, promoted: Generat
         lake.sql("INSERT INTO {t} (id, name, v) VALUES (1000, 'left out', 1)")
         lake.sql("INSERT INTO {t} (id, name, v, kind, at) VALUES (1001, 'said', 1, 'odd', NULL)")
 
-    outcome = verbs.change(lake.env, promoted, jobs=EmbeddedRunner, listen=meanwhile("change", write))
-    verbs.cutover(lake.env, promoted)
+    outcome = commands.change(lake.env, promoted, jobs=EmbeddedRunner, listen=meanwhile("change", write))
+    commands.cutover(lake.env, promoted)
 
     lake.check("1.1.0")
     assert {stage.kind for stage in outcome.stages} == {"change", "validate", "backfill"}
@@ -98,14 +98,14 @@ def test_a_row_that_breaks_the_rule_comes_before_it_is_enforced(lake: SparkLake,
         mode="append",
     )
     with pytest.raises(DataViolation) as caught:
-        verbs.change(lake.env, promoted, jobs=EmbeddedRunner)
+        commands.change(lake.env, promoted, jobs=EmbeddedRunner)
     assert (caught.value.rule, caught.value.count) == ("some", 1)
     assert "bad" in str(caught.value.sample)
     lake.sql("INSERT INTO {t} (id, name, v) VALUES (8, 'free again', -6)")  # nobody is held to a rule that is not coming
 
     lake.sql("DELETE FROM {t} WHERE v < 0")
-    verbs.change(lake.env, promoted, jobs=EmbeddedRunner)
-    verbs.cutover(lake.env, promoted)
+    commands.change(lake.env, promoted, jobs=EmbeddedRunner)
+    commands.cutover(lake.env, promoted)
     lake.check("1.1.0")
 
 

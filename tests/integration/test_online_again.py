@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.spark_lake import SparkLake
 from tests.support.upgrades import releases
 
@@ -42,7 +42,7 @@ def test_what_was_written_comes_back(spark: SparkSession, tmp_path: Path) -> Non
     lake.sql("INSERT INTO {t} (id, v, c) VALUES (2, 2, 42), (3, 3, NULL)")
     lake.env.writer("t", "1.0.0", spark=spark).append(spark.sql("SELECT 4L AS id, 4 AS v"))
     lake.sql("OPTIMIZE {t}")
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     lake.env.writer("t", "1.0.0", spark=spark).append(spark.sql("SELECT 5L AS id, 5 AS v"))
     lake.sql("UPDATE {t} SET v = 30 WHERE id = 3")
     lake.sql("DELETE FROM {t} WHERE id = 1")

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, LossyRollback
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.online import die_after_the_swap
@@ -43,10 +43,10 @@ def test_there_and_back(spark: SparkSession, tmp_path: Path) -> None:
     lake.sql("INSERT INTO {t} (id, s, p) VALUES (3, 33, 'x')")
     lake.sql("UPDATE {t} SET d = 'two' WHERE id = 2")
     with pytest.raises(LossyRollback):
-        verbs.rollback(lake.env, jobs=EmbeddedRunner)
+        commands.rollback(lake.env, jobs=EmbeddedRunner)
     lake.sql("UPDATE {t} SET d = '22' WHERE id = 2")
     lake.sql("OPTIMIZE {t}")
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     found = lake.sql("SELECT id, s, CAST(d AS STRING) FROM {t} ORDER BY id")
     assert [tuple(row) for row in found] == [(1, "007", "1.50"), (2, None, "22.00"), (3, "33", "1.00")]
     lake.check("1.0.0")
@@ -74,14 +74,14 @@ def test_a_check_and_types_inside_columns(spark: SparkSession, tmp_path: Path) -
         return [tuple(row) for row in lake.sql(EVERYTHING)]
 
     before = rows()
-    generation = verbs.preflight(lake.env, second, jobs=EmbeddedRunner).generation
+    generation = commands.preflight(lake.env, second, jobs=EmbeddedRunner).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
-    verbs.change(lake.env, generation, jobs=EmbeddedRunner)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.change(lake.env, generation, jobs=EmbeddedRunner)
     die_after_the_swap(lake.env, lake.folder("c"), generation, EmbeddedRunner)
     lake.sql("INSERT INTO {c} (id, s, a, m) VALUES (3, 3, named_struct('b', 4, 'l', array()), map('k', 5))")
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     assert rows() == [*before, (3, "3", "4", "[]", "5")]
     lake.check("1.0.0")
 
@@ -97,13 +97,13 @@ def test_a_check_and_types_inside_columns(spark: SparkSession, tmp_path: Path) -
     with pytest.raises(SchemamigError, match=r"1 row\(s\) violate CHECK up with s as INT"):
         lake.upgrade(second)
     lake.sql("DELETE FROM {c} WHERE id = 4")
-    generation = verbs.preflight(lake.env, second, jobs=EmbeddedRunner).generation
+    generation = commands.preflight(lake.env, second, jobs=EmbeddedRunner).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
     lake.sql(turned)
     with pytest.raises(BadValue, match="the CHECK up does not hold"):
-        verbs.change(lake.env, generation, jobs=EmbeddedRunner)
+        commands.change(lake.env, generation, jobs=EmbeddedRunner)
     lake.sql("DELETE FROM {c} WHERE id = 4")
     lake.upgrade(second)
     made = [(1, 7, 8, '[{"x":1},null]', 2), (2, None, 1, '[{"x":1},null]', None), (3, 3, 4, "[]", 5)]
@@ -119,7 +119,7 @@ def test_a_check_and_types_inside_columns(spark: SparkSession, tmp_path: Path) -
     lake.sql("UPDATE {c} SET m = map('k', 22) WHERE id = 1")
     lake.sql("UPDATE {c} SET s = 0 WHERE id = 2")
     lake.sql("OPTIMIZE {c}")
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     expected = [(*before[0][:4], "22"), (2, "0", *before[1][2:]), (3, "3", "4", "[]", "5")]
     assert rows() == expected
     lake.check("1.0.0")

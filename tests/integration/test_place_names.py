@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade.verify import verify_environment
+from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
 from tests.support.bytes import tree
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake

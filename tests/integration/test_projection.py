@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.release.projection import project
+from airflow_provider_schemamig.core.release.queries.projection import project
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.sql import type_sql
 
 if TYPE_CHECKING:

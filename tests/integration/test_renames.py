@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_schemamig.core.deltalog.commit import commit_changes
-from airflow_provider_schemamig.core.deltalog.fence import Fence
-from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import Fence
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.names import ColumnPath, Epoch, Generation, ShardId
 from airflow_provider_schemamig.core.schema.changes import RenameColumn
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store

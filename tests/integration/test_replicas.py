@@ -14,9 +14,9 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason, Settings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
-from airflow_provider_schemamig.core.replication.restore import restore
+from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.spark_lake import SparkLake
 from tests.support.upgrades import releases
 
@@ -153,7 +153,7 @@ def test_who_stood_still_while_the_target_was_rewritten(spark: SparkSession, tmp
         b.upgrade(second)
         assert bring(a, b, LINES)[LINES].applied_batches == 1
         if back:
-            verbs.rollback(b.env, jobs=EmbeddedRunner)
+            commands.rollback(b.env, jobs=EmbeddedRunner)
 
     twin = StandsStill(meanwhile)
     found = replicate_once(a.env, b.env, [LINES], jobs=lambda: twin, settings=SETTINGS)

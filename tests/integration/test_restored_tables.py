@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import TargetAppendOnly
-from airflow_provider_schemamig.core.replication.restore import restore
+from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.spark.storage_access import session_settings

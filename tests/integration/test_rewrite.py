@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake, table
@@ -76,16 +76,16 @@ def change_rows(lake: SparkLake) -> None:
 def test_there_and_back_and_there_again(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     lake.upgrade(releases[0])
     add_rows(lake, 0, 300)
-    generation = verbs.preflight(lake.env, releases[1], jobs=EmbeddedRunner).generation
+    generation = commands.preflight(lake.env, releases[1], jobs=EmbeddedRunner).generation
     assert generation is not None
     change_rows(lake)
-    assert {found.collection for found in verbs.tail(lake.env, generation, jobs=EmbeddedRunner, once=True).stages} == {"planes", "log"}
+    assert {found.collection for found in commands.tail(lake.env, generation, jobs=EmbeddedRunner, once=True).stages} == {"planes", "log"}
     lake.sql("INSERT INTO {planes} VALUES ('late', '1999', NULL)")
     expected = shape(lake, UP_PLANES), shape(lake, UP_LOG)
     old = {name: lake.folder(name) for name in ("planes", "log")}
-    for verb in (verbs.promote, verbs.expand):
+    for verb in (commands.promote, commands.expand):
         verb(lake.env, generation)
-    done = verbs.cutover(lake.env, generation, jobs=EmbeddedRunner)
+    done = commands.cutover(lake.env, generation, jobs=EmbeddedRunner)
     print(done.notes, [(stage.kind, stage.collection, round(stage.seconds, 1)) for stage in done.stages])
     lake.check("1.1.0")
     now = (
@@ -102,7 +102,7 @@ def test_there_and_back_and_there_again(lake: SparkLake, releases: tuple[Path, P
     lake.sql("INSERT INTO {planes} VALUES ('new', 'n', 2024, map('z', 1))")
     lake.sql("INSERT INTO {log} VALUES ('d9x', 9, 'd9'), ('d9x', 9, 'd9')")
     lake.sql("DELETE FROM {log} WHERE n = 3")
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     lake.check("1.0.0")
     assert lake.folder("planes") == old["planes"]
     (row,) = lake.sql("SELECT count(*) AS n, count_if(tailnum = 'N11') AS gone, max(IF(tailnum = 'N10', year, NULL)) AS year FROM {planes}")
@@ -125,8 +125,8 @@ def test_without_down(lake: SparkLake, tmp_path: Path) -> None:
     lake.upgrade(second)
     lake.sql("INSERT INTO {t} VALUES (2)")
     with pytest.raises(LossyRollback):
-        verbs.rollback(lake.env, jobs=EmbeddedRunner)
+        commands.rollback(lake.env, jobs=EmbeddedRunner)
     lake.check("1.1.0")
-    verbs.rollback(lake.env, jobs=EmbeddedRunner, allow_lossy=True)
+    commands.rollback(lake.env, jobs=EmbeddedRunner, allow_lossy=True)
     lake.check("1.0.0")
     assert shape(lake, "SELECT a FROM {t}") == ["Row(a='1')", "Row(a=None)"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from spark_jobs.row_values import row_hash, same_by, same_row
 from tests.support import any_rows
 from tests.support.spark_lake import SparkLake
@@ -164,16 +164,16 @@ def rewritten(spark: SparkSession, folder: Path, values: Values) -> None:
     lake = SparkLake(spark, Environment.open(str(folder / "lake")))
     lake.upgrade(first)
     values.write(lake, values.before)
-    generation = verbs.preflight(lake.env, second, jobs=EmbeddedRunner).generation
+    generation = commands.preflight(lake.env, second, jobs=EmbeddedRunner).generation
     assert generation is not None
     values.write(lake, values.after)
-    verbs.tail(lake.env, generation, jobs=EmbeddedRunner, once=True)  # a busy machine would lock writers out for too long
-    for verb in (verbs.promote, verbs.expand):
+    commands.tail(lake.env, generation, jobs=EmbeddedRunner, once=True)  # a busy machine would lock writers out for too long
+    for verb in (commands.promote, commands.expand):
         verb(lake.env, generation)
-    verbs.cutover(lake.env, generation, jobs=EmbeddedRunner)
+    commands.cutover(lake.env, generation, jobs=EmbeddedRunner)
     values.check(lake, values.after)
     values.write(lake, values.before)
-    verbs.rollback(lake.env, jobs=EmbeddedRunner)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
     values.check(lake, values.before)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_schemamig.core.schema.spark_functions import FILE, spark_functions
+from airflow_provider_schemamig.core.schema.expressions.spark_functions import FILE, spark_functions
 from spark_jobs import preflight
 from tests.support.spark_functions import lines, names_and_kinds
 from tests.support.spark_verdicts import CHECKS, COLUMNS, DEFAULTS, TOLD_BY_SPARK_ALONE

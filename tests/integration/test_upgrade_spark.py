@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt
 from tests.support.bytes import tree
 from tests.support.product import Product
@@ -94,7 +94,7 @@ def test_there_and_back_and_there_for_good(lake: SparkLake, releases: tuple[Path
     with pytest.raises(Exception, match="schemamig_moved_to_nowhere"):
         lake.sql("INSERT INTO {old} VALUES (2)", old=table(legacy))
 
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     lake.check("1.0.0")
     assert lake.digest("flights", *BEFORE) == before
     assert [row["carrier"] for row in lake.sql("SELECT * FROM {stats} ORDER BY carrier")] == ["C0", "C1"]
@@ -145,16 +145,16 @@ def write(lake: SparkLake, number: int, delay: str) -> None:
 def test_writers_go_on_while_an_upgrade_runs(lake: SparkLake, releases: tuple[Path, Path], tmp_path: Path) -> None:
     lake.upgrade(releases[0])
     add_flights(lake, 0, 10)
-    checked = verbs.preflight(lake.env, releases[1], jobs=EmbeddedRunner)
+    checked = commands.preflight(lake.env, releases[1], jobs=EmbeddedRunner)
     generation = checked.generation
     assert generation is not None
     lake.sql("INSERT INTO {flights} (id, dep_delay, carrier, hour) VALUES (1010, 1, 'W', 0)")
-    verbs.promote(lake.env, generation)
-    aborts_once(lake, tmp_path, 2000, lambda: verbs.expand(lake.env, generation), "dep_delay", "dep_delay")
+    commands.promote(lake.env, generation)
+    aborts_once(lake, tmp_path, 2000, lambda: commands.expand(lake.env, generation), "dep_delay", "dep_delay")
     write(lake, 1020, "dep_delay")
-    assert verbs.to_change(lake.env, generation) == ("stats",)
-    verbs.change(lake.env, generation, jobs=EmbeddedRunner)
-    aborts_once(lake, tmp_path, 2010, lambda: verbs.cutover(lake.env, generation), "dep_delay", "departure_delay")
+    assert commands.to_change(lake.env, generation) == ("stats",)
+    commands.change(lake.env, generation, jobs=EmbeddedRunner)
+    aborts_once(lake, tmp_path, 2010, lambda: commands.cutover(lake.env, generation), "dep_delay", "departure_delay")
     write(lake, 1030, "departure_delay")
     lake.check("1.1.0")
     expected = {n + first: delay for n in (1020, 1030) for first, delay in ((0, 111), (1, 7))}
@@ -192,18 +192,18 @@ def fills(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_fill_runs_again_when_rows_arrived(lake: SparkLake, fills: tuple[Path, Path]) -> None:
     lake.upgrade(fills[0])
     add_flights(lake, 0, 10)
-    generation = verbs.preflight(lake.env, fills[1], jobs=EmbeddedRunner).generation
+    generation = commands.preflight(lake.env, fills[1], jobs=EmbeddedRunner).generation
     assert generation is not None
-    assert verbs.to_change(lake.env, generation) == ()
+    assert commands.to_change(lake.env, generation) == ()
     frozen = counted(lake)
     add_flights(lake, 10, 10)
-    assert verbs.to_change(lake.env, generation) == ("stats",)
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
-    assert len(verbs.change(lake.env, generation, jobs=EmbeddedRunner).stages) == 1
-    assert verbs.to_change(lake.env, generation) == ()
-    assert verbs.change(lake.env, generation, jobs=EmbeddedRunner).stages == ()
-    verbs.cutover(lake.env, generation)
+    assert commands.to_change(lake.env, generation) == ("stats",)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    assert len(commands.change(lake.env, generation, jobs=EmbeddedRunner).stages) == 1
+    assert commands.to_change(lake.env, generation) == ()
+    assert commands.change(lake.env, generation, jobs=EmbeddedRunner).stages == ()
+    commands.cutover(lake.env, generation)
     lake.check("1.1.0")
     assert stats(lake) == counted(lake)
     assert {row["carrier"]: row["flights"] for row in lake.sql("SELECT * FROM {frozen}")} == frozen
@@ -224,7 +224,7 @@ def test_duplicate_keys_in_a_fill_are_refused_and_can_be_mended(lake: SparkLake,
         assert (caught.value.collection, caught.value.rule, caught.value.count) == ("stats", "UNIQUE (carrier)", 2)
         assert "C0" in str(caught.value.sample)
     with pytest.raises(NotBuilt):
-        verbs.promote(lake.env, Generation(2))
+        commands.promote(lake.env, Generation(2))
     lake.check("1.0.0")
     assert {name: tree(lake.folder(name)) for name in ("flights", "stats")} == live
 
@@ -246,7 +246,7 @@ def test_check_data_counts_what_is_wrong_and_writes_nothing(lake: SparkLake, tmp
     lake.sql("INSERT INTO {planes} VALUES ('N1', 2, '99', 'jet'), ('N1', 9, 'old', 'jet'), ('N2', 1, '00', NULL), ('N3', 5, '01', 'jet')")
     before = tree(tmp_path / "lake")
 
-    report = verbs.plan(lake.env, second, jobs=EmbeddedRunner)
+    report = commands.plan(lake.env, second, jobs=EmbeddedRunner)
 
     found = {refusal.rule: refusal for refusal in report.refusals if isinstance(refusal, DataViolation)}
     assert {rule: violation.count for rule, violation in found.items()} == {

@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_schemamig.core.deltalog.names import PHYSICAL_NAME
+from airflow_provider_schemamig.core.delta.names import PHYSICAL_NAME
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.adopt import Adoption, adopt
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.adopt.adopt import Adoption, adopt
 from tests.support import foreign
 from tests.support.lake import no_spark
 
@@ -70,11 +70,11 @@ class Site:
         return adopt(env or self.env, self.release, [(name, str(path)) for name, path in tables.items()], create=True)
 
     def upgrade(self, **options: Any) -> Any:
-        return verbs.upgrade(self.env, self.release, jobs=no_spark, **{"create": True, **options})
+        return commands.upgrade(self.env, self.release, jobs=no_spark, **{"create": True, **options})
 
     def check(self, version: str) -> None:
         """At ``version``, without drift, open intents or a damaged ledger."""
-        found = verbs.status(self.env)
+        found = commands.status(self.env)
         assert (found.document["version"], found.drifted) == (version, ())
         assert list(self.state.intents) == []
         assert verify(LedgerReader(self.env)) == ()

@@ -2,7 +2,7 @@
 
 The list follows what Delta 4.4 looks at when metadata is written (``OptimisticTransaction.updateMetadata`` and ``assertMetadata``, ALTER
 and CREATE commands, ``DeltaConfigs``, ``CDCReader.checkMetadataChange``, ``DeltaColumnMapping``, ``StatisticsCollection``, row tracking,
-clustering, identity and generated columns). What each said is in ``tests/unit/deltalog/alter_verdicts.txt``.
+clustering, identity and generated columns). What each said is in ``tests/unit/delta/alter_verdicts.txt``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tests.support.alters import (
     retyping,
     setting,
 )
-from tests.unit.deltalog.tables import path
+from tests.unit.delta.tables import path
 
 
 def cases() -> Iterator[Altered | Created]:

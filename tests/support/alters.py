@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.clustering import FEATURES, Clustering, clustering_domain
-from airflow_provider_schemamig.core.deltalog.features import with_features
-from airflow_provider_schemamig.core.deltalog.needs import needed_features
+from airflow_provider_schemamig.core.delta.features import with_features
+from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, Clustering, clustering_domain
+from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from tests.unit.deltalog.tables import flights, path, raw
+from tests.unit.delta.tables import flights, path, raw
 
 INT, STRING, BIGINT = Primitive("int"), Primitive("string"), Primitive("bigint")
 #: Our commit does by itself what Spark asks for first.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.core.deltalog.commit import Committed, commit_changes
-from airflow_provider_schemamig.core.deltalog.fence import Fence
-from airflow_provider_schemamig.core.deltalog.head import Head, read_head
-from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.delta.commit.commit import Committed, commit_changes
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import Fence
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Generation, ShardId
 from airflow_provider_schemamig.core.schema.changes import (
     AddColumn,

@@ -1,4 +1,4 @@
-"""``core.upgrade.verbs`` played by a script: for tests of what Airflow does around the verbs, not of the verbs."""
+"""``core.upgrade.commands`` played by a script: for tests of what Airflow does around the verbs, not of the verbs."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ class FakeVerbs:
 
 
 def install(monkeypatch: Any, fake: FakeVerbs) -> FakeVerbs:
-    """Put ``fake`` in the place of ``core.upgrade.verbs`` for one test."""
+    """Put ``fake`` in the place of ``core.upgrade.commands`` for one test."""
     import sys
 
     import airflow_provider_schemamig.core.upgrade as package
 
-    monkeypatch.setitem(sys.modules, f"{package.__name__}.verbs", fake)
-    monkeypatch.setattr(package, "verbs", fake, raising=False)
+    monkeypatch.setitem(sys.modules, f"{package.__name__}.commands", fake)
+    monkeypatch.setattr(package, "commands", fake, raising=False)
     return fake

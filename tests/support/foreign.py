@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_schemamig.core.deltalog.names import PHYSICAL_NAME
+from airflow_provider_schemamig.core.delta.names import PHYSICAL_NAME
 
 _TYPES = {
     "long": pa.int64(),

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_schemamig.core.deltalog.names import physical_name
+from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.nested_values import logical
 from tests.support.product import Product
 
@@ -70,7 +70,7 @@ class Lake:
         return str(release.version) if release is not None else None
 
     def upgrade(self, folder: Path, **options: Any) -> Any:
-        return verbs.upgrade(self.env, folder, jobs=no_spark, **{"create": True, **options})
+        return commands.upgrade(self.env, folder, jobs=no_spark, **{"create": True, **options})
 
     def path(self, collection: str) -> Path:
         found = self.env.table_location(self.state.shard_of(CollectionName(collection)).uri).local_path

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_schemamig.core.deltalog.names import physical_name
+from airflow_provider_schemamig.core.delta.names import physical_name
 
 _TYPES = {"long": pa.int64(), "integer": pa.int32(), "short": pa.int16(), "string": pa.string()}
 

@@ -15,11 +15,11 @@ from sqlglot import exp, parse_one
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.schema.renames import is_outdated
+from airflow_provider_schemamig.core.schema.diff.renames import is_outdated
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.testing.check_sql import parse, value_of
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.testing.rows.check_sql import parse, value_of
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from tests.support.lake import Crash
 from tests.support.row_jobs import RowJobs
 from tests.support.row_tables import Row, folder_of, snapshot
@@ -67,7 +67,7 @@ def die_after_the_swap(env: Environment, table: Path, generation: Generation, jo
             raise Crash
 
     with pytest.raises(Crash):
-        verbs.cutover(replace(env, on_write=dies), generation, jobs=jobs)
+        commands.cutover(replace(env, on_write=dies), generation, jobs=jobs)
     assert has_changed_places()
 
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.scaffold import snapshot
+from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
 
 
 class Product:

@@ -11,11 +11,11 @@ from typing import Any
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.checkpoint import position
 from airflow_provider_schemamig.core.replication.model import Settings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import Replicated, replicate_once
-from airflow_provider_schemamig.core.replication.standing import Ends
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.replication.stream.checkpoint import position
+from airflow_provider_schemamig.core.replication.stream.position import Ends
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.support.lake import Lake
 from tests.support.row_jobs import RowJobs
@@ -46,10 +46,10 @@ class Replicas:
         """``to``: the number of a release, from 1 on."""
         for name in names:
             asked = {"end_hold": True, "ignore_nodes": True, "create": True, **options}
-            verbs.upgrade(self.env(name), self.folders[to - 1], jobs=self.runner, **asked)
+            commands.upgrade(self.env(name), self.folders[to - 1], jobs=self.runner, **asked)
 
     def rollback(self, name: str) -> None:
-        verbs.rollback(self.env(name), jobs=self.runner)
+        commands.rollback(self.env(name), jobs=self.runner)
 
     def path(self, name: str, collection: str = "trips") -> Path:
         return self.lakes[name].path(collection)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.core.deltalog.actions import RawAction
-from airflow_provider_schemamig.core.deltalog.files import FileDifference, active_files, batches, file_difference
-from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.scratch import scratch_table
+from airflow_provider_schemamig.core.delta.actions import RawAction
+from airflow_provider_schemamig.core.delta.commit.scratch import scratch_table
+from airflow_provider_schemamig.core.delta.log.files import FileDifference, active_files, batches, file_difference
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job, JobRunner
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, open_store

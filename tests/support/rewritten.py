@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
-from airflow_provider_schemamig.core.upgrade import controls, verbs
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from tests.support import row_tables as tables
 from tests.support.lake import Crash, Lake
 from tests.support.product import Product
@@ -187,7 +188,7 @@ def make_rewritten(folder: Path) -> Rewritten:
 
 
 def upgrade(found: Rewritten, env: Environment, runner: RowJobs, claim_id: str | None = None, **options: Any) -> Any:
-    return verbs.upgrade(env, found.lake.second, jobs=runner, claim_id=claim_id, **options)
+    return commands.upgrade(env, found.lake.second, jobs=runner, claim_id=claim_id, **options)
 
 
 def observed(found: Rewritten, hook: Callable[[str, str, str], None]) -> tuple[Environment, RowJobs]:
@@ -251,15 +252,15 @@ def acted_at(found: Rewritten, moment: int, work: Work, other: Callable[[], obje
 
 
 def claimed(found: Rewritten, runner: RowJobs | None = None, **options: Any) -> Generation:
-    generation = verbs.preflight(found.env, found.lake.second, jobs=runner or jobs(), **options).generation
+    generation = commands.preflight(found.env, found.lake.second, jobs=runner or jobs(), **options).generation
     assert generation is not None
     return generation
 
 
 def expanded(found: Rewritten, **options: Any) -> Generation:
     generation = claimed(found, **options)
-    verbs.promote(found.env, generation)
-    verbs.expand(found.env, generation)
+    commands.promote(found.env, generation)
+    commands.expand(found.env, generation)
     return generation
 
 
@@ -273,12 +274,12 @@ def built(found: Rewritten, collection: str) -> Path:
 
 
 def cutover(env: Environment, runner: RowJobs) -> object:
-    return verbs.cutover(env, SECOND, jobs=runner)
+    return commands.cutover(env, SECOND, jobs=runner)
 
 
 def follow(env: Environment, runner: RowJobs) -> object:
-    return verbs.tail(env, SECOND, jobs=runner, once=True)
+    return commands.tail(env, SECOND, jobs=runner, once=True)
 
 
 def back(env: Environment, runner: RowJobs) -> object:
-    return verbs.rollback(env, jobs=runner)
+    return commands.rollback(env, jobs=runner)

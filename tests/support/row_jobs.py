@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.actions import REARRANGING
-from airflow_provider_schemamig.core.release.query import bind, placeholders
+from airflow_provider_schemamig.core.delta.actions import REARRANGING
+from airflow_provider_schemamig.core.release.queries.query import bind, placeholders
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys, FillSuperseded, TargetDiverged
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import Job

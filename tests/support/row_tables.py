@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_schemamig.core.deltalog.names import physical_name
+from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.spark.errors import (
     ConcurrentTransaction,
     ConcurrentWrite,

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.processes import wait_until
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SparkLake:
         return LedgerReader(self.env).state()
 
     def upgrade(self, release: Path, **options: Any) -> Any:
-        return verbs.upgrade(self.env, release, jobs=EmbeddedRunner, **{"create": True, **options})
+        return commands.upgrade(self.env, release, jobs=EmbeddedRunner, **{"create": True, **options})
 
     def folder(self, collection: str) -> Path:
         found = self.env.table_location(self.state.shard_of(CollectionName(collection)).uri).local_path
@@ -58,7 +58,7 @@ class SparkLake:
 
     def check(self, version: str) -> None:
         """At ``version``, without drift, open intents or a damaged ledger."""
-        found = verbs.status(self.env)
+        found = commands.status(self.env)
         assert (found.document["version"], found.drifted) == (version, ())
         assert list(self.state.intents) == []
         assert verify(LedgerReader(self.env)) == ()

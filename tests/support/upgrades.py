@@ -12,11 +12,11 @@ import pendulum
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import Fingerprint, Generation, Version
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.lake import Lake, no_spark
 from tests.support.product import Product
@@ -42,20 +42,20 @@ def two_releases(folder: Path, first: str, second: str, steps: str) -> Lake:
 
 def claimed(lake: Lake, release: Path, **options: Any) -> Generation:
     """The generation of a preflight."""
-    found = verbs.preflight(lake.env, release, jobs=no_spark, **{"create": True, **options}).generation
+    found = commands.preflight(lake.env, release, jobs=no_spark, **{"create": True, **options}).generation
     assert found is not None
     return found
 
 
 def promoted(lake: Lake, release: Path, **options: Any) -> Generation:
     generation = claimed(lake, release, **options)
-    verbs.promote(lake.env, generation)
+    commands.promote(lake.env, generation)
     return generation
 
 
 def expanded(lake: Lake, release: Path, **options: Any) -> Generation:
     generation = promoted(lake, release, **options)
-    verbs.expand(lake.env, generation)
+    commands.expand(lake.env, generation)
     return generation
 
 
@@ -73,7 +73,7 @@ def make_holds_due(lake: Lake) -> None:
 
 def whole(lake: Lake) -> None:
     """No drift, no open intent, a sound ledger."""
-    drifted = verbs.status(lake.env).drifted
+    drifted = commands.status(lake.env).drifted
     assert drifted == (), drifted
     assert not list(lake.state.intents)
     findings = verify(LedgerReader(lake.env))
@@ -94,7 +94,7 @@ def fingerprints(lake: Lake) -> dict[str, str]:
 
 def seen(lake: Lake, collection: str) -> dict[str, Any]:
     """What ``status`` says of a collection."""
-    found: dict[str, Any] = verbs.status(lake.env).document["collections"][collection]
+    found: dict[str, Any] = commands.status(lake.env).document["collections"][collection]
     return found
 
 

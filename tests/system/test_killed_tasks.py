@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.connect import connect_server
 from tests.support.killing import Kill, KillingRuns
 from tests.support.lake import Lake, append, rows
@@ -82,7 +82,7 @@ def root(lake: Lake) -> Path:
 def check(lake: Lake, flights: int) -> None:
     """The environment as an undisturbed upgrade with hold 0 leaves it."""
     assert lake.version == "1.1.0"
-    state, status = lake.state, verbs.status(lake.env)
+    state, status = lake.state, commands.status(lake.env)
     assert status.drifted == ()
     assert list(state.intents) == []
     assert verify(LedgerReader(lake.env)) == ()
@@ -124,7 +124,7 @@ def connections(lake: Lake, url: str) -> dict[str, dict[str, Any]]:
 def test_every_task_dies_once(airflow_runs: KillingRuns, lakes: dict[bool, Lake], connect: str, tmp_path: Path) -> None:
     """Also the two that fill on Spark: before promotion, and again because rows came in while the gate waited."""
     lake = copy_of(lakes[True], tmp_path)
-    verbs.preflight(lake.env, lake.second, claim_id="stale", jobs=lambda: ConnectRunner(connect), fill=False)  # for clean-up to remove
+    commands.preflight(lake.env, lake.second, claim_id="stale", jobs=lambda: ConnectRunner(connect), fill=False)  # for clean-up to remove
     kills = {
         "preflight": Kill("after", "put_if_absent"),
         "fill": Kill("before", "ledger"),  # Spark has committed the rows, and nobody wrote that down
@@ -161,7 +161,7 @@ def take_over(runs: KillingRuns, lake: Lake, task: str, kill: Kill) -> bool:
     found = runs.upgrade(lake.second, str(root(lake)), kills={}, hold=0)
     assert found.state == "success"
     if committed:  # there was nothing to do, and contract is maintenance's
-        verbs.contract(lake.env)
+        commands.contract(lake.env)
     check(lake, flights=2)
     return True
 

@@ -14,7 +14,7 @@ import pendulum
 import pytest
 
 from airflow_provider_schemamig.core.replication.model import PauseReason, StreamState
-from airflow_provider_schemamig.core.replication.states import read_states
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_states
 from tests.support.connect import connect_server
 from tests.support.live_airflow import LiveAirflow, live_airflow
 from tests.support.otlp import Metrics, collector, told_to

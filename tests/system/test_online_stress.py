@@ -20,14 +20,15 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner, connect_session
-from airflow_provider_schemamig.core.upgrade import controls, verbs
-from airflow_provider_schemamig.core.upgrade.fill import without_spark
-from airflow_provider_schemamig.core.upgrade.verify import verify_environment
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
+from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
 from tests.support.connect import connect_server
 from tests.support.interleave import is_ours
 from tests.support.lake import append
@@ -82,7 +83,7 @@ class Round:
         self._logs = {kind: folder / f"{kind}.log" for kind in KINDS}
         self._done: list[str] = []
         self._tries = 0
-        verbs.upgrade(self._env, Product(folder / "product").release("1.0.0", SCHEMA), jobs=without_spark, create=True)
+        commands.upgrade(self._env, Product(folder / "product").release("1.0.0", SCHEMA), jobs=without_spark, create=True)
         for first in range(0, len(BASE), 10):
             append(self._table, list(BASE[first : first + 10]))
         self._begun = newest(self._table)
@@ -157,7 +158,7 @@ class Round:
         state = LedgerReader(self._env).state()
         assert list(state.intents) == []
         assert verify(LedgerReader(self._env)) == ()
-        assert verbs.status(self._env).drifted == ()
+        assert commands.status(self._env).drifted == ()
         consistent(self._env, self._crew.server)
         # Not ``WHERE (FALSE)``: that is read as an alias WHERE with a column FALSE.
         bad = " OR ".join(["FALSE", *(f"({CHANGES[change]})" for change in self._done)])

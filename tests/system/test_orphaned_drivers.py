@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.fills import SLOW
 from tests.support.lake import append, no_spark, rows
 from tests.support.processes import alive_in_group, children
@@ -90,7 +90,7 @@ class Orphan:
 
     def check(self) -> None:
         """At 1.1.0, with each row once."""
-        status = verbs.status(self.env)
+        status = commands.status(self.env)
         assert (status.document["version"], status.drifted) == ("1.1.0", ())
         assert list(LedgerReader(self.env).state().intents) == []
         assert verify(LedgerReader(self.env)) == ()
@@ -125,9 +125,9 @@ def _start(folder: Path) -> Orphan:
     fast = quick.release("1.1.0", NEW, f'replacement("stats", fill="{FILL}")')
     lake = folder / "lake"
     env = Environment.open(str(lake))
-    verbs.upgrade(env, first, jobs=no_spark, create=True)
+    commands.upgrade(env, first, jobs=no_spark, create=True)
     append(lake / uri(env, "events"), [{"id": 1}, {"id": 2}])
-    claimed = verbs.preflight(env, slow, claim_id="killed", jobs=EmbeddedRunner, fill=False)
+    claimed = commands.preflight(env, slow, claim_id="killed", jobs=EmbeddedRunner, fill=False)
     assert claimed.generation == 2
     runner = subprocess.Popen([sys.executable, "-c", RUNNER, str(lake), "2"])
     shard = next(shard for shard in LedgerReader(env).state().shards.values() if shard.generation == 2)
@@ -140,18 +140,18 @@ def uri(env: Environment, collection: str) -> str:
 
 def test_a_retry_and_the_driver_write_each_row_once(orphans: list[Orphan]) -> None:
     orphan = orphans[0]
-    done = verbs.fill(orphan.env, Generation(2), ["stats"], jobs=EmbeddedRunner)
+    done = commands.fill(orphan.env, Generation(2), ["stats"], jobs=EmbeddedRunner)
     assert [stage.table_version for stage in done.stages] == [1]
     orphan.end()
     assert orphan.versions() == [0, 1], "the driver committed too"
     assert rows(orphan.shard) == FILLED
-    verbs.upgrade(orphan.env, orphan.slow, claim_id="killed", jobs=EmbeddedRunner)
+    commands.upgrade(orphan.env, orphan.slow, claim_id="killed", jobs=EmbeddedRunner)
     orphan.check()
 
 
 def test_the_next_generation_does_not_mind_the_driver(orphans: list[Orphan]) -> None:
     orphan = orphans[1]
-    verbs.upgrade(orphan.env, orphan.fast, claim_id="next", jobs=EmbeddedRunner)
+    commands.upgrade(orphan.env, orphan.fast, claim_id="next", jobs=EmbeddedRunner)
     orphan.check()
     assert not orphan.shard.exists(), "clean-up removes what the dead generation was building"
     orphan.end()

@@ -24,11 +24,11 @@ from typing import Self
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.fill import without_spark
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from tests.support.connect import connect_server
 from tests.support.processes import wait_until
 from tests.support.product import Product
@@ -151,7 +151,7 @@ def play(crew: Crew, folder: Path, number: int, kills: int) -> None:
     first = product.release("1.0.0", OLD.format(**shape))
     second = product.release("1.1.0", NEW.format(**shape), STEP)
     env = Environment.open(str(folder / "lake"))
-    verbs.upgrade(env, first, jobs=without_spark, create=True)
+    commands.upgrade(env, first, jobs=without_spark, create=True)
     logs = {kind: folder / f"{kind}.log" for kind in KINDS}
     with crew.writing(env, logs, seed):
         moments = [rng.uniform(2.0, 3.0 + 2 * kills) for _ in range(rng.randint(1, kills))]

@@ -12,9 +12,9 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner, connect_session
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.controls import throttle
-from airflow_provider_schemamig.core.upgrade.fill import without_spark
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context.controls import throttle
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import tree
 from tests.support.connect import connect_server, kill_server, limit_files
@@ -37,7 +37,7 @@ def lake(tmp_path: Path) -> tuple[Environment, Path]:
     first = product.release("1.0.0", "CREATE TABLE t (id BIGINT NOT NULL, v INT);\n")
     second = product.release("1.1.0", "CREATE TABLE t (id BIGINT NOT NULL, v STRING);\n", f'rewrite("t", up="{UP}")')
     env = Environment.open(str(tmp_path / "lake"))
-    verbs.upgrade(env, first, jobs=without_spark, create=True)
+    commands.upgrade(env, first, jobs=without_spark, create=True)
     for number in range(FILES):
         append(table(env), [{"id": number * ROWS + n, "v": n} for n in range(ROWS)])
     throttle(env, "t", max_files=1)
@@ -70,7 +70,7 @@ def fails_then_goes_on(env: Environment, release: Path, folder: Path, trouble: C
     assert reached < FILES
     assert tree(table(env)) == before, "the live table got a commit"
     with connect_server(folder / "second") as url:
-        done = verbs.upgrade(env, release, jobs=lambda: ConnectRunner(url))
+        done = commands.upgrade(env, release, jobs=lambda: ConnectRunner(url))
         assert done.generation == 2, "the next run found its claim"
         session = connect_session(url)
         (row,) = session.sql(f"SELECT count(*) AS n, count(DISTINCT id) AS ids FROM delta.`{table(env)}`").collect()
@@ -87,7 +87,7 @@ def test_spark_is_lost_during_the_copy(lake: tuple[Environment, Path], tmp_path:
 
         def run() -> None:
             try:
-                verbs.preflight(env, release, jobs=lambda: ConnectRunner(url))
+                commands.preflight(env, release, jobs=lambda: ConnectRunner(url))
             except SchemamigError as error:
                 failed.append(error)
 
@@ -111,7 +111,7 @@ def test_the_disk_is_full_during_the_copy(lake: tuple[Environment, Path], tmp_pa
         session.stop()
         limit_files(url, LARGEST_FILE_BYTES)
         with pytest.raises(SchemamigError) as refused:
-            verbs.preflight(env, release, jobs=lambda: ConnectRunner(url))
+            commands.preflight(env, release, jobs=lambda: ConnectRunner(url))
         assert refused.value.code == "spark_disk_full"
 
     fails_then_goes_on(env, release, tmp_path, fill_up)

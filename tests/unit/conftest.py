@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.storage import store
 
 
@@ -17,6 +17,6 @@ def _quick() -> Iterator[None]:
     are looked at again at once, not after 50 ms: the only writers that overwrite one (test_lost_commits.py) do it at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
-        patch.setattr(turns, "_GAP_SECONDS", 0.0)
+        patch.setattr(file_lock, "_GAP_SECONDS", 0.0)
         patch.setattr(store, "CONFIRM_SECONDS", 0.0)
         yield

@@ -18,7 +18,7 @@ import typer
 import airflow_provider_schemamig
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.cli.output import Exit
-from airflow_provider_schemamig.core.upgrade.stages import PLAN_KINDS, RUN_KINDS
+from airflow_provider_schemamig.core.upgrade.plan.stages import PLAN_KINDS, RUN_KINDS
 
 ROOT = Path(__file__).parents[2]
 CONTRACT = Path(__file__).with_name("contract.txt")

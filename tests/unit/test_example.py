@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.chain import Create, Evolve, Replace, RewriteStep, merge
 from airflow_provider_schemamig.core.release.check import check
-from airflow_provider_schemamig.core.release.folder import Release, load_release
+from airflow_provider_schemamig.core.release.folder.read import Release, load_release
+from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, Replace, RewriteStep, merge
 from airflow_provider_schemamig.core.schema import changes as c
-from airflow_provider_schemamig.core.schema.diff import diff
-from airflow_provider_schemamig.core.testing.fixtures import read_fixtures
-from airflow_provider_schemamig.core.testing.places import cut
+from airflow_provider_schemamig.core.schema.diff.compare import diff
+from airflow_provider_schemamig.core.testing.rows.fixtures import read_fixtures
+from airflow_provider_schemamig.core.testing.workspace import cut
 from example.airflow_home import RELEASE, airflow_environment
 from example.load import TABLES, csv_file
 from example.rows import views

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.numbers import shard_folders
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 _LOG = "_delta_log"
@@ -18,7 +18,7 @@ _LEVELS, _LISTINGS = 3, 200
 _AFTER_THE_LEDGER = ("history", "keys", "nodes", "replicas", "reports")
 
 
-def require_environment(env: Environment, *, create: bool = False) -> None:
+def require_environment(env: EnvironmentRoot, *, create: bool = False) -> None:
     """Raise NoEnvironment unless there is one, or one is wanted (``create``) at a place that is free for it and never had one."""
     if _has_ledger(env):
         return
@@ -31,7 +31,7 @@ def require_environment(env: Environment, *, create: bool = False) -> None:
         raise missing
 
 
-def require_free_place(env: Environment) -> None:
+def require_free_place(env: EnvironmentRoot) -> None:
     """Raise NoEnvironment where a ledger can be neither made nor brought back: in a table's folder, and in another environment.
 
     Where one had been, it may come back whatever was made around it since.
@@ -44,7 +44,7 @@ def _is_taken(missing: NoEnvironment) -> bool:
     return not missing.remains and (missing.is_table or missing.around is not None)
 
 
-def no_environment(env: Environment) -> NoEnvironment:
+def no_environment(env: EnvironmentRoot) -> NoEnvironment:
     """What to tell of a place without a ledger: also what is there instead, as far as that can be read."""
     missing = NoEnvironment(uri=env.location.uri)
     with contextlib.suppress(SchemamigError):
@@ -59,12 +59,12 @@ def no_environment(env: Environment) -> NoEnvironment:
     return missing
 
 
-def _remains(env: Environment) -> tuple[str, ...]:
+def _remains(env: EnvironmentRoot) -> tuple[str, ...]:
     """What an environment makes after its ledger: where it is found, the ledger was lost, and its processes may live."""
     return tuple(f"{env.SYSTEM_FOLDER}/{name}" for name in env.store().folders(env.SYSTEM_FOLDER) if name in _AFTER_THE_LEDGER)
 
 
-def _folders(env: Environment) -> Iterator[str]:
+def _folders(env: EnvironmentRoot) -> Iterator[str]:
     """The folders below the place, those that are near first: not more than a person would make by mistake."""
     store, found = env.store(), deque([""])
     for _ in range(_LISTINGS):
@@ -78,15 +78,15 @@ def _folders(env: Environment) -> Iterator[str]:
                     found.append(f"{here}{name}/")
 
 
-def _is_table(env: Environment) -> bool:
+def _is_table(env: EnvironmentRoot) -> bool:
     return bool(env.store().names(_LOG))
 
 
-def _has_ledger(env: Environment, below: str = "") -> bool:
+def _has_ledger(env: EnvironmentRoot, below: str = "") -> bool:
     return bool(env.store().names(f"{below}{env.SYSTEM_FOLDER}/ledger/{_LOG}"))
 
 
-def _parents(env: Environment) -> Iterator[Environment]:
+def _parents(env: EnvironmentRoot) -> Iterator[EnvironmentRoot]:
     location = env.location.parent
     while location is not None:
         yield replace(env, location=location, on_write=None)

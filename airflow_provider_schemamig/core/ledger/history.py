@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import pendulum
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 COLUMNS = (
     delta_io.Column("who", "string"),
@@ -31,7 +31,7 @@ COLUMNS = (
 
 TIDY_FILES = 100
 
-_LOG = f"{Environment.SYSTEM_FOLDER}/history/_delta_log"
+_LOG = f"{EnvironmentRoot.SYSTEM_FOLDER}/history/_delta_log"
 #: Appends do not depend on each other, so delta-rs may move one to a later version.
 _APPEND_RETRIES = 15
 
@@ -66,7 +66,7 @@ class HistoryEntry:
         return cls(who or getpass.getuser(), what, collection, generation, started, seconds, outcome, detail)
 
 
-def append_history(env: Environment, *entries: HistoryEntry) -> str | None:
+def append_history(env: EnvironmentRoot, *entries: HistoryEntry) -> str | None:
     """Append entries in one commit. None, or the note to show to the user if they could not be written.
 
     Nobody looks up what was done to an environment that is thrown away.
@@ -80,7 +80,7 @@ def append_history(env: Environment, *entries: HistoryEntry) -> str | None:
     return None
 
 
-def read_history(env: Environment) -> tuple[HistoryEntry, ...]:
+def read_history(env: EnvironmentRoot) -> tuple[HistoryEntry, ...]:
     """All entries, oldest first; empty if there are none yet. Raises LedgerDamaged."""
     if not env.store().names(_LOG):
         return ()
@@ -92,7 +92,7 @@ def read_history(env: Environment) -> tuple[HistoryEntry, ...]:
     return tuple(sorted(found, key=lambda entry: (entry.started_at, entry.seconds)))  # what began before how it ended
 
 
-def tidy_history(env: Environment) -> str | None:
+def tidy_history(env: EnvironmentRoot) -> str | None:
     """Write the log's many small files as one, where they are ``TIDY_FILES`` or more. What was done, or the note on why it was not."""
     try:
         if not env.store().names(_LOG):
@@ -106,7 +106,7 @@ def tidy_history(env: Environment) -> str | None:
     return "wrote the audit log as one file"
 
 
-def _append(env: Environment, rows: list[tuple[object, ...]]) -> None:
+def _append(env: EnvironmentRoot, rows: list[tuple[object, ...]]) -> None:
     table = delta_io.arrow(COLUMNS, rows)
     commit_id = uuid4().hex
     env.before_write("history", commit_id)

@@ -13,14 +13,14 @@ from enum import StrEnum
 
 import pendulum
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.names import Fingerprint, InvalidName, Version
 from airflow_provider_schemamig.core.storage import ObjectMissing
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
-NODES = f"{Environment.SYSTEM_FOLDER}/nodes"
+NODES = f"{EnvironmentRoot.SYSTEM_FOLDER}/nodes"
 
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
@@ -43,17 +43,17 @@ class Node:
     since: pendulum.DateTime
 
 
-def write_heartbeat(env: Environment, node: Node) -> None:
+def write_heartbeat(env: EnvironmentRoot, node: Node) -> None:
     """Renew the node's lease. Raises InvalidName for an id that is no file name."""
     env.store().put(_key(node.node_id), canonical(to_json(node)).encode())
 
 
-def remove_heartbeat(env: Environment, node_id: str) -> None:
+def remove_heartbeat(env: EnvironmentRoot, node_id: str) -> None:
     """Sign the node off; fine if it never signed on. Raises InvalidName."""
     env.store().delete(_key(node_id))
 
 
-def live_nodes(env: Environment, now: pendulum.DateTime) -> tuple[Node, ...]:
+def live_nodes(env: EnvironmentRoot, now: pendulum.DateTime) -> tuple[Node, ...]:
     """The nodes whose lease runs beyond ``now``, by id. Raises LedgerDamaged: a node that cannot be read may not be taken for dead."""
     found = []
     for node in heartbeats(env):
@@ -64,7 +64,7 @@ def live_nodes(env: Environment, now: pendulum.DateTime) -> tuple[Node, ...]:
     return tuple(sorted(found, key=lambda node: node.node_id))
 
 
-def heartbeats(env: Environment) -> Iterator[Node | LedgerDamaged]:
+def heartbeats(env: EnvironmentRoot) -> Iterator[Node | LedgerDamaged]:
     """Every heartbeat there is, or what is wrong with it."""
     store = env.store()
     for name in store.names(NODES):

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, read_txns
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, read_txns
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, STREAM_PREFIX, Epoch, Generation
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.own_places import is_shard_id
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: How far a ledger that was brought back goes on above the highest number that is known.
@@ -60,7 +60,7 @@ def next_epoch(state: State) -> Epoch:
     return Epoch(max(0 if leader is None else leader.epoch, 0 if given_out is None else given_out.epoch) + 1)
 
 
-def highest_numbers(env: Environment, rows: Iterable[RawRow], tables: Iterable[str]) -> Numbers:
+def highest_numbers(env: EnvironmentRoot, rows: Iterable[RawRow], tables: Iterable[str]) -> Numbers:
     """In ``rows`` (updates of a ledger, damaged ones too), in the history, the reports, the folders of shards, and the fences of ``tables``
     (URIs beside those below the root)."""
     generations, epochs, notes = [0], [0], []

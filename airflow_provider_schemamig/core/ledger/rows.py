@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.ledger.work_rows import Pin as Pin  # noqa:
 from airflow_provider_schemamig.core.ledger.work_rows import Progress as Progress  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Use as Use  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
-from airflow_provider_schemamig.core.schema.elements import ElementState
+from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 
@@ -207,7 +207,7 @@ class SchemaEntry:
     #: Fields of ``physical`` that have another name in the data files (column mapping): path -> that name. It is what a field is known by
     #: for ever, so a reader of this release finds it under any later name, and never takes another field of the same name for it.
     stored_names: tuple[tuple[ColumnPath, str], ...]
-    #: Of columns of ``physical``: what rows got then is theirs, whatever an upgrade after the rollback fills (``elements.owed``).
+    #: Of columns of ``physical``: what rows got then is theirs, whatever an upgrade after the rollback fills (``online.unfilled``).
     uses: tuple[Use, ...] = ()
     #: The release was rolled back: no release after it stands on this schema.
     rolled_back: bool = False

@@ -16,9 +16,10 @@ from typing import Any, Generic, TypeVar, cast
 
 from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, decode, decode_key, encode_key
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerFormatOld, LedgerTooNew, LedgerTooOld
-from airflow_provider_schemamig.core.ledger.format.carry import Carried
+from airflow_provider_schemamig.core.ledger.fold import LazySums, Texts, apply_row
+from airflow_provider_schemamig.core.ledger.format.compat_view import Older
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
-from airflow_provider_schemamig.core.ledger.format.older import Older
+from airflow_provider_schemamig.core.ledger.format.migrate import Carried
 from airflow_provider_schemamig.core.ledger.rows import (
     Ahead,
     Approval,
@@ -40,7 +41,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     SchemaEntry,
     Shard,
 )
-from airflow_provider_schemamig.core.ledger.texts import LazySums, Texts, apply_row
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Generation, SchemaId, ShardId, Version
 
 K = TypeVar("K")
@@ -170,7 +170,7 @@ class State:
 
     @property
     def upgrades(self) -> tuple[Carried, ...]:
-        """What the steps from the stored format to the current one make of this ledger, one after the other; raises as ``carry``."""
+        """What each step from the stored format to the current one makes of this ledger, in turn; raises as ``migrate.carry``."""
         return () if self._older is None else self._older.upgrades
 
     # -- the typed view ------------------------------------------------------------------------------------------------------------

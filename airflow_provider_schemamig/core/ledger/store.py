@@ -16,8 +16,7 @@ from uuid import uuid4
 
 import pendulum
 
-from airflow_provider_schemamig.core.deltalog.fence import Fenced
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode, encode_key
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerCompacted,
@@ -26,14 +25,15 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerElsewhere,
     LedgerVersionUnknown,
 )
+from airflow_provider_schemamig.core.ledger.file_lock import turn
+from airflow_provider_schemamig.core.ledger.fold import replaced
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, EnvironmentConfig, LedgerSince
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.table import LedgerTable, Mode
-from airflow_provider_schemamig.core.ledger.texts import replaced
-from airflow_provider_schemamig.core.ledger.turns import turn
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage import probe_put_if_absent, require_safe_log_store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 T = TypeVar("T")
 
@@ -85,15 +85,15 @@ class _Known(threading.local):
     def __init__(self) -> None:
         self._opened: list[_Opened] = []
 
-    def of(self, env: Environment) -> _Opened:
+    def of(self, env: EnvironmentRoot) -> _Opened:
         found = next((opened for opened in self._opened if opened.table.env is env), None) or _Opened(LedgerTable(env))
         self._opened = [found, *(opened for opened in self._opened if opened is not found)][:_MOST_OPENED]
         return found
 
-    def knows(self, env: Environment) -> bool:
+    def knows(self, env: EnvironmentRoot) -> bool:
         return any(opened.table.env is env for opened in self._opened)
 
-    def forget(self, env: Environment) -> None:
+    def forget(self, env: EnvironmentRoot) -> None:
         self._opened = [opened for opened in self._opened if opened.table.env is not env]
 
 
@@ -103,7 +103,7 @@ _known = _Known()
 class LedgerReader:
     """The ledger's states. Reading changes no byte below the environment's root."""
 
-    def __init__(self, env: Environment, formats: Formats = FORMATS) -> None:
+    def __init__(self, env: EnvironmentRoot, formats: Formats = FORMATS) -> None:
         self.env = env
         self.formats = formats
 

@@ -13,18 +13,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerElsewhere, LedgerOutcomeUnknown
 from airflow_provider_schemamig.core.ledger.existence import no_environment
 from airflow_provider_schemamig.core.storage import ObjectMissing, StorageForbidden, StorageUnreachable, probe_put_if_absent
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-FOLDER = f"{Environment.SYSTEM_FOLDER}/ledger"
+FOLDER = f"{EnvironmentRoot.SYSTEM_FOLDER}/ledger"
 LOG = f"{FOLDER}/_delta_log"
 COLUMNS = (
     delta_io.Column("collection", "string"),
@@ -49,7 +49,7 @@ _NO_ANSWER = re.compile(r"Generic (?!Local)\w+ error")
 class LedgerTable:
     """Reads raise NoEnvironment, LedgerDamaged or a storage error; a commit raises whatever delta-rs says, the caller resolves it."""
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: EnvironmentRoot) -> None:
         self.env = env
         self._handle: DeltaTable | None = None
         self._opened_at = 0
@@ -183,7 +183,7 @@ class LedgerTable:
         """What to tell about a commit that is not there, after it was looked for."""
         try:
             # delta-rs wraps what the store says in text; a small write of our own says it in a class: full, read-only, forbidden...
-            probe_put_if_absent(self.env.store(), Environment.SYSTEM_FOLDER)
+            probe_put_if_absent(self.env.store(), EnvironmentRoot.SYSTEM_FOLDER)
         except SchemamigError as clear:
             return clear
         # In this order: what another creator makes meanwhile is no ledger elsewhere.

@@ -7,12 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.conflicts import MergeConflict
-from airflow_provider_schemamig.core.release.folder import Reading, Release, Snapshot, read_release
-from airflow_provider_schemamig.core.release.folder_errors import MissingModule, MissingSnapshot
-from airflow_provider_schemamig.core.release.lock import version_of
-from airflow_provider_schemamig.core.release.validate import validate_pair
-from airflow_provider_schemamig.core.schema.expression_rules import newly_unusable
+from airflow_provider_schemamig.core.release.folder.conflicts import MergeConflict
+from airflow_provider_schemamig.core.release.folder.errors import MissingModule, MissingSnapshot
+from airflow_provider_schemamig.core.release.folder.lock import version_of
+from airflow_provider_schemamig.core.release.folder.read import Reading, Release, Snapshot, read_release
+from airflow_provider_schemamig.core.release.merge.validate import validate_pair
+from airflow_provider_schemamig.core.schema.expressions.rules import newly_unusable
 from airflow_provider_schemamig.exceptions import Refusal, Refused, raise_refusals
 
 

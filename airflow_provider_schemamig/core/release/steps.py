@@ -53,8 +53,8 @@ class Evolution:
 class Rewrite:
     """Copy the table through ``up`` (a query over the release before); ``down`` is the way back (a query over this release).
 
-    Both are row-local: ``rowlocal`` says what that means. ``lookups`` are the other collections they may join; those are read at one
-    version and what is written to them later does not come in.
+    Both are row-local: ``queries.row_local`` says what that means. ``lookups`` are the other collections they may join; those are read at
+    one version and what is written to them later does not come in.
     """
 
     kind: ClassVar[str] = "rewrite"

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.replication.cluster.registry import exchange
 from airflow_provider_schemamig.core.replication.model import Settings, StreamState
-from airflow_provider_schemamig.core.replication.registry import exchange
-from airflow_provider_schemamig.core.replication.run import Run
-from airflow_provider_schemamig.core.replication.standing import Ends
-from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.replication.stream.position import Ends
+from airflow_provider_schemamig.core.replication.stream_worker import Run
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Between two looks whether following is over.
@@ -52,8 +52,8 @@ class Replicated:
 
 
 def replicate_once(
-    origin: Environment,
-    target: Environment,
+    origin: EnvironmentRoot,
+    target: EnvironmentRoot,
     collections: Sequence[str] | None = None,
     *,
     jobs: Jobs,
@@ -89,8 +89,8 @@ def _exchange(ends: Ends, listen: Listener) -> None:
 
 
 def follow(
-    origin: Environment,
-    target: Environment,
+    origin: EnvironmentRoot,
+    target: EnvironmentRoot,
     collections: Sequence[str] | None = None,
     *,
     jobs: Jobs,

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.releases import entries_of
+from airflow_provider_schemamig.core.access.releases import entries_of
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.apply import table_at
-from airflow_provider_schemamig.core.replication.events import newest_version
-from airflow_provider_schemamig.core.replication.gate import Refused, decide, target_of
-from airflow_provider_schemamig.core.replication.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.model import Settings, StreamState
-from airflow_provider_schemamig.core.replication.standing import Ends
-from airflow_provider_schemamig.core.replication.states import read_state
+from airflow_provider_schemamig.core.replication.stream.apply import table_at
+from airflow_provider_schemamig.core.replication.stream.compatibility import Refused, decide, target_of
+from airflow_provider_schemamig.core.replication.stream.events import newest_version
+from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
+from airflow_provider_schemamig.core.replication.stream.position import Ends
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_state
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,9 @@ class Look:
     waiting: bool
 
 
-def look(origin: Environment, target: Environment, collections: Sequence[str] | None, settings: Settings, now: pendulum.DateTime) -> Look:
+def look(
+    origin: EnvironmentRoot, target: EnvironmentRoot, collections: Sequence[str] | None, settings: Settings, now: pendulum.DateTime
+) -> Look:
     """What a run of ``replicate_once`` with the same arguments is for at this moment. One read a stream that rests, two listings at most
     for each other one.
 
@@ -63,7 +65,7 @@ class Mismatch:
     detail: str
 
 
-def mismatches(origin: Environment, target: Environment, collections: Sequence[str] | None, depth: int) -> tuple[Mismatch, ...]:
+def mismatches(origin: EnvironmentRoot, target: EnvironmentRoot, collections: Sequence[str] | None, depth: int) -> tuple[Mismatch, ...]:
     """The collections whose rows the target would not accept as the origin has them now, by the gate that events go through.
 
     Where a stream is paused at an event of an older schema, that schema counts, too. Raises NoEnvironment, LoopingStream, TableMissing.

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
-from airflow_provider_schemamig.core.schema.canonical_sql import canonical_text
+from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
+from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_properties
 from airflow_provider_schemamig.core.schema.properties import CONSTRAINT_PREFIX, FORGETS, refusal_reason
-from airflow_provider_schemamig.core.schema.tokens import BrokenText
 from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.exceptions import Refusal
 

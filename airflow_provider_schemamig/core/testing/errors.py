@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.folder_errors import FileRefusal
+from airflow_provider_schemamig.core.release.folder.errors import FileRefusal
 from airflow_provider_schemamig.exceptions import Refusal
 
 COMMAND = "`schemamig fixtures`"

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.release.check import load_checked
-from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.testing.checkpoints import Arrival, Stops, needs_spark, no_start
 from airflow_provider_schemamig.core.testing.errors import UnknownPath
-from airflow_provider_schemamig.core.testing.fixtures import Fixtures, completed, read_fixtures
+from airflow_provider_schemamig.core.testing.path_runner import Track
 from airflow_provider_schemamig.core.testing.released import Released, from_list, from_tags, known_paths, missing_paths
 from airflow_provider_schemamig.core.testing.results import Finding, Kind, PathEnded, Report, Result, UpgradePath, Verdict
-from airflow_provider_schemamig.core.testing.stops import Arrival, Stops, needs_spark, no_start
-from airflow_provider_schemamig.core.testing.track import Track
-from airflow_provider_schemamig.core.upgrade.fill import Jobs, without_spark
+from airflow_provider_schemamig.core.testing.rows.fixtures import Fixtures, completed, read_fixtures
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
 
 DEFAULT_SEED = 0

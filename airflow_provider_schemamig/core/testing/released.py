@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_schemamig.core.names import InvalidName, Version
-from airflow_provider_schemamig.core.release.chain import merge
 from airflow_provider_schemamig.core.release.check import load_checked
-from airflow_provider_schemamig.core.release.folder import Release
-from airflow_provider_schemamig.core.release.folder_errors import RELEASE_TOML
-from airflow_provider_schemamig.core.release.lock import module_file, snapshot_file
+from airflow_provider_schemamig.core.release.folder.errors import RELEASE_TOML
+from airflow_provider_schemamig.core.release.folder.lock import module_file, snapshot_file
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.merge.chain import merge
 from airflow_provider_schemamig.core.testing.errors import BackportBreaksPath, InvalidReleased, ReleasedFileChanged, ReleaseForgotten
-from airflow_provider_schemamig.core.testing.places import cut
 from airflow_provider_schemamig.core.testing.results import Kind, UpgradePath
+from airflow_provider_schemamig.core.testing.workspace import cut
 from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
 
 _GIT_SECONDS = 60

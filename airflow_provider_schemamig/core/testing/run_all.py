@@ -10,9 +10,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.testing.checkpoints import Arrival
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
 from airflow_provider_schemamig.core.testing.results import Kind, Result, UpgradePath, Verdict
-from airflow_provider_schemamig.core.testing.stops import Arrival
 
 #: Fewer paths are taken before another process has imported what it needs.
 _WORTH_A_PROCESS = 12

@@ -10,29 +10,36 @@ import time
 from collections.abc import Collection
 from datetime import timedelta
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Listener, silent
-from airflow_provider_schemamig.core.release.merged import Create, Evolve, MergedStep, Remove
-from airflow_provider_schemamig.core.release.sql_alter import Alter, Alteration, CreateTable, DropTable, RenameTable, read_alteration
-from airflow_provider_schemamig.core.schema.diff import diff
-from airflow_provider_schemamig.core.upgrade.claim import Claim
-from airflow_provider_schemamig.core.upgrade.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
-from airflow_provider_schemamig.core.upgrade.holds import open_holds
-from airflow_provider_schemamig.core.upgrade.online_errors import NameOfRelease, NeverDeployed
-from airflow_provider_schemamig.core.upgrade.plan import Planned, View
-from airflow_provider_schemamig.core.upgrade.preflight import PlanReport, check_data, report_on
-from airflow_provider_schemamig.core.upgrade.prepare import plan_target, preflight_plan
-from airflow_provider_schemamig.core.upgrade.target import Target
-from airflow_provider_schemamig.core.upgrade.verbs import contract, go_through
-from airflow_provider_schemamig.core.upgrade.work import Outcome
+from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove
+from airflow_provider_schemamig.core.release.sql.alter.statement import (
+    Alter,
+    Alteration,
+    CreateTable,
+    DropTable,
+    RenameTable,
+    read_alteration,
+)
+from airflow_provider_schemamig.core.schema.diff.compare import diff
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.commands import contract, go_through
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome
+from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
+from airflow_provider_schemamig.core.upgrade.plan.target import Target
+from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, check_data, report_on
+from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan
+from airflow_provider_schemamig.core.upgrade.tables.errors import NameOfRelease, NeverDeployed
 
 
-def plan_alter(env: Environment, statement: str, *, jobs: Jobs | None = None) -> PlanReport:
+def plan_alter(env: EnvironmentRoot, statement: str, *, jobs: Jobs | None = None) -> PlanReport:
     """What ``alter`` would do; writes nothing. With ``jobs`` also what only the rows know."""
     started = time.monotonic()
     view, planned = _plan(env, statement)
@@ -40,7 +47,7 @@ def plan_alter(env: Environment, statement: str, *, jobs: Jobs | None = None) ->
 
 
 def alter(
-    env: Environment,
+    env: EnvironmentRoot,
     statement: str,
     *,
     hold: timedelta = timedelta(0),
@@ -69,7 +76,7 @@ def alter(
     return go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
 
 
-def _plan(env: Environment, statement: str) -> tuple[View, Planned]:
+def _plan(env: EnvironmentRoot, statement: str) -> tuple[View, Planned]:
     state = LedgerReader(env).state()
     no_open_hold(state)
     return plan_target(env, state, _target(state, statement))
@@ -83,7 +90,7 @@ def _done(state: State, claim_id: str | None) -> Outcome | None:
     return None
 
 
-def _end_holds_of_nobody(env: Environment, state: State, listen: Listener) -> None:
+def _end_holds_of_nobody(env: EnvironmentRoot, state: State, listen: Listener) -> None:
     """A kill right after its commit leaves open a hold that was wanted for no time at all: it would be in everybody's way."""
     for hold in open_holds(state):
         if not state.deployments[hold.generation].hold_seconds:

@@ -11,26 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
-from airflow_provider_schemamig.core.deltalog.fence import check_fence
-from airflow_provider_schemamig.core.deltalog.files import batches
-from airflow_provider_schemamig.core.deltalog.head import Head
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.fence import check_fence
+from airflow_provider_schemamig.core.delta.log.files import batches
+from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.shards.compaction import check_compactable, compact_files
-from airflow_provider_schemamig.core.shards.compaction_errors import CannotCompact
-from airflow_provider_schemamig.core.shards.debt import Debt, schema_debt
-from airflow_provider_schemamig.core.shards.file_rewrite import Rewritten
-from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
-from airflow_provider_schemamig.core.shards.pace import BATCH_BYTES, BATCH_FILES, BatchSize, Pace
 from airflow_provider_schemamig.core.storage import Store, confirm
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.compaction import check_compactable, compact_files
+from airflow_provider_schemamig.core.transfer.compaction_errors import CannotCompact
+from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
+from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
+from airflow_provider_schemamig.core.transfer.schema_age import Debt, schema_debt
+from airflow_provider_schemamig.core.transfer.throttle import BATCH_BYTES, BATCH_FILES, BatchSize, Pace
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost
-from airflow_provider_schemamig.core.upgrade.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.tables import asked_for, head_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.work import Outcome, Work
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for, head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 
 #: Writers that are faster than us each time: give up after so many, the next run goes on.
 _TRIES = 5
@@ -77,7 +77,7 @@ class Compaction:
         return {**self.outcome.to_json(), "collections": [item.to_json() for item in self.collections]}
 
 
-def debts(env: Environment, state: State, collections: Sequence[CollectionName] = ()) -> tuple[Debt, ...]:
+def debts(env: EnvironmentRoot, state: State, collections: Sequence[CollectionName] = ()) -> tuple[Debt, ...]:
     """The schema debt of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
     found = (_look(env, state, name) for name in asked_for(state, collections or None))
     return tuple(look.debt for look in found if look is not None)
@@ -92,7 +92,7 @@ class _Look:
     debt: Debt
 
 
-def _look(env: Environment, state: State, collection: CollectionName) -> _Look | None:
+def _look(env: EnvironmentRoot, state: State, collection: CollectionName) -> _Look | None:
     entry = state.entry(collection)
     store = table_store(env, state, entry.shard)
     head = head_or_none(store)

@@ -18,28 +18,27 @@ from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider_schemamig.core.deltalog.edit import edit
-from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import Ahead, DeploymentState, Intent, IntentKind, Object, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, SchemaId
 from airflow_provider_schemamig.core.progress import Listener, silent
-from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.diff.phases import phases
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.phases import phases
-from airflow_provider_schemamig.core.upgrade.ahead import went_ahead
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import Work, keep_fences, lead
+from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, WrongState
-from airflow_provider_schemamig.core.upgrade.field_names import names_of
-from airflow_provider_schemamig.core.upgrade.guards import no_open_deployment, no_open_hold
-from airflow_provider_schemamig.core.upgrade.moves import Move, move_all
-from airflow_provider_schemamig.core.upgrade.tables import head_or_none, is_in_place, known, table_store
-from airflow_provider_schemamig.core.upgrade.work import Work, keep_fences, lead
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_in_place, known, names_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import went_ahead
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
 from airflow_provider_schemamig.exceptions import Refusal
 
 _ROUNDS = 10
@@ -78,7 +77,7 @@ Evolution = Ok | Incompatible | ExpectedMismatch
 
 
 def compare_and_evolve_schema(
-    env: Environment, collection: CollectionName, expected: SchemaId, new: Declaration, *, listen: Listener = silent
+    env: EnvironmentRoot, collection: CollectionName, expected: SchemaId, new: Declaration, *, listen: Listener = silent
 ) -> Evolution:
     """Make ``new`` the schema of ``collection``, if it has the schema ``expected`` now. Nothing is written but for the last answer, Ok.
 
@@ -103,7 +102,7 @@ def compare_and_evolve_schema(
 # --- the answers ---------------------------------------------------------------------------------------------------------------------
 
 
-def _answer(env: Environment, state: State, collection: CollectionName, expected: SchemaId, new: Declaration) -> Evolution | None:
+def _answer(env: EnvironmentRoot, state: State, collection: CollectionName, expected: SchemaId, new: Declaration) -> Evolution | None:
     """None: the schema can be changed."""
     entry = state.entry(known(state, collection))
     if fingerprint(entry.declared) == fingerprint(new):
@@ -114,7 +113,7 @@ def _answer(env: Environment, state: State, collection: CollectionName, expected
     return Incompatible(reasons) if reasons else None
 
 
-def _reasons(env: Environment, state: State, entry: SchemaEntry, new: Declaration) -> tuple[Reason, ...]:
+def _reasons(env: EnvironmentRoot, state: State, entry: SchemaEntry, new: Declaration) -> tuple[Reason, ...]:
     """What stands against it; the committer's own edits are tried in memory, so that what it would refuse is known before."""
     if new.name != entry.collection:
         return (Reason("", "name", f"it declares the collection {new.name}"),)
@@ -148,7 +147,7 @@ def _changes(entry: SchemaEntry, new: Declaration) -> tuple[Change, ...]:
 # --- the change ----------------------------------------------------------------------------------------------------------------------
 
 
-def _work(env: Environment, state: State, listen: Listener) -> Work:
+def _work(env: EnvironmentRoot, state: State, listen: Listener) -> Work:
     no_open_deployment(state)
     if state.leader is None:
         raise WrongState(

@@ -6,24 +6,24 @@ from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig.core.elements.owed import action_of
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Element, Progress
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.schema.elements import ElementState
-from airflow_provider_schemamig.core.schema.renames import shadow_name
-from airflow_provider_schemamig.core.shards.pace import postponed, why_not
-from airflow_provider_schemamig.core.shards.report import remaining_seconds
-from airflow_provider_schemamig.core.upgrade.backfill import stage_of
-from airflow_provider_schemamig.core.upgrade.change_log import change_intent, made_since
-from airflow_provider_schemamig.core.upgrade.clustering import STAGE
+from airflow_provider_schemamig.core.online.unfilled import action_of
+from airflow_provider_schemamig.core.schema.diff.renames import shadow_name
+from airflow_provider_schemamig.core.schema.element_states import ElementState
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.progress import remaining_seconds
+from airflow_provider_schemamig.core.transfer.throttle import postponed, why_not
+from airflow_provider_schemamig.core.upgrade.tables.backfill import stage_of
+from airflow_provider_schemamig.core.upgrade.tables.change_log import change_intent, made_since
+from airflow_provider_schemamig.core.upgrade.tables.clustering import STAGE
 
 #: The one element whose work on rows is no backfill.
 _CLUSTERING = "clustering"
 _WORK = {ElementState.VALIDATE: "validation", ElementState.REORG: "backfill"}
 
 
-def elements_json(env: Environment, state: State) -> list[dict[str, Any]]:
+def elements_json(env: EnvironmentRoot, state: State) -> list[dict[str, Any]]:
     """All elements. Reads the logs of their tables, from where their changes began."""
     return [_element(env, state, element) for _, element in sorted(state.elements.items())]
 
@@ -47,7 +47,7 @@ def progress_json(row: Progress) -> dict[str, Any]:
     }
 
 
-def _element(env: Environment, state: State, element: Element) -> dict[str, Any]:
+def _element(env: EnvironmentRoot, state: State, element: Element) -> dict[str, Any]:
     return {
         "collection": element.collection,
         "element": element.name,
@@ -101,7 +101,7 @@ def _progress(state: State, element: Element) -> dict[str, Any] | None:
     return progress_json(max(found, key=lambda row: row.updated_at)) if found else None
 
 
-def _commits(env: Environment, state: State, element: Element) -> dict[str, Any] | None:
+def _commits(env: EnvironmentRoot, state: State, element: Element) -> dict[str, Any] | None:
     """None: the table's log does not tell any more."""
     intent = change_intent(state, element.shard, element.generation)
     if intent is None:

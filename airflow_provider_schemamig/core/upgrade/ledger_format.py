@@ -15,7 +15,6 @@ from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import LedgerInUse
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
@@ -23,6 +22,7 @@ from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldSta
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class FormatUpgrade:
         }
 
 
-def upgrade_ledger(env: Environment, *, formats: Formats = FORMATS, listen: Listener = silent) -> FormatUpgrade:
+def upgrade_ledger(env: EnvironmentRoot, *, formats: Formats = FORMATS, listen: Listener = silent) -> FormatUpgrade:
     """Every step from the stored format to the current one, each in one commit with the format's number. Safe to repeat and to race.
 
     Raises LedgerInUse while a deployment is promoted and not committed, or a rollback has begun and not ended (a claimed one keeps what it
@@ -92,7 +92,7 @@ def check_unused(state: State) -> None:
             raise LedgerInUse(generation=hold.generation, work="the rollback")
 
 
-def _remember(env: Environment, step: Taken, started: pendulum.DateTime) -> list[str]:
+def _remember(env: EnvironmentRoot, step: Taken, started: pendulum.DateTime) -> list[str]:
     """One line of audit; the note, if it could not be written."""
     detail = f"format {step.source + 1}: {step.rows} row(s), {step.title}"
     note = append_history(env, HistoryEntry.ended("ledger upgrade", started, detail=detail))

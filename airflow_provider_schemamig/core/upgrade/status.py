@@ -8,8 +8,7 @@ from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig.core.deltalog.log_errors import LogTruncated
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.ledger.nodes import Node, live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -17,14 +16,15 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.shards.chain import foreign_commits
-from airflow_provider_schemamig.core.shards.pace import EVERYWHERE, LAST_STEP
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
+from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, LAST_STEP
+from airflow_provider_schemamig.core.upgrade.drift.options import ways_on
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
-from airflow_provider_schemamig.core.upgrade.hold_costs import hold_cost_json
-from airflow_provider_schemamig.core.upgrade.holds import needed_by, unclosed_holds
-from airflow_provider_schemamig.core.upgrade.tables import drift_of, look_or_none, read_heads, table_store
-from airflow_provider_schemamig.core.upgrade.ways_on import ways_on
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, look_or_none, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import needed_by, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Status:
         return self.document
 
 
-def status(env: Environment) -> Status:
+def status(env: EnvironmentRoot) -> Status:
     """Look at the ledger and at every live table's head. Raises NoEnvironment where no environment is."""
     state = LedgerReader(env).state()
     heads = read_heads(env, state)
@@ -86,7 +86,7 @@ def _deployment(state: State, generation: Any) -> dict[str, Any]:
     }
 
 
-def _collection(env: Environment, state: State, name: CollectionName, head: Any) -> dict[str, Any]:
+def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: Any) -> dict[str, Any]:
     item, entry = state.objects[name], state.entry(name)
     missing = ("no Delta table is there",)
     drift = drift_of(state, name, head) if head is not None else ()
@@ -110,7 +110,7 @@ def _collection(env: Environment, state: State, name: CollectionName, head: Any)
 # --- retired shards ------------------------------------------------------------------------------------------------------------------
 
 
-def _retired(env: Environment, state: State) -> Iterator[dict[str, Any]]:
+def _retired(env: EnvironmentRoot, state: State) -> Iterator[dict[str, Any]]:
     """Shards that stand sealed until contract. RESTORE alone gets through a seal, and takes it away: rows nobody else will see.
 
     One that a leader is working on (a rollback opens it again) is left out, and so is one whose files are gone.
@@ -206,6 +206,6 @@ def _node(node: Node) -> dict[str, Any]:
     }
 
 
-def _hold(env: Environment, state: State, hold: Hold, nodes: Sequence[Node]) -> dict[str, Any]:
+def _hold(env: EnvironmentRoot, state: State, hold: Hold, nodes: Sequence[Node]) -> dict[str, Any]:
     """Describe a hold with what it costs, and the live nodes that work with a release before its own: contract waits for them."""
     return {**hold_cost_json(env, state, hold), "kept_by": [_node(node) for node in needed_by(hold, nodes)]}

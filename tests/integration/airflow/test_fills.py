@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.operators.read_only import FillOperator
 from tests.support.airflow_runs import RunDag
 from tests.support.product import Product
@@ -50,9 +50,9 @@ def test_a_fill_by_a_spark_connection(lake: Path, releases: tuple[Path, Path], m
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_BY_SUBMIT", json.dumps({"conn_type": "schemamig", "extra": extra}))
     monkeypatch.setenv("AIRFLOW_CONN_SUBMIT_HERE", json.dumps({"conn_type": "spark", "host": "local[1]"}))
     env = Environment.open(str(lake))
-    verbs.upgrade(env, releases[0], jobs=EmbeddedRunner, create=True)
+    commands.upgrade(env, releases[0], jobs=EmbeddedRunner, create=True)
     write_flights(lake, ["EWR", "EWR", "JFK"])
-    claimed = verbs.preflight(env, releases[1], jobs=EmbeddedRunner, fill=False)
+    claimed = commands.preflight(env, releases[1], jobs=EmbeddedRunner, fill=False)
     fill = FillOperator(task_id="fill", environment="lake_by_submit", generation=claimed.generation or 0, collections=claimed.fills)
     assert fill.execute({})["stages"]["fill"]["count"] == 1
     shard = next(shard for shard in LedgerReader(env).state().shards.values() if shard.generation == claimed.generation)
@@ -60,7 +60,7 @@ def test_a_fill_by_a_spark_connection(lake: Path, releases: tuple[Path, Path], m
 
 
 def uri(lake: Path, collection: str) -> str:
-    document = verbs.status(Environment.open(str(lake))).to_json()
+    document = commands.status(Environment.open(str(lake))).to_json()
     return str(document["collections"][collection]["uri"])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from tests.support.airflow_home import DAGS
@@ -52,7 +52,7 @@ def upgrade(run_dag: RunDag, lake: Path) -> Callable[..., dict[str, tuple[str, i
 
 def found(lake: Path) -> tuple[str | None, dict[str, list[str]]]:
     """The environment's release, and its collections' columns as they are on the tables."""
-    status = verbs.status(Environment.open(str(lake)))
+    status = commands.status(Environment.open(str(lake)))
     assert status.drifted == ()
     document = status.to_json()
     return document["version"], {name: [c["name"] for c in item["physical"]] for name, item in document["collections"].items()}
@@ -83,7 +83,7 @@ def test_maintenance_contracts_when_the_hold_is_over(upgrade: Any, run_dag: RunD
     upgrade(releases[1])
     make_holds_due(Lake(Environment.open(str(lake)), *releases))
     assert run_dag("schemamig_maintenance", environment=str(lake))["contract"][0] == "success"
-    assert verbs.status(Environment.open(str(lake))).to_json()["holds"] == []
+    assert commands.status(Environment.open(str(lake))).to_json()["holds"] == []
     assert run_dag("schemamig_maintenance", environment=str(lake))["contract"][0] == "skipped"
 
 
@@ -91,7 +91,7 @@ def test_maintenance_contracts_when_the_hold_is_over(upgrade: Any, run_dag: RunD
 def test_with_hold_zero_the_last_task_contracts(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
     upgrade(releases[0], hold=0)
     assert upgrade(releases[1], hold=0)["contract"][0] == "success"
-    assert verbs.status(Environment.open(str(lake))).to_json()["holds"] == []
+    assert commands.status(Environment.open(str(lake))).to_json()["holds"] == []
 
 
 def test_the_ledgers_approval_opens_the_gate(upgrade: Any, lake: Path, releases: tuple[Path, Path], monkeypatch: Any) -> None:
@@ -107,9 +107,9 @@ def test_the_ledgers_approval_opens_the_gate(upgrade: Any, lake: Path, releases:
 def _approve_when_asked(lake: Path) -> None:
     env = Environment.open(str(lake))
     for _ in range(300):
-        waiting = [item for item in verbs.status(env).to_json()["deployments"] if item["state"] == "claimed"]
+        waiting = [item for item in commands.status(env).to_json()["deployments"] if item["state"] == "claimed"]
         if waiting:
-            verbs.approve(env, waiting[0]["generation"], waiting[0]["plan_digest"], by="ann")
+            commands.approve(env, waiting[0]["generation"], waiting[0]["plan_digest"], by="ann")
             return
         time.sleep(0.1)
 
@@ -126,7 +126,7 @@ def test_a_table_changed_behind_our_back_fails_the_gate_at_once(upgrade: Any, la
 def _add_column_behind_our_back(lake: Path) -> None:
     import deltalake
 
-    table = verbs.status(Environment.open(str(lake))).to_json()["collections"]["flights"]["uri"]
+    table = commands.status(Environment.open(str(lake))).to_json()["collections"]["flights"]["uri"]
     field = deltalake.Field("intruder", deltalake.schema.PrimitiveType("string"), nullable=True)
     deltalake.DeltaTable(table).alter.add_columns([field])
 

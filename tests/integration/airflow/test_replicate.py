@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_provider_schemamig.core.replication.states import read_states
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_states
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator, RestoreCollectionOperator
 from airflow_provider_schemamig.triggers import base

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.work import Outcome
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from tests.support import row_tables as tables
 from tests.support.airflow_runs import Answer, RunDag
@@ -38,7 +38,7 @@ def upgrade(run_dag: RunDag, lake: Rewritten, **params: Any) -> dict[str, tuple[
 def write_while_it_waits(lake: Rewritten, person: Answer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A row comes in before each round of the tail; the person answers after the first. Returns the rounds."""
     rounds: list[str] = []
-    real = verbs.tail
+    real = commands.tail
 
     def tail(env: Environment, *arguments: Any, **options: Any) -> Outcome:
         lake.insert("keyed", [{"id": 500 + len(rounds), "v": "5"}])
@@ -48,7 +48,7 @@ def write_while_it_waits(lake: Rewritten, person: Answer, monkeypatch: pytest.Mo
             person.start()
         return outcome
 
-    monkeypatch.setattr(verbs, "tail", tail)
+    monkeypatch.setattr(commands, "tail", tail)
     return rounds
 
 
@@ -72,7 +72,7 @@ def test_a_rejection_ends_it_and_leaves_the_copy(
     assert [found[task][0] for task in ("tail", "promote", "")] == ["success", "skipped", "success"]
     assert rounds
     lake.check("1.0.0")
-    status = verbs.status(lake.env).to_json()
+    status = commands.status(lake.env).to_json()
     generation = status["deployments"][-1]["generation"]
     assert status["deployments"][-1]["state"] == "claimed"
     assert (

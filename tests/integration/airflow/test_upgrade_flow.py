@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.shards.errors import Paused
+from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.triggers.ledger import PauseTrigger
@@ -217,7 +217,7 @@ def test_a_failed_cleanup_is_harmless(run_dag: RunDag, verbs: FakeVerbs) -> None
 
 def test_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_schemamig.core.ledger.rows import Control
-    from airflow_provider_schemamig.core.upgrade import controls
+    from airflow_provider_schemamig.core.upgrade.context import controls
 
     said: list[Any] = []
 

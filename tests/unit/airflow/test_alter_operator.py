@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.sql_alter_errors import UnknownName
+from airflow_provider_schemamig.core.release.sql.alter.errors import UnknownName
 from airflow_provider_schemamig.operators.alter import AlterOperator
 from tests.support.lake import Lake
 from tests.support.upgrades import two_releases, whole

@@ -8,7 +8,7 @@ import pendulum
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_schemamig.core.deltalog.fence import Fenced
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen
 from airflow_provider_schemamig.operators.compaction import CompactOperator
 from tests.support.fake_verbs import FakeVerbs, install
@@ -51,7 +51,7 @@ def test_a_deployment_goes_first(verbs: FakeVerbs, error: Exception) -> None:
 
 
 def test_a_conflict_is_tried_again(verbs: FakeVerbs) -> None:
-    from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesMoved
+    from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
 
     verbs.raises["compact"] = [FilesMoved(uri="file:///t", version=3)]
     with pytest.raises(FilesMoved):

@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.observability import stats
 
 from airflow_provider_schemamig.core.progress import COUNTERS, GAUGES, Event
-from airflow_provider_schemamig.core.schema.elements import ElementState
+from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.operators.leader import ExpandOperator

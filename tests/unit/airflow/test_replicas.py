@@ -19,11 +19,13 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
 from airflow_provider_schemamig import replica_metrics
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
-from airflow_provider_schemamig.core.replication import registry, replicate, restore, watch
+from airflow_provider_schemamig.core.replication import replicate, watch
+from airflow_provider_schemamig.core.replication.cluster import registry
 from airflow_provider_schemamig.core.replication.errors import GapError
 from airflow_provider_schemamig.core.replication.model import EnvId, Pause, PauseReason, Settings, Stream, StreamState
 from airflow_provider_schemamig.core.replication.replicate import Replicated
-from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead
+from airflow_provider_schemamig.core.replication.restore import restore
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead
 from airflow_provider_schemamig.core.replication.watch import Look, Mismatch
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.base import BadArgument

@@ -15,10 +15,11 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_provider_schemamig.core.ledger.rows import Control, Pin
 from airflow_provider_schemamig.core.names import ShardId
-from airflow_provider_schemamig.core.shards.errors import Paused
-from airflow_provider_schemamig.core.upgrade import controls, pins
-from airflow_provider_schemamig.core.upgrade import verbs as core_verbs
-from airflow_provider_schemamig.core.upgrade.fill import without_spark
+from airflow_provider_schemamig.core.transfer.errors import Paused
+from airflow_provider_schemamig.core.upgrade import commands as core_verbs
+from airflow_provider_schemamig.core.upgrade.context import controls
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
+from airflow_provider_schemamig.core.upgrade.tables import pins
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.base import BadArgument, as_number

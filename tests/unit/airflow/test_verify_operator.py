@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade.verify_findings import Inconsistent
+from airflow_provider_schemamig.core.upgrade.verify.findings import Inconsistent
 from airflow_provider_schemamig.exceptions import Refused
 from airflow_provider_schemamig.operators.verification import VerifyOperator
 from tests.support import foreign

@@ -193,9 +193,9 @@ def test_the_environment_may_come_from_the_variable(run: Run, env: Path, monkeyp
 
 def test_watching_draws_what_changes_until_it_is_stopped(run: Run, env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_schemamig.cli import status as command
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.upgrade import commands
 
-    first = verbs.status(Environment.open(str(env)))
+    first = commands.status(Environment.open(str(env)))
     looks = [first, first, replace(first, document={**first.document, "version": "9.9.9"}, drifted=("flights",))]
 
     def look(environment: Environment) -> Status:
@@ -203,7 +203,7 @@ def test_watching_draws_what_changes_until_it_is_stopped(run: Run, env: Path, mo
             raise KeyboardInterrupt
         return looks.pop(0)
 
-    monkeypatch.setattr(verbs, "status", look)
+    monkeypatch.setattr(commands, "status", look)
     monkeypatch.setattr(command, "WATCH_SECONDS", 0)
     watched = run("status", "--env", env, "--watch")
     assert watched.stdout.count("at 1.0.0") == 1

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.bytes import tree
 from tests.unit.cli.samples import Run, conforms, refused
 
 
 def folder(env: Path, collection: str) -> Path:
-    uri = verbs.status(Environment.open(str(env))).to_json()["collections"][collection]["uri"]
+    uri = commands.status(Environment.open(str(env))).to_json()["collections"][collection]["uri"]
     return Path(uri.removeprefix("file://"))
 
 

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.cli import compare, render_plan
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.cli.output import Exit
 from airflow_provider_schemamig.core.schema.changes import Change
-from airflow_provider_schemamig.core.upgrade.stages import PLAN_KINDS, STAGE_KINDS
+from airflow_provider_schemamig.core.upgrade.plan.stages import PLAN_KINDS, STAGE_KINDS
 
 TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_schemamig.cli import alter as alter_command
 from airflow_provider_schemamig.cli import verify as verify_command
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.bytes import tree
 from tests.support.online import OnlineJobs
@@ -39,7 +39,7 @@ def lake(tmp_path: Path, run: Run) -> Path:
 
 
 def table(lake: Path) -> Path:
-    uri = verbs.status(Environment.open(str(lake))).to_json()["collections"]["a"]["uri"]
+    uri = commands.status(Environment.open(str(lake))).to_json()["collections"]["a"]["uri"]
     return Path(uri.removeprefix("file://"))
 
 
@@ -73,13 +73,13 @@ def test_the_elements_of_a_change_that_was_walked_back(lake: Path, tmp_path: Pat
     env, product, jobs = Environment.open(str(lake)), Product(tmp_path / "next"), OnlineJobs()
     product.release("1.0.0", KEYED)
     second = product.release("1.1.0", KEYED.replace("UNIQUE", "CONSTRAINT pos CHECK (id > 0), UNIQUE"), 'evolution("a")')
-    generation = verbs.preflight(env, second, jobs=jobs).generation
+    generation = commands.preflight(env, second, jobs=jobs).generation
     assert generation is not None
-    verbs.promote(env, generation)
+    commands.promote(env, generation)
     insert(table(lake), [{"id": -2, "u": 3}])  # between preflight and the first commit
-    verbs.expand(env, generation)
+    commands.expand(env, generation)
     with pytest.raises(DataViolation):
-        verbs.change(env, generation, jobs=jobs)
+        commands.change(env, generation, jobs=jobs)
 
     shown = run("status", "--env", lake, "--json")
     conforms(shown.document, "status")

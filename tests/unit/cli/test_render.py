@@ -14,7 +14,7 @@ from airflow_provider_schemamig.cli.render_plan import plan_tree
 from airflow_provider_schemamig.cli.render_rows import duration
 from airflow_provider_schemamig.cli.render_status import COLLECTIONS_SHOWN, status_view
 from airflow_provider_schemamig.core.schema.changes import Cost
-from airflow_provider_schemamig.core.upgrade.explain import Explanation
+from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
 
 
 def text_of(show: Callable[[Console], object], width: int = 110) -> str:

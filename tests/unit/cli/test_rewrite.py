@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import spark
-from airflow_provider_schemamig.core.upgrade import following
+from airflow_provider_schemamig.core.upgrade.prepare import tail as following
 from tests.support import row_tables as tables
 from tests.support.product import Product
 from tests.support.rewritten import QUERIES, SCHEMA_1, SCHEMA_2, STEPS

@@ -15,8 +15,9 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Progress
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import controls, verbs
-from airflow_provider_schemamig.core.upgrade.work import Outcome
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from tests.support.bytes import tree
 from tests.support.product import Product
 from tests.unit.cli.samples import SCHEMA_1, Run, conforms, refused
@@ -165,7 +166,7 @@ def test_spark_is_made_by_who_needs_it(run: Run, tmp_path: Path, monkeypatch: py
         jobs()
         return outcome
 
-    monkeypatch.setattr(verbs, verb, play)
+    monkeypatch.setattr(commands, verb, play)
     generation = [] if verb == "rollback" else ["--generation", "3"]
     done = run(verb, "--env", tmp_path, *generation, "--spark", "sc://somewhere")
     assert made == ["sc://somewhere"]

@@ -14,10 +14,10 @@ from rich.console import Console, RenderableType
 from airflow_provider_schemamig.cli.render_schema import LINES_SHOWN, cluster_view, local_view
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.replication.cluster.registry import NODES, exchange, nodes
+from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
 from airflow_provider_schemamig.core.replication.model import StreamState
-from airflow_provider_schemamig.core.replication.registry import NODES, exchange, nodes
-from airflow_provider_schemamig.core.replication.states import read_states, write_state
-from airflow_provider_schemamig.core.replication.status import cluster_status, schema_status
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_states, write_state
 from tests.support.bytes import tree, unwritten
 from tests.support.product import Product
 from tests.unit.cli.samples import SCHEMA_1, Ran, Run, conforms, refused

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.unit.ledger.samples import sound_environment
 
 
 @pytest.fixture
-def env(tmp_path: Path) -> Environment:
-    return Environment.open(str(tmp_path / "lake"))
+def env(tmp_path: Path) -> EnvironmentRoot:
+    return EnvironmentRoot.open(str(tmp_path / "lake"))
 
 
 @pytest.fixture
-def writer(env: Environment) -> LedgerWriter:
+def writer(env: EnvironmentRoot) -> LedgerWriter:
     """A writer on a new ledger at version 0."""
     writer = LedgerWriter(env)
     writer.create("env-1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pendulum
 
-from airflow_provider_schemamig.core.ledger.edit import Edited, RowEdit, edit_row
+from airflow_provider_schemamig.core.ledger.admin.edit import Edited, RowEdit, edit_row
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from tests.unit.ledger.samples import NOW
 

@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import LedgerConflict
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.unit.ledger.samples import counter
 
 COUNTER = CollectionName("counter")
@@ -34,7 +34,7 @@ def run(uri: str, name: str, journal: Path, append: Append, *, wait: bool) -> No
             if (moment, what) == ("before", "ledger"):
                 log.write(f"try {key}\n")
 
-        writer = LedgerWriter(replace(Environment.open(uri), on_write=note))
+        writer = LedgerWriter(replace(EnvironmentRoot.open(uri), on_write=note))
         if wait:
             writer.create(name)
             log.write(f"ready {writer.state().config.env_id}\n")

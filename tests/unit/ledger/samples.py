@@ -6,10 +6,10 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pendulum
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.rows import (
@@ -26,10 +26,11 @@ from airflow_provider_schemamig.core.ledger.rows import (
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.ledger.table import COLUMNS
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
-from airflow_provider_schemamig.core.schema.elements import ElementState
+from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Primitive, Struct
 from airflow_provider_schemamig.core.storage.own_places import shard_id
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 NOW = pendulum.datetime(2026, 3, 1, 12, 30, 15, 250_000)
 LOG = "_schemamig/ledger/_delta_log"
@@ -96,7 +97,7 @@ def counter(value: int, name: str = "counter") -> Object:
 
 def sound_environment(path: Path, *names: str) -> LedgerWriter:
     """A ledger with a leader and ``names`` as collections; ``verify`` finds nothing in it."""
-    writer = LedgerWriter(Environment.open(str(path)))
+    writer = LedgerWriter(EnvironmentRoot.open(str(path)))
     state = writer.create("env-1")
     updates = [update for name in names for update in collection(name)]
     prints = {CollectionName(name): fingerprint(declaration(name)) for name in names}
@@ -106,12 +107,15 @@ def sound_environment(path: Path, *names: str) -> LedgerWriter:
     return writer
 
 
-def elsewhere(env: Environment) -> Environment:
+Env = TypeVar("Env", bound=EnvironmentRoot)
+
+
+def elsewhere(env: Env) -> Env:
     """As another process opens it: readers of one process and thread share what they know of a ledger."""
     return replace(env)
 
 
-def append_raw(env: Environment, *rows: RawRow) -> None:
+def append_raw(env: EnvironmentRoot, *rows: RawRow) -> None:
     """Bypass all checks: what a bug or another program could have written."""
     table = delta_io.open_table(env.ledger_uri, {})
     delta_io.write(table, delta_io.arrow(COLUMNS, rows), mode="append", commit_id="foreign", options={})

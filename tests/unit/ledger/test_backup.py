@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import backup as backups
-from airflow_provider_schemamig.core.ledger.backup import backup, restore
-from airflow_provider_schemamig.core.ledger.blobs import read_plan, write_plan
+from airflow_provider_schemamig.core.ledger.admin import backup as backups
+from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged, NoEnvironment
-from airflow_provider_schemamig.core.ledger.maintenance import compact
+from airflow_provider_schemamig.core.ledger.plan_store import read_plan, write_plan
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
 from tests.unit.ledger.samples import LOG, append_raw, counter, leader, sound_environment
 
@@ -46,7 +46,7 @@ def test_round_trip(lake: LedgerWriter, tmp_path: Path, consolidated: bool) -> N
     assert tree(tmp_path / "lake") == before
     lake.transact(lambda state: [Put(leader(1, 9))])
 
-    other = Environment.open(str(tmp_path / "other"))
+    other = EnvironmentRoot.open(str(tmp_path / "other"))
     done = restore(other, str(tmp_path / "backup"))
     assert (done.version, done.files) == (made.version + 1, made.files)
     found = LedgerReader(other)
@@ -78,9 +78,9 @@ def test_restore_may_be_killed_at_any_file_and_run_again(lake: LedgerWriter, tmp
                     raise KeyboardInterrupt
 
         place = tmp_path / f"other{survivors}"
-        env = Environment.open(str(place))
+        env = EnvironmentRoot.open(str(place))
         with pytest.raises(KeyboardInterrupt):
-            restore(Environment(env.location, env.options, on_write=crash), str(tmp_path / "backup"))
+            restore(EnvironmentRoot(env.location, env.options, on_write=crash), str(tmp_path / "backup"))
         with contextlib.suppress(NoEnvironment, LedgerDamaged):  # half a restore is no ledger or the whole one, never an older one
             assert as_backed_up(env) == lake.state().raw
             assert read_plan(env, plan) == {"stages": []}
@@ -88,7 +88,7 @@ def test_restore_may_be_killed_at_any_file_and_run_again(lake: LedgerWriter, tmp
         assert as_backed_up(env) == lake.state().raw
 
 
-def as_backed_up(env: Environment) -> Any:
+def as_backed_up(env: EnvironmentRoot) -> Any:
     """What the ledger said before the commit that a restore puts on top."""
     reader = LedgerReader(env)
     state = reader.state()
@@ -120,7 +120,7 @@ def test_a_ledger_that_went_on_is_not_overwritten(lake: LedgerWriter, tmp_path: 
 
 def test_another_environments_ledger_is_not_mixed_in(lake: LedgerWriter, tmp_path: Path) -> None:
     backup(lake.env, str(tmp_path / "backup"))
-    other = LedgerWriter(Environment.open(str(tmp_path / "other")))
+    other = LedgerWriter(EnvironmentRoot.open(str(tmp_path / "other")))
     other.create("env-2")
     with pytest.raises(BackupUnusable, match="other content"):
         restore(other.env, str(tmp_path / "backup"))
@@ -158,7 +158,7 @@ def test_a_bad_backup_writes_nothing(lake: LedgerWriter, tmp_path: Path, damage:
     backup(lake.env, str(tmp_path / "backup"))
     damage(tmp_path / "backup")
     with pytest.raises(BackupUnusable, match=match):
-        restore(Environment.open(str(tmp_path / "other")), str(tmp_path / "backup"))
+        restore(EnvironmentRoot.open(str(tmp_path / "other")), str(tmp_path / "backup"))
     assert not (tmp_path / "other").exists()
 
 
@@ -185,10 +185,10 @@ def test_a_backup_killed_at_any_file_is_none_and_can_be_made_again(lake: LedgerW
             with pytest.raises(KeyboardInterrupt):
                 backup(lake.env, str(place))
         with pytest.raises(BackupUnusable, match="never finished"):
-            restore(Environment.open(str(tmp_path / "other")), str(place))
+            restore(EnvironmentRoot.open(str(tmp_path / "other")), str(place))
         assert not (tmp_path / "other").exists()
     made = backup(lake.env, str(place))
-    other = Environment.open(str(tmp_path / "other"))
+    other = EnvironmentRoot.open(str(tmp_path / "other"))
     assert restore(other, str(place)).version == made.version + 1 == lake.state().version + 1
     assert as_backed_up(other) == lake.state().raw
 
@@ -220,13 +220,13 @@ def test_two_backups_into_one_folder_do_not_mix(lake: LedgerWriter, tmp_path: Pa
         patch.setattr(backups, "_of_the_ledger", overtaken)
         with contextlib.suppress(BackupUnusable):
             backup(lake.env, place)
-    other = Environment.open(str(tmp_path / "other"))
+    other = EnvironmentRoot.open(str(tmp_path / "other"))
     assert restore(other, place).version == state.version + 1
     assert as_backed_up(other) == state.raw
 
 
 def test_a_folder_with_other_files_is_refused(lake: LedgerWriter, tmp_path: Path) -> None:
-    other = LedgerWriter(Environment.open(str(tmp_path / "taken")))
+    other = LedgerWriter(EnvironmentRoot.open(str(tmp_path / "taken")))
     other.create("env-2")
     with pytest.raises(BackupUnusable, match="something else"):
         backup(lake.env, str(tmp_path / "taken"))
@@ -248,7 +248,7 @@ def test_a_backup_while_writers_race_is_of_one_version(lake: LedgerWriter, tmp_p
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backups, "_of_the_ledger", racing)
         assert backup(lake.env, str(tmp_path / "backup")).version == version
-    other = Environment.open(str(tmp_path / "other"))
+    other = EnvironmentRoot.open(str(tmp_path / "other"))
     restore(other, str(tmp_path / "backup"))
     assert as_backed_up(other) == raw
     assert verify(LedgerReader(other)) == ()
@@ -263,7 +263,7 @@ def test_a_backup_of_a_log_that_was_cleaned_up_opens(lake: LedgerWriter, tmp_pat
         if int(path.stem) < lake.table.last_checkpoint():
             path.unlink()
     backup(lake.env, str(tmp_path / "backup"))
-    other = Environment.open(str(tmp_path / "other"))
+    other = EnvironmentRoot.open(str(tmp_path / "other"))
     restore(other, str(tmp_path / "backup"))
     assert not (tmp_path / "other" / LOG / "_last_checkpoint").exists()
     assert as_backed_up(other) == lake.state().raw
@@ -276,7 +276,7 @@ def test_rows_that_are_damaged_are_kept_as_they_are(lake: LedgerWriter, tmp_path
     found = verify(LedgerReader(lake.env))
     made = backup(lake.env, str(tmp_path / "backup"))
     assert made.notes == (f"it is not sound: {len(found)} finding(s), {found[0].code} at {found[0].where} for one",)
-    other = Environment.open(str(tmp_path / "other"))
+    other = EnvironmentRoot.open(str(tmp_path / "other"))
     assert restore(other, str(tmp_path / "backup")).version == made.version + 1
     assert verify(LedgerReader(other)) == found
 
@@ -312,7 +312,7 @@ def test_a_second_environment_of_one_id_is_told(lake: LedgerWriter, tmp_path: Pa
     lake.transact(lambda state: [Put(adopted)])
     backup(lake.env, str(tmp_path / "backup"))
     assert restore(lake.env, str(tmp_path / "backup")).notes == (), "in its own place there is only one"
-    notes = restore(Environment.open(str(tmp_path / "lake2")), str(tmp_path / "backup")).notes
+    notes = restore(EnvironmentRoot.open(str(tmp_path / "lake2")), str(tmp_path / "backup")).notes
     assert [note.split()[0] for note in notes] == ["this", "1"]
     assert lake.env.location.uri in notes[0]
     assert "file:///elsewhere/t" in notes[1]

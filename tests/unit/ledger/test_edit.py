@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
-from airflow_provider_schemamig.core.ledger.edit import Edited, RowEdit, edit_row
-from airflow_provider_schemamig.core.ledger.edit_errors import (
+from airflow_provider_schemamig.core.ledger.admin.edit import Edited, RowEdit, edit_row
+from airflow_provider_schemamig.core.ledger.admin.edit_errors import (
     EditUnsound,
     InvalidRow,
     LooksAlive,
@@ -21,6 +19,9 @@ from airflow_provider_schemamig.core.ledger.edit_errors import (
     RowProtected,
     UnknownRow,
 )
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
+from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerCompacted,
     LedgerTooNew,
@@ -28,12 +29,11 @@ from airflow_provider_schemamig.core.ledger.errors import (
     NoEnvironment,
 )
 from airflow_provider_schemamig.core.ledger.history import read_history
-from airflow_provider_schemamig.core.ledger.maintenance import compact
 from airflow_provider_schemamig.core.ledger.rows import (
     Control,
 )
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.ledger.verify import verify
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.support.bytes import tree
 from tests.unit.ledger.edits import LATER, PAUSE, PAUSED, edit, stored
@@ -108,7 +108,7 @@ REFUSED: dict[str, tuple[RowEdit, type[Refusal]]] = {
 def test_refused_forced_or_not_and_nothing_written(
     sound: LedgerWriter, tmp_path: Path, wanted: RowEdit, error: type[Refusal], force: bool
 ) -> None:
-    env = Environment.open(sound.env.location.uri, {"aws_secret_access_key": "s3cretS3cret"})
+    env = EnvironmentRoot.open(sound.env.location.uri, {"aws_secret_access_key": "s3cretS3cret"})
     before = tree(tmp_path)
     with pytest.raises(error):
         edit_row(env, replace(wanted, force=force), "ann", LATER)
@@ -141,7 +141,7 @@ def test_the_environment_is_named_again_where_its_row_is_lost(sound: LedgerWrite
 
 def test_no_ledger_and_one_of_a_newer_format(sound: LedgerWriter, tmp_path: Path) -> None:
     with pytest.raises(NoEnvironment):
-        edit_row(Environment.open(str(tmp_path / "nowhere")), PAUSE, "ann")
+        edit_row(EnvironmentRoot.open(str(tmp_path / "nowhere")), PAUSE, "ann")
     key, config = '"environment"', stored(sound, "config", '"environment"')
     assert config is not None
     newer = json.dumps({**json.loads(config), "format_version": 99}, separators=(",", ":"), sort_keys=True)
@@ -160,7 +160,7 @@ def test_a_ledger_of_an_older_format_is_edited_in_that_format(tmp_path: Path) ->
 
 
 def _edit_all(tmp_path: Path) -> None:
-    env = Environment.open(str(tmp_path / "lake"))
+    env = EnvironmentRoot.open(str(tmp_path / "lake"))
     raw = LedgerReader(env).state().raw
     before = tree(tmp_path)
     for collection, texts in raw.items():
@@ -258,7 +258,7 @@ def test_a_damaged_config_is_repaired(sound: LedgerWriter) -> None:
 # --- races and kills -----------------------------------------------------------------------------------------------------------------
 
 
-def observed(env: Environment, at: tuple[str, str], act: Callable[[], object]) -> Environment:
+def observed(env: EnvironmentRoot, at: tuple[str, str], act: Callable[[], object]) -> EnvironmentRoot:
     """``act`` happens once, at the first such moment of a write."""
     pending = [act]
 
@@ -266,7 +266,7 @@ def observed(env: Environment, at: tuple[str, str], act: Callable[[], object]) -
         if (moment, what) == at and pending:
             pending.pop()()
 
-    return Environment(env.location, env.options, on_write=hook)
+    return EnvironmentRoot(env.location, env.options, on_write=hook)
 
 
 def race(sound: LedgerWriter, wanted: RowEdit, *updates: Update) -> Edited:
@@ -352,7 +352,7 @@ def test_nothing_is_done_that_cannot_be_audited(sound: LedgerWriter) -> None:
 def test_credentials_go_into_no_audit_log(sound: LedgerWriter) -> None:
     secret = "s3cretS3cret"
     sound.transact(lambda state: [Put(Control(secret, paused=True))])  # before anybody looked
-    env = Environment.open(sound.env.location.uri, {"aws_secret_access_key": secret, "schemamig.conditional_log_store": "true"})
+    env = EnvironmentRoot.open(sound.env.location.uri, {"aws_secret_access_key": secret, "schemamig.conditional_log_store": "true"})
     edit_row(env, RowEdit("pauses", secret, None), "ann", LATER)
     details = [entry.detail for entry in read_history(env)]
     assert details

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_provider_schemamig.cli.ledger import LedgerUnsound
-from airflow_provider_schemamig.core.ledger import edit_errors as d
 from airflow_provider_schemamig.core.ledger import errors as e
-from airflow_provider_schemamig.core.ledger.findings import of_row
+from airflow_provider_schemamig.core.ledger.admin import edit_errors as d
+from airflow_provider_schemamig.core.ledger.admin.findings import of_row
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 TEXTS = Path(__file__).parent / "error_texts.txt"

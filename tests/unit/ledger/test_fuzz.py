@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import delta_io
-from airflow_provider_schemamig.core.ledger.backup import backup
+from airflow_provider_schemamig.core.ledger.admin.backup import backup
+from airflow_provider_schemamig.core.ledger.admin.edit import RowEdit, edit_row
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact, dump
+from airflow_provider_schemamig.core.ledger.admin.size import size
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
+from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.codec import RawRow
-from airflow_provider_schemamig.core.ledger.edit import RowEdit, edit_row
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
-from airflow_provider_schemamig.core.ledger.maintenance import compact, dump
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
-from airflow_provider_schemamig.core.ledger.size import size
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, Put
-from airflow_provider_schemamig.core.ledger.verify import verify
-from airflow_provider_schemamig.core.ledger.verify_tables import verify_tables
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import tree
 from tests.unit.ledger.samples import NOW, append_raw, counter, sound_environment
@@ -58,7 +58,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def looks(env: Environment, folder: Path) -> dict[str, Callable[[], object]]:
+def looks(env: EnvironmentRoot, folder: Path) -> dict[str, Callable[[], object]]:
     """Everything that reads, each with a reader of its own; some of it again through its typed rows."""
 
     def views() -> None:
@@ -92,7 +92,7 @@ def refusal_of(work: Callable[[], object]) -> SchemamigError | None:
     return None
 
 
-def survives(env: Environment, folder: Path) -> set[str]:
+def survives(env: EnvironmentRoot, folder: Path) -> set[str]:
     """What could be looked at."""
     assert env.location.local_path is not None
     before, fine = tree(env.location.local_path), set()
@@ -143,7 +143,7 @@ def play_files(template: Path, folder: Path, seed: str) -> None:
     shutil.copytree(template, lake)
     done = [spoil(dice.choice(files(lake)), files(template), dice) for _ in range(dice.choice([1, 1, 1, 2, 5]))]
     print(seed, done)
-    survives(Environment.open(str(lake)), folder)
+    survives(EnvironmentRoot.open(str(lake)), folder)
     shutil.rmtree(folder)
 
 
@@ -160,7 +160,7 @@ def test_many_broken_files(template: Path, tmp_path: Path) -> None:
 
 def test_the_whole_ledger_survives_its_looks(template: Path, tmp_path: Path) -> None:
     """The fuzz looks at something: on a sound ledger all but the edit that is always refused goes through."""
-    env = Environment.open(str(template))
+    env = EnvironmentRoot.open(str(template))
     assert set(looks(env, tmp_path)) - survives(env, tmp_path) == {"refused edit"}
 
 
@@ -176,7 +176,7 @@ OTHER_TABLES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("types", OTHER_TABLES.values(), ids=OTHER_TABLES)
 def test_a_table_of_other_columns(tmp_path: Path, types: dict[str, str]) -> None:
-    env = Environment.open(str(tmp_path / "lake"))
+    env = EnvironmentRoot.open(str(tmp_path / "lake"))
     columns = [delta_io.Column(name, kind or TYPES[name], nullable=not kind) for name, kind in types.items()]  # type: ignore[arg-type]
     rows = [[1 if column.type == "bigint" else "1" for column in columns], [0 if column.type == "bigint" else "0" for column in columns]]
     (tmp_path / "lake").mkdir()
@@ -244,7 +244,7 @@ def play_rows(template: Path, folder: Path, seed: str) -> None:
     dice = random.Random(seed)
     lake = folder / "lake"
     shutil.copytree(template, lake)
-    env = Environment.open(str(lake))
+    env = EnvironmentRoot.open(str(lake))
     reader = LedgerReader(env)
     standing = [row for row in reader.rows() if row.diff == 1]
     append_raw(env, *strange_rows(standing, dice, reader.state().version + 1))
@@ -255,11 +255,11 @@ def play_rows(template: Path, folder: Path, seed: str) -> None:
 
 
 def reader_texts(template: Path) -> dict[tuple[str, str], str]:
-    raw = LedgerReader(Environment.open(str(template))).state().raw
+    raw = LedgerReader(EnvironmentRoot.open(str(template))).state().raw
     return {(collection, key): value for collection, texts in raw.items() for key, value in texts.items()}
 
 
-def mend(env: Environment, right: dict[tuple[str, str], str], dice: random.Random) -> None:
+def mend(env: EnvironmentRoot, right: dict[tuple[str, str], str], dice: random.Random) -> None:
     """By hand, forced: each edit is done or refused in words; a ledger that opens goes on opening."""
     for (collection, key), value in dice.sample(sorted(right.items()), 2):
         opens = can_open(env)
@@ -267,7 +267,7 @@ def mend(env: Environment, right: dict[tuple[str, str], str], dice: random.Rando
         assert can_open(env) or not opens
 
 
-def can_open(env: Environment) -> bool:
+def can_open(env: EnvironmentRoot) -> bool:
     return refusal_of(lambda: LedgerReader(env).state().config) is None
 
 

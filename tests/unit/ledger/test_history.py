@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import history
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, read_history, tidy_history
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.unit.ledger.samples import NOW
 
 ENTRY = HistoryEntry("dag/run", "expand", "flights", 3, NOW, 0.25, "done", "1 column")
 
 
-def test_entries_come_back_in_order_of_time(env: Environment) -> None:
+def test_entries_come_back_in_order_of_time(env: EnvironmentRoot) -> None:
     assert read_history(env) == ()
     later = replace(ENTRY, started_at=NOW.add(seconds=1), collection=None, generation=None, detail="")
     assert append_history(env, later) is None
@@ -26,7 +26,7 @@ def test_entries_come_back_in_order_of_time(env: Environment) -> None:
     assert read_history(env) == (ENTRY, replace(ENTRY, what="change", started_at=NOW.add(microseconds=1)), later)
 
 
-def test_anyone_can_query_it(env: Environment) -> None:
+def test_anyone_can_query_it(env: EnvironmentRoot) -> None:
     append_history(env, ENTRY)
     types = {field.name: str(field.type) for field in DeltaTable(env.history_uri).schema().fields}
     assert types == {
@@ -41,7 +41,7 @@ def test_anyone_can_query_it(env: Environment) -> None:
     }
 
 
-def test_racing_writers_lose_nothing_not_even_at_creation(env: Environment) -> None:
+def test_racing_writers_lose_nothing_not_even_at_creation(env: EnvironmentRoot) -> None:
     barrier = threading.Barrier(4)
     notes: list[str | None] = []
 
@@ -58,7 +58,7 @@ def test_racing_writers_lose_nothing_not_even_at_creation(env: Environment) -> N
     assert sorted(entry.who for entry in read_history(env)) == [f"{number}-{turn}" for number in range(4) for turn in range(3)]
 
 
-def test_tidying_keeps_every_entry(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tidying_keeps_every_entry(env: EnvironmentRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "TIDY_FILES", 3)
     assert tidy_history(env) is None
     entries = [replace(ENTRY, started_at=NOW.add(seconds=second)) for second in range(4)]
@@ -77,13 +77,13 @@ def test_tidying_keeps_every_entry(env: Environment, monkeypatch: pytest.MonkeyP
 def test_a_failing_write_is_a_note_and_no_error(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "_schemamig").write_text("a file where the folder should be")
-    note = append_history(Environment.open(str(tmp_path / "lake")), ENTRY)
+    note = append_history(EnvironmentRoot.open(str(tmp_path / "lake")), ENTRY)
     assert note is not None
     assert "audit log" in note
     assert "\n" not in note
 
 
-def test_a_damaged_log_is_said_to_be_damaged(env: Environment) -> None:
+def test_a_damaged_log_is_said_to_be_damaged(env: EnvironmentRoot) -> None:
     append_history(env, ENTRY)
     assert env.location.local_path is not None
     next((env.location.local_path / "_schemamig" / "history").glob("*.parquet")).write_bytes(b"")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.ledger.codec import RawRow
-from airflow_provider_schemamig.core.ledger.edit import RowEdit
-from airflow_provider_schemamig.core.ledger.edit_errors import (
+from airflow_provider_schemamig.core.ledger.admin.edit import RowEdit
+from airflow_provider_schemamig.core.ledger.admin.edit_errors import (
     LooksAlive,
 )
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
+from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
 from airflow_provider_schemamig.core.ledger.rows import (
@@ -25,7 +26,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Progress,
 )
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, ShardId, Version
 from tests.support.bytes import tree
 from tests.unit.ledger.edits import LATER, PAUSE, edit

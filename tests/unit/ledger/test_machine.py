@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact, dump
 from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted
-from airflow_provider_schemamig.core.ledger.maintenance import compact, dump
 from airflow_provider_schemamig.core.ledger.rows import Object
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.unit.ledger.samples import counter
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -32,7 +32,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @initialize()
     def create(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ledger"))
-        self.env = Environment.open(str(self.folder / "lake"))
+        self.env = EnvironmentRoot.open(str(self.folder / "lake"))
         self.writers = [LedgerWriter(self.env), LedgerWriter(self.env)]
         self.writers[0].create("env-1")
         self.watcher = LedgerReader(self.env)

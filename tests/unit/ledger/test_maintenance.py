@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.fence import Fenced
-from airflow_provider_schemamig.core.ledger import maintenance
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
+from airflow_provider_schemamig.core.ledger.admin import maintenance
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact, dump, maintain
+from airflow_provider_schemamig.core.ledger.admin.size import size
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, LedgerConflict, LedgerVersionUnknown
-from airflow_provider_schemamig.core.ledger.maintenance import compact, dump, maintain
 from airflow_provider_schemamig.core.ledger.rows import Object
-from airflow_provider_schemamig.core.ledger.size import size
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from tests.support.bytes import tree
 from tests.unit.ledger.samples import LOG, append_raw, counter, elsewhere, leader, sound_environment
@@ -154,11 +154,11 @@ def test_opening_a_thousand_collections_is_fast(tmp_path: Path) -> None:
     sound_environment(tmp_path, *(f"c{number:04}" for number in range(1_000)))
     script = textwrap.dedent(f"""
         import sys, time
-        from airflow_provider_schemamig.core.environment import Environment
+        from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
         from airflow_provider_schemamig.core.ledger.store import LedgerReader
         import deltalake, pendulum
         start = time.process_time()
-        state = LedgerReader(Environment.open({str(tmp_path)!r})).state()
+        state = LedgerReader(EnvironmentRoot.open({str(tmp_path)!r})).state()
         assert len(list(state.objects.values())) == len(list(state.schemas.values())) == 1_000
         assert time.process_time() - start < 1.5, time.process_time() - start
         assert not {{"pyarrow", "pandas", "numpy", "pyspark"}} & set(sys.modules)

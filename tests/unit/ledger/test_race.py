@@ -10,11 +10,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.unit.ledger.samples import commit_ids
 
 PROCESSES = 8
@@ -50,7 +50,7 @@ def wait_for(journal: Path, word: str, count: int = 1) -> None:
 
 def account(lake: Path, journals: list[Path]) -> State:
     """Each acknowledged append is where it was said to be; each commit was sent by somebody, once; the counter missed none."""
-    reader = LedgerReader(Environment.open(str(lake)))
+    reader = LedgerReader(EnvironmentRoot.open(str(lake)))
     state = reader.state()
     acknowledged = [(int(version), int(count)) for journal in journals for version, count in lines(journal, "done")]
     tried = Counter(commit_id for journal in journals for (commit_id,) in lines(journal, "try"))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import table
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
@@ -24,13 +23,14 @@ from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
 from tests.unit.ledger.samples import append_raw, counter, elsewhere, leader, sound_environment
 
 COUNTER = CollectionName("counter")
 
 
-def root(env: Environment) -> Path:
+def root(env: EnvironmentRoot) -> Path:
     path = env.location.local_path
     assert path is not None
     return path
@@ -138,10 +138,10 @@ def test_a_full_disk_is_said_to_be_full_and_changes_nothing(writer: LedgerWriter
     code = """
         import os
         from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
-        from airflow_provider_schemamig.core.environment import Environment
+        from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
         from airflow_provider_schemamig.exceptions import SchemamigError
         from tests.unit.ledger.samples import counter
-        writer = LedgerWriter(Environment.open({place!r}))
+        writer = LedgerWriter(EnvironmentRoot.open({place!r}))
         try:
             {action}
         except SchemamigError as error:
@@ -153,15 +153,15 @@ def test_a_full_disk_is_said_to_be_full_and_changes_nothing(writer: LedgerWriter
     assert LedgerReader(writer.env).state().version == 0
     place = str(tmp_path / "new")
     assert in_a_process_that_may_write_no_byte(code.format(place=place, action="writer.create('env-1')")) == "storage_full"
-    assert not LedgerReader(Environment.open(place)).exists()
+    assert not LedgerReader(EnvironmentRoot.open(place)).exists()
 
 
 # --- another ledger in its place ----------------------------------------------------------------------------------------------------------
 
 
-def _moved(env: Environment, commits: int, env_id: str) -> LedgerWriter:
+def _moved(env: EnvironmentRoot, commits: int, env_id: str) -> LedgerWriter:
     """A ledger of so many commits beside ``env``'s, as another process makes one."""
-    writer = LedgerWriter(Environment.open(f"{root(env)}-{env_id}"))
+    writer = LedgerWriter(EnvironmentRoot.open(f"{root(env)}-{env_id}"))
     writer.create(env_id)
     for value in range(commits):
         writer.transact(lambda state, value=value: [Put(counter(value + 1))])  # type: ignore[misc]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
+from airflow_provider_schemamig.core.ledger.admin.size import CollectionSize, Compaction, size
 from airflow_provider_schemamig.core.ledger.codec import RawRow
-from airflow_provider_schemamig.core.ledger.maintenance import compact
 from airflow_provider_schemamig.core.ledger.rows import EnvironmentRelease
-from airflow_provider_schemamig.core.ledger.size import CollectionSize, Compaction, size
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import Fingerprint, Version
 from tests.support.bytes import tree

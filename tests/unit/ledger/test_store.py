@@ -11,8 +11,7 @@ from unittest.mock import Mock
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_schemamig.core.deltalog.fence import Fenced
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger import delta_io, store
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
@@ -25,6 +24,7 @@ from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, Object
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
 from tests.unit.ledger.samples import commit_ids, counter, elsewhere, leader
 
@@ -32,7 +32,7 @@ COUNTER = CollectionName("counter")
 UNDER_ONE = Leadership(Generation(1), Epoch(1))
 
 
-def root(env: Environment) -> Path:
+def root(env: EnvironmentRoot) -> Path:
     path = env.location.local_path
     assert path is not None
     return path
@@ -41,7 +41,7 @@ def root(env: Environment) -> Path:
 # --- create ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_there_is_missing(env: Environment) -> None:
+def test_nothing_there_is_missing(env: EnvironmentRoot) -> None:
     reader = LedgerReader(env)
     assert not reader.exists()
     with pytest.raises(NoEnvironment):
@@ -49,7 +49,7 @@ def test_nothing_there_is_missing(env: Environment) -> None:
     assert not root(env).exists(), "looking makes nothing"
 
 
-def test_create_is_one_commit_and_idempotent(env: Environment) -> None:
+def test_create_is_one_commit_and_idempotent(env: EnvironmentRoot) -> None:
     first = LedgerWriter(env).create("env-1")
     assert (first.version, first.config.env_id, first.config.format_version) == (0, "env-1", FORMAT_VERSION)
     before = tree(root(env))
@@ -58,7 +58,7 @@ def test_create_is_one_commit_and_idempotent(env: Environment) -> None:
     assert len(commit_ids(root(env))) == 1
 
 
-def test_create_goes_on_after_a_crash_before_the_commit(env: Environment) -> None:
+def test_create_goes_on_after_a_crash_before_the_commit(env: EnvironmentRoot) -> None:
     def crash(moment: str, what: str, key: str) -> None:
         if (moment, what) == ("before", "ledger"):
             raise KeyboardInterrupt
@@ -69,7 +69,7 @@ def test_create_goes_on_after_a_crash_before_the_commit(env: Environment) -> Non
     assert LedgerWriter(env).create("env-2").config.env_id == "env-2"
 
 
-def test_create_whose_answer_is_lost_is_done(env: Environment) -> None:
+def test_create_whose_answer_is_lost_is_done(env: EnvironmentRoot) -> None:
     def lose(moment: str, what: str, key: str) -> None:
         if (moment, what) == ("after", "ledger"):
             raise ConnectionError("reset by peer")
@@ -176,7 +176,7 @@ class Fault:
 
 
 def test_who_goes_back_and_forth_between_environments_opens_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writers = [LedgerWriter(Environment.open(str(tmp_path / name))) for name in "abcd"]
+    writers = [LedgerWriter(EnvironmentRoot.open(str(tmp_path / name))) for name in "abcd"]
     for writer in writers:
         writer.create(f"env-{writer.env.location.uri[-1]}")
     opened = Mock(wraps=delta_io.open_table)
@@ -237,7 +237,7 @@ def test_a_crash_between_landing_and_answer_leaves_a_whole_commit(writer: Ledger
     assert len(LedgerReader(writer.env).state().objects) == 2
 
 
-class Misled(Environment):
+class Misled(EnvironmentRoot):
     """An environment whose ledger delta-rs takes for the one of a folder beside it."""
 
     @property
@@ -245,7 +245,7 @@ class Misled(Environment):
         return f"{self.location.uri}-beside/{self.SYSTEM_FOLDER}/ledger"
 
 
-def test_a_ledger_that_is_made_elsewhere_is_no_unclear_outcome(env: Environment) -> None:
+def test_a_ledger_that_is_made_elsewhere_is_no_unclear_outcome(env: EnvironmentRoot) -> None:
     for _ in range(2):  # the second time delta-rs says that there is one
         with pytest.raises(LedgerElsewhere) as caught:
             LedgerWriter(Misled(env.location, env.options)).create("env-1")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.findings import REMEDIES
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerTooNew, NoEnvironment
-from airflow_provider_schemamig.core.ledger.findings import REMEDIES
-from airflow_provider_schemamig.core.ledger.maintenance import compact
 from airflow_provider_schemamig.core.ledger.rows import (
     ROW_TYPES,
     Approval,
@@ -33,8 +33,8 @@ from airflow_provider_schemamig.core.ledger.rows import (
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
 from tests.unit.ledger.samples import LOG, NOW, append_raw, collection, declaration, deployment, element, leader, shard_of
 
@@ -228,7 +228,7 @@ def test_damage_in_one_place_does_not_hide_damage_in_another(sound: LedgerWriter
     assert codes(sound) == [("unreadable_row", 'holds "1"'), ("went_backwards", 'leader "leader"')]
 
 
-def ledger_folder(env: Environment) -> Path:
+def ledger_folder(env: EnvironmentRoot) -> Path:
     path = env.location.local_path
     assert path is not None
     return path / "_schemamig" / "ledger"
@@ -271,9 +271,9 @@ def test_verify_writes_nothing_on_damage_either(sound: LedgerWriter, tmp_path: P
     assert tree(tmp_path) == before
 
 
-def test_missing_and_too_new_are_no_damage(env: Environment, sound: LedgerWriter) -> None:
+def test_missing_and_too_new_are_no_damage(env: EnvironmentRoot, sound: LedgerWriter) -> None:
     with pytest.raises(NoEnvironment):
-        verify(LedgerReader(Environment.open(str(env.location.local_path) + "-nowhere")))
+        verify(LedgerReader(EnvironmentRoot.open(str(env.location.local_path) + "-nowhere")))
     key = '"environment"'
     stored = sound.state().stored("config", key)
     assert stored is not None

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.blobs import write_plan
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
+from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.codec import RawRow
+from airflow_provider_schemamig.core.ledger.plan_store import write_plan
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState, Leader, ShardState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
-from airflow_provider_schemamig.core.ledger.verify import verify
-from airflow_provider_schemamig.core.ledger.verify_tables import verify_tables
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.drift_errors import SealedByLostHistory
-from airflow_provider_schemamig.core.upgrade.revert import revert
-from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.drift.errors import SealedByLostHistory
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
+from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from tests.support.bytes import tree
 from tests.support.lake import Lake
 from tests.support.upgrades import two_releases
@@ -34,7 +34,7 @@ def lake(tmp_path: Path) -> Lake:
     return two_releases(tmp_path, FIRST, SECOND, 'evolution("flights")')
 
 
-def codes(env: Environment) -> list[tuple[str, str]]:
+def codes(env: EnvironmentRoot) -> list[tuple[str, str]]:
     return [(finding.code, finding.where) for finding in verify_tables(LedgerReader(env))]
 
 
@@ -53,7 +53,7 @@ def test_a_lake_in_order_has_no_finding_and_no_byte_changes(lake: Lake, tmp_path
     assert tree(tmp_path) == before
     lake.upgrade(lake.second)
     assert codes(lake.env) == []
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert codes(lake.env) == []
     assert verify(LedgerReader(lake.env)) == ()
 
@@ -71,9 +71,9 @@ def test_a_retired_shard_may_be_gone_already(lake: Lake) -> None:
 
 
 def test_a_ledger_older_than_its_tables(lake: Lake) -> None:
-    from airflow_provider_schemamig.core.deltalog.fence import put_fence
-    from airflow_provider_schemamig.core.deltalog.tag import Tag
-    from airflow_provider_schemamig.core.upgrade.tables import fence_of, table_store
+    from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+    from airflow_provider_schemamig.core.delta.commit.fence import put_fence
+    from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, table_store
 
     shard = shard_of(lake, "planes")
     put_fence(table_store(lake.env, lake.state, shard), fence_of(lake.state, shard, Epoch(7)), Tag(Generation(9), Epoch(7), "fence"))
@@ -89,10 +89,10 @@ def test_a_ledger_older_than_its_tables(lake: Lake) -> None:
 
 def test_a_seal_that_the_ledger_knows_nothing_of(lake: Lake, tmp_path: Path) -> None:
     """As after a restore to before a cut-over: nobody would lift it, and no other command says that it is there."""
-    from airflow_provider_schemamig.core.deltalog.head import read_head
-    from airflow_provider_schemamig.core.deltalog.seal import seal
-    from airflow_provider_schemamig.core.deltalog.tag import Tag
-    from airflow_provider_schemamig.core.upgrade.tables import fence_of, table_store
+    from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+    from airflow_provider_schemamig.core.delta.commit.seal import seal
+    from airflow_provider_schemamig.core.delta.log.head import read_head
+    from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, table_store
 
     shard = shard_of(lake, "planes")
     store = table_store(lake.env, lake.state, shard)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.jsonable import from_json, to_json
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.chain import MergedStep, merge
-from airflow_provider_schemamig.core.release.chain_codec import chain_from_json, chain_to_json
-from airflow_provider_schemamig.core.release.chain_errors import StopInBetween
-from airflow_provider_schemamig.core.release.folder import Release, Snapshot
-from airflow_provider_schemamig.core.release.modules import Migration
+from airflow_provider_schemamig.core.release.folder.modules import Migration
+from airflow_provider_schemamig.core.release.folder.read import Release, Snapshot
+from airflow_provider_schemamig.core.release.merge.chain import MergedStep, merge
+from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
+from airflow_provider_schemamig.core.release.merge.merged import Chain
 from airflow_provider_schemamig.core.release.steps import Step
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive, Struct
 
@@ -61,7 +62,7 @@ def steps_of(release: Release, source: str = "1.0.0") -> tuple[MergedStep, ...]:
     """The merged steps, which also go through JSON unharmed."""
     chain = merge(release, v(source))
     assert (chain.source, chain.target) == (v(source), release.version)
-    assert chain_from_json(json.loads(json.dumps(chain_to_json(chain)))) == chain
+    assert from_json(Chain, json.loads(json.dumps(to_json(chain)))) == chain
     return chain.steps
 
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.author_errors import (
+from airflow_provider_schemamig.core.release.authoring.errors import (
     InvalidTitle,
     NothingToRebase,
     VersionNotNewer,
     VersionNotReplaced,
     VersionTaken,
 )
-from airflow_provider_schemamig.core.release.authoring import Part, bump, new, rebase
+from airflow_provider_schemamig.core.release.authoring.new import Part, bump, new, rebase
+from airflow_provider_schemamig.core.release.authoring.scaffold import init, snapshot
 from airflow_provider_schemamig.core.release.check import check
-from airflow_provider_schemamig.core.release.conflicts import MergeConflict
-from airflow_provider_schemamig.core.release.folder_errors import EditedSnapshot, MissingModule
-from airflow_provider_schemamig.core.release.modules import UnfinishedMigration
-from airflow_provider_schemamig.core.release.scaffold import init, snapshot
+from airflow_provider_schemamig.core.release.folder.conflicts import MergeConflict
+from airflow_provider_schemamig.core.release.folder.errors import EditedSnapshot, MissingModule
+from airflow_provider_schemamig.core.release.folder.modules import UnfinishedMigration
 from airflow_provider_schemamig.core.storage.local import LocalStore
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.support.bytes import tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.casts import CastQuestion, casts_over_source
+from airflow_provider_schemamig.core.release.queries.casts import CastQuestion, casts_over_source
 
 Q = CastQuestion
 WHERE = "x <> 'NA' AND TRY_CAST(y AS INT) > 1"

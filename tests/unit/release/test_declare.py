@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName
-from airflow_provider_schemamig.core.release.declare import NotDeclarable, create_table_text, sayable, with_statement
-from airflow_provider_schemamig.core.release.parse import parse_schema
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.release.sql.render import NotDeclarable, create_table_text, sayable, with_statement
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Map, Primitive, Struct
 from tests.unit.schema.strategies import declarations

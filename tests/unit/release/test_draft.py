@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.draft import Ask, DraftStep, RenameQuestion, draft_steps
-from airflow_provider_schemamig.core.release.draft_text import module_text
-from airflow_provider_schemamig.core.release.modules import Migration, UnfinishedMigration, read_module
-from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.release.validate import validate_chain
+from airflow_provider_schemamig.core.release.authoring.draft import Ask, DraftStep, RenameQuestion, draft_steps
+from airflow_provider_schemamig.core.release.authoring.module_text import module_text
+from airflow_provider_schemamig.core.release.folder.modules import Migration, UnfinishedMigration, read_module
+from airflow_provider_schemamig.core.release.merge.validate import validate_chain
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.exceptions import Refusal
 from tests.unit.release.support import release_of, v

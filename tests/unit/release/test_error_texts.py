@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_provider_schemamig.core.release import author_errors as a
-from airflow_provider_schemamig.core.release import conflicts as c
-from airflow_provider_schemamig.core.release import folder_errors as f
-from airflow_provider_schemamig.core.release import modules as m
+from airflow_provider_schemamig.core.release.authoring import errors as a
+from airflow_provider_schemamig.core.release.folder import conflicts as c
+from airflow_provider_schemamig.core.release.folder import errors as f
+from airflow_provider_schemamig.core.release.folder import modules as m
 from airflow_provider_schemamig.core.release.lint.model import LintError
 from airflow_provider_schemamig.exceptions import Refusal
 from tests.unit.release.support import v

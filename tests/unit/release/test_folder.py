@@ -11,9 +11,9 @@ import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.check import check, load_checked
-from airflow_provider_schemamig.core.release.folder import load_release
-from airflow_provider_schemamig.core.release.folder_errors import EditedModule, EditedSnapshot, FileRefusal
-from airflow_provider_schemamig.core.release.lock import digest
+from airflow_provider_schemamig.core.release.folder.errors import EditedModule, EditedSnapshot, FileRefusal
+from airflow_provider_schemamig.core.release.folder.lock import digest
+from airflow_provider_schemamig.core.release.folder.read import load_release
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.support.product import Product
 

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.authoring import new, rebase
+from airflow_provider_schemamig.core.release.authoring.new import new, rebase
+from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
 from airflow_provider_schemamig.core.release.check import check
 from airflow_provider_schemamig.core.release.lint.run import review
-from airflow_provider_schemamig.core.release.scaffold import snapshot
 from airflow_provider_schemamig.exceptions import Refusal
 from tests.support.bytes import tree
 from tests.support.product import Product

@@ -11,11 +11,11 @@ import pytest
 
 from airflow_provider_schemamig import evolution, replacement, rewrite
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.chain import RewriteStep, validate_chain
-from airflow_provider_schemamig.core.release.fills import down_inputs, fill_inputs, rewrite_inputs
-from airflow_provider_schemamig.core.release.folder import Release
-from airflow_provider_schemamig.core.release.query import bind_tables, body
-from airflow_provider_schemamig.core.release.rowlocal import RewriteQuery, check_rewrite_query
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.merge.chain import RewriteStep, validate_chain
+from airflow_provider_schemamig.core.release.merge.fills import down_inputs, fill_inputs, rewrite_inputs
+from airflow_provider_schemamig.core.release.queries.query import bind_tables, body
+from airflow_provider_schemamig.core.release.queries.row_local import RewriteQuery, check_rewrite_query
 from airflow_provider_schemamig.core.release.steps import Step
 from airflow_provider_schemamig.core.schema.model import Declaration
 from tests.unit.release.support import release_of, steps_of, stops, table, v

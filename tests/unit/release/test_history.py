@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.jsonable import from_json, to_json
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.chain import Chain, Create, Evolve, Remove, Replace, RewriteStep, merge, validate_chain
-from airflow_provider_schemamig.core.release.chain_codec import chain_from_json, chain_to_json
+from airflow_provider_schemamig.core.release.authoring.draft import draft_steps
 from airflow_provider_schemamig.core.release.check import check, load_checked
-from airflow_provider_schemamig.core.release.draft import draft_steps
-from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.lint.run import review
+from airflow_provider_schemamig.core.release.merge.chain import Chain, Create, Evolve, Remove, Replace, RewriteStep, merge, validate_chain
 from airflow_provider_schemamig.core.release.steps import Evolution, Replacement
-from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import Cost
-from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.schema.diff.compare import diff
+from airflow_provider_schemamig.core.schema.diff.phases import phases
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.phases import phases
 from tests.history import releases, write_history
 
 VERSIONS = [Version.parse(release.version) for release in releases()]
@@ -63,7 +63,7 @@ def test_parsing_gives_the_declarations_they_were_written_from(release: Release)
 def test_merged_from_each_version_to_the_head(release: Release, source: Version) -> None:
     chain = merge(release, source)
     assert reached(release.declarations(source), chain) == release.declarations(release.version)
-    assert chain_from_json(chain_to_json(chain)) == chain
+    assert from_json(Chain, to_json(chain)) == chain
 
 
 def test_step_by_step(folders: dict[str, Path]) -> None:

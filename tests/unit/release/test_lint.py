@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.release.check import check
-from airflow_provider_schemamig.core.release.folder import Release, Snapshot
+from airflow_provider_schemamig.core.release.folder.modules import read_module
+from airflow_provider_schemamig.core.release.folder.read import Release, Snapshot
 from airflow_provider_schemamig.core.release.lint.model import Finding, Rule, Severity
 from airflow_provider_schemamig.core.release.lint.run import RULES, lint, review
 from airflow_provider_schemamig.core.release.lint.subject import Subject
-from airflow_provider_schemamig.core.release.modules import read_module
-from airflow_provider_schemamig.core.release.validate import validate_chain
+from airflow_provider_schemamig.core.release.merge.validate import validate_chain
 from airflow_provider_schemamig.exceptions import Refusal
 from tests.support.product import Product, module
 from tests.unit.release.lint_cases import CASES, Head, T, first, head

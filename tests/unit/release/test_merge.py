@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from airflow_provider_schemamig import evolution, removal, replacement
-from airflow_provider_schemamig.core.release.chain import Chain, Create, Evolve, Remove, Replace, merge, validate_chain
-from airflow_provider_schemamig.core.release.chain_errors import DowngradeRefused, SourceBelowMinimum, StopInBetween, UnknownSourceVersion
-from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.merge.chain import Chain, Create, Evolve, Remove, Replace, merge, validate_chain
+from airflow_provider_schemamig.core.release.merge.errors import DowngradeRefused, SourceBelowMinimum, StopInBetween, UnknownSourceVersion
 from airflow_provider_schemamig.core.schema.model import Key
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.unit.release.support import release_of, steps_of, stops, struct, table, v

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_schemamig import evolution, replacement, rewrite
-from airflow_provider_schemamig.core.release.chain import Replace
-from airflow_provider_schemamig.core.release.fills import fill_inputs
+from airflow_provider_schemamig.core.release.merge.chain import Replace
+from airflow_provider_schemamig.core.release.merge.fills import fill_inputs
 from airflow_provider_schemamig.core.release.steps import Step
 from airflow_provider_schemamig.core.schema.model import Declaration
 from tests.unit.release.support import release_of, steps_of, stops, table, v

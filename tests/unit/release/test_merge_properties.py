@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from airflow_provider_schemamig import evolution, removal, replacement
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.chain import Chain, Create, Evolve, Remove, Replace, RewriteStep, merge
-from airflow_provider_schemamig.core.release.chain_errors import StopInBetween
-from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.merge.chain import Chain, Create, Evolve, Remove, Replace, RewriteStep, merge
+from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
+from airflow_provider_schemamig.core.release.merge.validate import validate_chain
 from airflow_provider_schemamig.core.release.steps import Step
-from airflow_provider_schemamig.core.release.validate import validate_chain
-from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
+from airflow_provider_schemamig.core.schema.diff.phases import phases
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive, Struct
-from airflow_provider_schemamig.core.schema.phases import phases
 from airflow_provider_schemamig.exceptions import Refused
 from tests.unit.release.support import release_of
 

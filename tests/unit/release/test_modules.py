@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_schemamig import evolution, replacement, rewrite
-from airflow_provider_schemamig.core.release.folder_errors import FileRefusal
-from airflow_provider_schemamig.core.release.modules import (
+from airflow_provider_schemamig.core.release.folder.errors import FileRefusal
+from airflow_provider_schemamig.core.release.folder.modules import (
     ForbiddenImport,
     ForbiddenStatement,
     MissingDocstring,

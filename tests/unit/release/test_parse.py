@@ -7,9 +7,8 @@ import time
 import pytest
 from hypothesis import given, settings
 
-from airflow_provider_schemamig.core.release import parse
-from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.release.sql_errors import (
+from airflow_provider_schemamig.core.release.sql import parse
+from airflow_provider_schemamig.core.release.sql.errors import (
     DuplicateCollection,
     DuplicateName,
     InvalidSqlName,
@@ -21,9 +20,10 @@ from airflow_provider_schemamig.core.release.sql_errors import (
     UnsafeProperty,
     UnsupportedClause,
 )
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.schema.expressions.tokens import Token, tokens
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, ForeignKey, Key, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import quote
-from airflow_provider_schemamig.core.schema.tokens import Token, tokens
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.unit.schema.strategies import declarations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.release.projection import NotProjectable, project
+from airflow_provider_schemamig.core.release.queries.projection import NotProjectable, project
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from tests.unit.release.support import f, struct, table, typed
 

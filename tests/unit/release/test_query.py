@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.query import QueryRefusal, QuerySyntax, bind, check_query, placeholders
+from airflow_provider_schemamig.core.release.queries.query import QueryRefusal, QuerySyntax, bind, check_query, placeholders
 
 A, B = CollectionName("a"), CollectionName("b")
 

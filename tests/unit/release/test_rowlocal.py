@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.query import QueryRefusal, parse_query
-from airflow_provider_schemamig.core.release.rowlocal import RewriteQuery, check_lookups, check_rewrite_query
-from airflow_provider_schemamig.core.release.rowlocal_errors import PlacedRefusal
-from airflow_provider_schemamig.core.schema.functions import NON_DETERMINISTIC, OVER_ROWS, WITHOUT_PARENTHESES
+from airflow_provider_schemamig.core.release.queries.errors import PlacedRefusal
+from airflow_provider_schemamig.core.release.queries.query import QueryRefusal, parse_query
+from airflow_provider_schemamig.core.release.queries.row_local import RewriteQuery, check_lookups, check_rewrite_query
+from airflow_provider_schemamig.core.schema.expressions.functions import NON_DETERMINISTIC, OVER_ROWS, WITHOUT_PARENTHESES
 from airflow_provider_schemamig.core.schema.model import Array, Primitive
 from tests.unit.release.support import struct, table, typed
 

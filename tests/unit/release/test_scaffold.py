@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.core.release.authoring.scaffold import Written, init, snapshot
 from airflow_provider_schemamig.core.release.check import check, load_checked
-from airflow_provider_schemamig.core.release.folder_errors import (
+from airflow_provider_schemamig.core.release.folder.errors import (
     EditedModule,
     EditedSnapshot,
     FolderNotEmpty,
     InvalidReleaseToml,
     UnreadableFile,
 )
-from airflow_provider_schemamig.core.release.lock import digest
-from airflow_provider_schemamig.core.release.scaffold import Written, init, snapshot
-from airflow_provider_schemamig.core.release.sql_errors import SqlSyntax
+from airflow_provider_schemamig.core.release.folder.lock import digest
+from airflow_provider_schemamig.core.release.sql.errors import SqlSyntax
 from airflow_provider_schemamig.exceptions import Refused
 from tests.support.product import Product
 

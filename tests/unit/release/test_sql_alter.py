@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
-from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.release.sql_alter import Alter, CreateTable, DropTable, RenameTable, read_alteration
+from airflow_provider_schemamig.core.release.sql.alter.statement import Alter, CreateTable, DropTable, RenameTable, read_alteration
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.describe import describe
-from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.exceptions import Refusal
 from tests.unit.release.sql_alter_cases import DECLARATIONS, SCHEMA
 

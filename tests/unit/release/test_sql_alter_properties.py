@@ -10,20 +10,20 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
-from airflow_provider_schemamig.core.release.declare import create_table_text
-from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.release.sql_alter import Alter, Alteration, read_alteration
-from airflow_provider_schemamig.core.release.sql_alter_draft import draft_of
-from airflow_provider_schemamig.core.release.sql_cursor import Cursor
-from airflow_provider_schemamig.core.release.sql_declaration import Builder
-from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.release.sql.alter.draft import draft_of
+from airflow_provider_schemamig.core.release.sql.alter.statement import Alter, Alteration, read_alteration
+from airflow_provider_schemamig.core.release.sql.cursor import Cursor
+from airflow_provider_schemamig.core.release.sql.declaration import Builder
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.release.sql.render import create_table_text
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import RenameColumn
-from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.schema.diff.compare import diff
+from airflow_provider_schemamig.core.schema.expressions.tokens import tokens
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, ForeignKey, Key, Map, Struct, walk
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_foreign_keys, sorted_keys, sorted_properties
 from airflow_provider_schemamig.core.schema.paths import Fields, Slot, edit_slot, edit_struct, parent_and_name, slot_at, struct_at
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
-from airflow_provider_schemamig.core.schema.tokens import tokens
 from airflow_provider_schemamig.exceptions import Refusal
 from tests.unit.release.sql_alter_cases import DECLARATIONS
 from tests.unit.release.test_sql_alter import CASES

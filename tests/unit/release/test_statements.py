@@ -8,10 +8,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_schemamig.core.release import parse, sql_text
 from airflow_provider_schemamig.core.release.lint.run import review
-from airflow_provider_schemamig.core.release.sql_text import Statement, statements
-from airflow_provider_schemamig.core.schema.tokens import BrokenText
+from airflow_provider_schemamig.core.release.sql import parse
+from airflow_provider_schemamig.core.release.sql import text as sql_text
+from airflow_provider_schemamig.core.release.sql.text import Statement, statements
+from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
 from bench.release import write_history
 
 PIECES = (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_schemamig import evolution, removal, replacement, rewrite
+from airflow_provider_schemamig.core.release.merge.validate import validate_chain
 from airflow_provider_schemamig.core.release.steps import Step
-from airflow_provider_schemamig.core.release.validate import validate_chain
 from airflow_provider_schemamig.core.schema.model import Array, Declaration, Field, Primitive, Struct
 from tests.unit.release.support import release_of, struct, table, typed
 

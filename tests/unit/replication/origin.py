@@ -13,7 +13,7 @@ import pyarrow as pa
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
-from airflow_provider_schemamig.core.replication.events import Batch, Found, next_events
+from airflow_provider_schemamig.core.replication.stream.events import Batch, Found, next_events
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from tests.support import row_tables as tables
 from tests.support.lake import Lake, no_spark

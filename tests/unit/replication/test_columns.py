@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.replication.events import next_events
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.accept import accept
+from airflow_provider_schemamig.core.replication.stream.events import next_events
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from tests.support import row_tables as tables
 from tests.support.upgrades import expanded, promoted, refused
 from tests.unit.replication.origin import FIRST, Origin, T, make_origin
@@ -183,7 +183,7 @@ def test_an_upgrade_under_way_is_no_drift(origin: Origin) -> None:
     assert found.waits
     assert found.behind_since is not None
     assert origin.found(found.seen).waits == found.waits
-    verbs.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
+    commands.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
     assert origin.ranges(1) == [(version, version + 1, "id x y")]
 
 
@@ -191,7 +191,7 @@ def test_an_upgrade_that_was_given_up(origin: Origin) -> None:
     expanded(origin.lake, origin.lake.second)
     origin.insert(2)
     assert origin.found(1).waits
-    verbs.rollback(origin.lake.env)
+    commands.rollback(origin.lake.env)
     origin.insert(3)
     assert [names for _, _, names in origin.ranges(1)] == ["id x"] * len(origin.ranges(1))
     assert origin.all(1)[-1].hi == origin.newest
@@ -226,7 +226,7 @@ def test_a_ledger_that_was_read_before_the_upgrade_began(origin: Origin) -> None
 def test_a_ledger_that_was_read_before_the_upgrade_ended(origin: Origin) -> None:
     generation = expanded(origin.lake, origin.lake.second)
     version, state = origin.newest, origin.lake.state
-    verbs.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
+    commands.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
     origin.insert(2, y="new")
     found = next_events(origin.lake.env, state, T, origin.shard, 1).batch
     assert found is not None
@@ -241,9 +241,9 @@ def test_a_foreign_change_while_an_upgrade_is_under_way(origin: Origin) -> None:
     version = alter(origin, add)
     assert origin.found(1).waits
     with refused("drift", T):
-        verbs.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
+        commands.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
     alter(origin, without("gate"))
-    verbs.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
+    commands.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
     assert [(lo, hi) for lo, hi, _ in origin.ranges(1)] == [(version - 2, version - 1)]
 
 
@@ -267,6 +267,6 @@ def test_between_expand_and_the_renames_of_the_cut_over(tmp_path: Path) -> None:
     origin = make_origin(tmp_path, FIRST, second, 'evolution("t", rename={"x": "z"})')
     generation = expanded(origin.lake, origin.lake.second)
     version = origin.insert(2, y="new")
-    verbs.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
+    commands.cutover(origin.lake.env, generation, jobs=origin.no_jobs)
     origin.insert(3)
     assert origin.ranges() == [(version - 1, version, "id z y"), (origin.newest - 1, origin.newest, "id z y")]

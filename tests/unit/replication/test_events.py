@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.unit.replication.origin import Origin, T, hash_of, make_origin
 
@@ -192,7 +192,7 @@ def test_back_at_the_first_schema(origin: Origin) -> None:
     origin.append(1)
     origin.lake.upgrade(origin.lake.second)
     origin.append(2)
-    verbs.rollback(origin.lake.env)
+    commands.rollback(origin.lake.env)
     origin.append(3)
     assert [names for _, _, names in origin.ranges()] == ["id x", "id x y", "id x"]
     hashes = [batch.fingerprint for batch in origin.all()]

@@ -10,16 +10,16 @@ import pendulum
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_schemamig.core.deltalog.log_errors import TableMissing
+from airflow_provider_schemamig.core.delta.errors import TableMissing
 from airflow_provider_schemamig.core.names import ShardId
-from airflow_provider_schemamig.core.replication import gaps
 from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuumed, ChangeFeedOff, GapError, LogCleaned, OriginReplaced
-from airflow_provider_schemamig.core.replication.events import next_events
-from airflow_provider_schemamig.core.replication.gaps import check_gap, feed_serves
+from airflow_provider_schemamig.core.replication.stream import gaps
+from airflow_provider_schemamig.core.replication.stream.events import next_events
+from airflow_provider_schemamig.core.replication.stream.gaps import check_gap, feed_serves
 from airflow_provider_schemamig.core.schema.retention import FILES
 from airflow_provider_schemamig.core.times import minute
-from airflow_provider_schemamig.core.upgrade.accept import accept
-from airflow_provider_schemamig.core.upgrade.revert import revert
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from tests.support import foreign
 from tests.support import row_tables as tables
 from tests.support.bytes import unwritten

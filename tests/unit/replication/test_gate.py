@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from airflow_provider_schemamig.core.handles.shape import Shape
+from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, SchemaId, ShardId, Version
-from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.replication.gate import Accepted, Refused, Target, Way, decide
-from airflow_provider_schemamig.core.replication.lineage import Lineage
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.replication.stream.compatibility import Accepted, Refused, Target, Way, decide
+from airflow_provider_schemamig.core.replication.stream.lineage import Lineage
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.events import next_events
-from airflow_provider_schemamig.core.replication.gaps import check_gap
+from airflow_provider_schemamig.core.replication.stream.events import next_events
+from airflow_provider_schemamig.core.replication.stream.gaps import check_gap
 from airflow_provider_schemamig.core.storage import LocalStore
 from tests.support import row_tables as tables
 from tests.support.lake import Lake

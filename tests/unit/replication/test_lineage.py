@@ -12,12 +12,12 @@ from rich.console import Console
 from airflow_provider_schemamig.cli.render_schema import cluster_view
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict
+from airflow_provider_schemamig.core.replication.cluster.status import cluster_status
 from airflow_provider_schemamig.core.replication.errors import RestoreChangesSchema
-from airflow_provider_schemamig.core.replication.lineage import Mark, are_alike
 from airflow_provider_schemamig.core.replication.model import Settings
-from airflow_provider_schemamig.core.replication.restore import restore
-from airflow_provider_schemamig.core.replication.status import cluster_status
-from airflow_provider_schemamig.core.replication.verdict import Verdict
+from airflow_provider_schemamig.core.replication.restore.restore import restore
+from airflow_provider_schemamig.core.replication.stream.lineage import Mark, are_alike
 from airflow_provider_schemamig.core.replication.watch import mismatches
 from airflow_provider_schemamig.core.upgrade.alter import alter as make
 from tests.support.lake import Lake

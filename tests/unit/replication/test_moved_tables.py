@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason
-from airflow_provider_schemamig.core.replication.restore import restore
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.replication.restore.restore import restore
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import rewritten
 from tests.support import row_tables as tables
 from tests.support.replicas import FIRST, Replicas, make_replicas
@@ -153,7 +153,7 @@ def test_a_second_way_back_from_a_table_that_was_never_followed(back: Replicas, 
     def fails(*found: Any, **options: Any) -> None:
         raise BadStorage
 
-    monkeypatch.setattr(verbs, "cleanup", fails)  # what was retired first is still there
+    monkeypatch.setattr(commands, "cleanup", fails)  # what was retired first is still there
     with contextlib.suppress(BadStorage):
         back.upgrade("a", to=2, end_hold=False)
     write(back, 9, old=False)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.restore import restore
-from airflow_provider_schemamig.core.shards.chain import about_of
+from airflow_provider_schemamig.core.replication.restore.restore import restore
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.conftest import SEED
 from tests.support.lake import Crash

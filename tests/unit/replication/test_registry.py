@@ -16,9 +16,7 @@ from airflow_provider_schemamig.core.jsonable import canonical, to_json
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, InvalidName, SchemaId, Version
-from airflow_provider_schemamig.core.replication.model import EnvId
-from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
-from airflow_provider_schemamig.core.replication.registry import (
+from airflow_provider_schemamig.core.replication.cluster.registry import (
     CLOCK_SKEW,
     HEARTBEAT,
     KEPT,
@@ -34,7 +32,9 @@ from airflow_provider_schemamig.core.replication.registry import (
     published,
     refresh,
 )
-from airflow_provider_schemamig.core.replication.states import read_state, write_state
+from airflow_provider_schemamig.core.replication.model import EnvId
+from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 from tests.support.bytes import unwritten
 from tests.unit.replication.samples import NOW, declared, environment, flowing, hash_of, move, paused, remove, stopped, stream

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.log_errors import AnotherTable
+from airflow_provider_schemamig.core.delta.errors import AnotherTable
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import PauseReason
-from airflow_provider_schemamig.core.replication.restore import restore
+from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support import foreign
 from tests.support.bytes import tree

@@ -17,10 +17,10 @@ from deltalake import DeltaTable
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreWouldLose, TargetAppendOnly
-from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, restore
-from airflow_provider_schemamig.core.replication.standing import Ends
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, restore
+from airflow_provider_schemamig.core.replication.stream.position import Ends
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentTransaction, FillSuperseded, SourceVacuumed
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.support.foreign import set_property
 from tests.support.lake import Crash, Lake
@@ -234,7 +234,7 @@ def test_after_the_origin_went_back(tmp_path: Path, held: Callable[[Replicas], H
     two.insert("a", {"line": "cc", "n": 3}, collection="lines")
     two.change("a", lambda row: None if row["line"] == "aa" else row, "lines")
     goes_on = held(two)
-    verbs.rollback(two.env("a"), jobs=two.runner, allow_lossy=True)
+    commands.rollback(two.env("a"), jobs=two.runner, allow_lossy=True)
     if not down:
         assert two.state("a", "b", "lines").error == "origin_replaced"
     restored(two, two.runner)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.lake import Lake
 from tests.support.product import Product
 from tests.support.replicas import Replicas, make_replicas
@@ -85,7 +85,7 @@ def test_a_lower_number_afterwards(tmp_path: Path) -> None:
     assert brought(two)
     up_and_back(two, "b")
     two.insert("a", TWO)
-    verbs.upgrade(two.env("b"), lower, jobs=two.runner, end_hold=True, hold=timedelta(0))
+    commands.upgrade(two.env("b"), lower, jobs=two.runner, end_hold=True, hold=timedelta(0))
     state = two.state("a", "b")
     assert (state.error, state.pause) == (None, None)
     assert two.declared_rows("b") == [{"id": 1, "a": "a1"}, {"id": 2, "a": "a2"}]

@@ -14,8 +14,8 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreChangesSchema, RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason, Settings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import follow
-from airflow_provider_schemamig.core.replication.restore import RestoreNotAhead, restore
-from airflow_provider_schemamig.core.replication.states import wake
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, restore
+from airflow_provider_schemamig.core.replication.stream.stored_state import wake
 from tests.support import row_tables as tables
 from tests.support.lake import Crash
 from tests.support.replicas import EVOLVE, FIRST, Replicas, make_replicas

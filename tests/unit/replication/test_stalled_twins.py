@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.access.errors import ShardMoving
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.errors import ShardMoving
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.restore import Wish, restore, try_restore
-from airflow_provider_schemamig.core.replication.standing import Ends
+from airflow_provider_schemamig.core.replication.restore.restore import Wish, restore, try_restore
+from airflow_provider_schemamig.core.replication.stream.position import Ends
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import rewritten
 from tests.support import row_tables as tables
 from tests.support.lake import Crash, Lake
@@ -141,7 +141,7 @@ def test_a_rollback_that_leaves_rows_behind(tmp_path: Path) -> None:
     two.upgrade("b", to=2, end_hold=False)
     two.bring("a", "b", *PLAIN)
     assert lines(two, "b") == lines(two, "a")
-    verbs.rollback(two.env("b"), jobs=two.runner, allow_lossy=True)
+    commands.rollback(two.env("b"), jobs=two.runner, allow_lossy=True)
     assert lines(two, "b") == ["aa", "bb"]
     equal(two)
 
@@ -155,7 +155,7 @@ def test_a_rollback_that_leaves_rows_behind_of_a_batch_that_somebody_still_holds
         two.upgrade("b", to=2, end_hold=False)
         two.bring("a", "b", *PLAIN)
         two.insert("a", {"line": "dd"}, collection="plain")
-        verbs.rollback(two.env("b"), jobs=two.runner, allow_lossy=True)
+        commands.rollback(two.env("b"), jobs=two.runner, allow_lossy=True)
         two.bring("a", "b", *PLAIN)
 
     two.bring("a", "b", *PLAIN, jobs=stalling(once(goes_on), moment))
@@ -207,7 +207,7 @@ def test_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas, then:
             raise BadValue(condition="CAST_INVALID_INPUT", detail="x")
 
     with pytest.raises(BadValue):
-        verbs.rollback(two.env("b"), jobs=RowJobs(rewritten.QUERIES, before=fails))
+        commands.rollback(two.env("b"), jobs=RowJobs(rewritten.QUERIES, before=fails))
     two.bring("a", "b", *PLAIN)
     assert lines(two, "b") == sorted([*lines(two, "a"), "own"])
     if then == "it is tried again":
@@ -233,7 +233,7 @@ def test_a_restore_with_an_old_ledger_in_hand_while_a_rollback_that_fails_has_th
 
     two.insert("a", {"line": "dd"}, collection="plain")
     with pytest.raises(BadValue):
-        verbs.rollback(two.env("b"), jobs=RowJobs(rewritten.QUERIES, before=fails))
+        commands.rollback(two.env("b"), jobs=RowJobs(rewritten.QUERIES, before=fails))
     assert found == ["shard_moving"]
     two.rollback("b")
     equal(two)

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName
 from airflow_provider_schemamig.core.replication.model import EnvId, Settings
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
-from airflow_provider_schemamig.core.replication.states import read_state, read_states, states, wake, write_state
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, read_states, states, wake, write_state
 from tests.support.bytes import unwritten
 from tests.unit.replication.samples import NOW, flowing, paused, stopped, stream
 

@@ -14,11 +14,11 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
+from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict, differing, groups_of, set_groups, verdict_of, worst
+from airflow_provider_schemamig.core.replication.cluster.registry import NODES, SCHEMAS, Hashes, NodeState, exchange, publish
+from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
 from airflow_provider_schemamig.core.replication.model import EnvId, Settings
-from airflow_provider_schemamig.core.replication.registry import NODES, SCHEMAS, Hashes, NodeState, exchange, publish
-from airflow_provider_schemamig.core.replication.states import write_state
-from airflow_provider_schemamig.core.replication.status import cluster_status, schema_status
-from airflow_provider_schemamig.core.replication.verdict import Verdict, differing, groups_of, set_groups, verdict_of, worst
+from airflow_provider_schemamig.core.replication.stream.stored_state import write_state
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 from tests.support.bytes import unwritten

@@ -8,9 +8,9 @@ import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, OriginReplaced
-from airflow_provider_schemamig.core.replication.events import Found, next_events
-from airflow_provider_schemamig.core.replication.successor import Successor, successor
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.replication.stream.events import Found, next_events
+from airflow_provider_schemamig.core.replication.stream.successor import Successor, successor
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.support.lake import Lake
 from tests.support.rewritten import Rewritten, claimed, jobs, make_rewritten, upgrade
@@ -78,8 +78,8 @@ def test_while_the_rewrite_is_prepared_and_sealed(origin: Rewritten) -> None:
     old, runner = shard_of(origin), jobs()
     last = drained(origin, old)
     generation = claimed(origin, runner)
-    verbs.promote(origin.env, generation)
-    verbs.expand(origin.env, generation)
+    commands.promote(origin.env, generation)
+    commands.expand(origin.env, generation)
     assert follow(origin, old, last) is None
     assert found(origin, old, last).batch is None
 
@@ -107,7 +107,7 @@ def test_and_back(origin: Rewritten) -> None:
     origin.insert("keyed", [{"id": 200, "v": 200}])
     event = drained(origin, new, on.after)
     assert event == on.after + 1
-    verbs.rollback(origin.env, jobs=jobs())
+    commands.rollback(origin.env, jobs=jobs())
     assert shard_of(origin) == old
     again = follow(origin, new, event)
     assert again is not None
@@ -147,7 +147,7 @@ def test_a_replacement(tmp_path: Path) -> None:
     with pytest.raises(OriginReplaced, match=f"{new} took its place with other rows"):
         successor(lake.env, lake.state, old, 1)
     tables.insert(lake.path("t"), [{"id": "x"}])
-    verbs.rollback(lake.env, allow_lossy=True)
+    commands.rollback(lake.env, allow_lossy=True)
     with pytest.raises(OriginReplaced, match=f"{old} took its place with other rows"):
         successor(lake.env, lake.state, new, tables.newest(tmp_path / "lake" / lake.state.shards[new].uri))
 

@@ -10,9 +10,9 @@ import pendulum
 import pytest
 
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
+from airflow_provider_schemamig.core.replication.cluster.registry import refresh
 from airflow_provider_schemamig.core.replication.model import PauseReason, Settings
-from airflow_provider_schemamig.core.replication.registry import refresh
-from airflow_provider_schemamig.core.replication.states import read_states, write_state
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_states, write_state
 from airflow_provider_schemamig.core.replication.watch import Look, look, mismatches
 from tests.support.bytes import unwritten
 from tests.support.replicas import Replicas, make_replicas

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
-from airflow_provider_schemamig.core.schema.canonical_sql import may_stand_bare
+from airflow_provider_schemamig.core.schema.expressions.canonical import may_stand_bare
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, ForeignKey, Key, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_foreign_keys, sorted_keys, sorted_properties
 from airflow_provider_schemamig.core.schema.paths import Fields, join

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_schemamig.core.release.parse import parse_schema
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.model import Declaration, Field
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
-from airflow_provider_schemamig.core.schema.apply import apply, inverse
+from airflow_provider_schemamig.core.schema.apply.declaration import apply, inverse
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddColumn,

@@ -7,13 +7,8 @@ import json
 import pytest
 from hypothesis import given, settings
 
+from airflow_provider_schemamig.core.jsonable import from_json, to_json
 from airflow_provider_schemamig.core.schema.changes import Change
-from airflow_provider_schemamig.core.schema.codec import (
-    change_from_json,
-    change_to_json,
-    declaration_from_json,
-    declaration_to_json,
-)
 from airflow_provider_schemamig.core.schema.model import Declaration
 from tests.unit.schema.strategies import declarations
 from tests.unit.schema.test_apply import APPLIED
@@ -22,15 +17,15 @@ from tests.unit.schema.test_apply import APPLIED
 @settings(max_examples=50, deadline=None)
 @given(declarations())
 def test_a_declaration_there_and_back(declaration: Declaration) -> None:
-    assert declaration_from_json(json.loads(json.dumps(declaration_to_json(declaration)))) == declaration
+    assert from_json(Declaration, json.loads(json.dumps(to_json(declaration)))) == declaration
 
 
 @pytest.mark.parametrize("change", [change for change, _, _ in APPLIED])
 def test_a_change_there_and_back(change: Change) -> None:
-    assert change_from_json(json.loads(json.dumps(change_to_json(change)))) == change
+    assert from_json(Change, json.loads(json.dumps(to_json(change)))) == change
 
 
 @pytest.mark.parametrize("data", [{}, {"name": "a"}, {"name": "a", "fields": 1}, {"name": "a", "fields": [], "other": 1}])
 def test_what_is_no_declaration(data: dict[str, object]) -> None:
     with pytest.raises((ValueError, KeyError, TypeError)):
-        declaration_from_json(data)
+        from_json(Declaration, data)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddColumn,
@@ -21,9 +21,9 @@ from airflow_provider_schemamig.core.schema.changes import (
     ReorderColumns,
     SetNotNull,
 )
-from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.errors import NameTaken, UnknownRename
-from airflow_provider_schemamig.core.schema.expression_renames import RenameInLambda
+from airflow_provider_schemamig.core.schema.expressions.renames import RenameInLambda
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Primitive
 from tests.unit.schema.tables import field, table
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from airflow_provider_schemamig.core.schema.apply import inverse
+from airflow_provider_schemamig.core.schema.apply.declaration import inverse
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from tests.unit.schema.test_apply import APPLIED
 

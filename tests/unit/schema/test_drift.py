@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_schemamig.core.schema.drift import live_differences
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from tests.unit.schema.tables import table
 
 #: (expected, found, differences)

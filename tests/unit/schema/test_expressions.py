@@ -6,8 +6,7 @@ import pytest
 import sqlglot
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.schema.expression_renames import RenameInLambda, rename_columns
-from airflow_provider_schemamig.core.schema.expressions import (
+from airflow_provider_schemamig.core.schema.expressions.parse import (
     InvalidExpression,
     NotFollowed,
     canonical_expression,
@@ -16,6 +15,7 @@ from airflow_provider_schemamig.core.schema.expressions import (
     unknown_references,
     with_values,
 )
+from airflow_provider_schemamig.core.schema.expressions.renames import RenameInLambda, rename_columns
 from tests.unit.schema.tables import table
 
 CANONICAL = [

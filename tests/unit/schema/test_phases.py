@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.schema.apply import apply
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddColumn,
@@ -19,9 +19,9 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetDefault,
     SetNotNull,
 )
+from airflow_provider_schemamig.core.schema.diff.phases import Phases, phases
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, NameTaken
 from airflow_provider_schemamig.core.schema.model import Check, Primitive
-from airflow_provider_schemamig.core.schema.phases import Phases, phases
 from tests.unit.schema.tables import field, table
 
 INT, BIGINT, DOUBLE = Primitive("int"), Primitive("bigint"), Primitive("double")

@@ -6,9 +6,9 @@ import pytest
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, RenameColumn
+from airflow_provider_schemamig.core.schema.diff.renames import in_order, net_renames, retired_name
 from airflow_provider_schemamig.core.schema.paths import PathNotFound, edit_slot, field_at, slot_at, struct_at, translate
 from airflow_provider_schemamig.core.schema.properties import SAFE, WITH_FEATURE, refusal_reason
-from airflow_provider_schemamig.core.schema.renames import in_order, net_renames, retired_name
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from tests.unit.schema.tables import field, table
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_provider_schemamig.core.release.check import load_checked
-from airflow_provider_schemamig.core.testing.fixtures import write_fixtures
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal, rehearsal
 from airflow_provider_schemamig.core.testing.results import Result
+from airflow_provider_schemamig.core.testing.rows.fixtures import write_fixtures
 from tests.support.product import Product
 
 #: Every type, nested ones too, keys, a CHECK, a partition; then renames, drops at any depth, widenings, a replacement, a removal.

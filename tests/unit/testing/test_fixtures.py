@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.release.check import load_checked
-from airflow_provider_schemamig.core.testing.fixtures import read_fixtures, write_fixtures
-from airflow_provider_schemamig.core.testing.generate import GENERATOR
+from airflow_provider_schemamig.core.testing.rows.fixtures import read_fixtures, write_fixtures
+from airflow_provider_schemamig.core.testing.rows.generate import GENERATOR
 from tests.support.bytes import tree
 from tests.unit.testing.samples import history
 
@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_file(folder: Path, case: str) -> None:
 def test_an_older_generator_is_not_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     edit(folder, "1.0.0/old.jsonl", lambda lines: lines[:2])
     assert codes(folder) == ["fixture_changed"]
-    monkeypatch.setattr("airflow_provider_schemamig.core.testing.fixtures.GENERATOR", GENERATOR + 1)
+    monkeypatch.setattr("airflow_provider_schemamig.core.testing.rows.fixtures.GENERATOR", GENERATOR + 1)
     assert codes(folder) == [], "of generator 1, one row less; another generator made other rows then"
 
 

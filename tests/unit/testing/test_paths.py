@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.schema.diff import Diff, diff
+from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
 from airflow_provider_schemamig.core.testing.results import Kind, UpgradePath, Verdict
-from airflow_provider_schemamig.core.testing.table_rows import append_rows
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.testing.rows.table_rows import append_rows
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.bytes import tree
@@ -62,7 +62,7 @@ def test_every_path(folder: Path, tmp_path: Path) -> None:
 def test_the_moment_of_the_crash_depends_on_the_seed_alone(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def crashes(name: str, seed: int) -> list[str]:
         seen: list[str] = []
-        real = verbs.upgrade
+        real = commands.upgrade
 
         def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
             try:
@@ -72,7 +72,7 @@ def test_the_moment_of_the_crash_depends_on_the_seed_alone(small: Path, tmp_path
                 raise
 
         with monkeypatch.context() as patch:
-            patch.setattr(verbs, "upgrade", upgrade)
+            patch.setattr(commands, "upgrade", upgrade)
             take(Rehearsal(**{**vars(rehearsed(small, tmp_path / name)), "seed": seed}), "step[1.0.0..1.1.0]")
         return seen
 
@@ -143,7 +143,7 @@ BROKEN: dict[str, tuple[Callable[[Environment], None], set[str]]] = {
 @pytest.mark.parametrize("case, path", [*((case, "step[1.0.0..1.1.0]") for case in BROKEN), ("rows lost", "direct[1.0.0..1.1.0]")])
 def test_an_upgrade_that_does_too_much(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, path: str) -> None:
     harm, expected = BROKEN[case]
-    real = verbs.upgrade
+    real = commands.upgrade
 
     def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
         done = real(env, *arguments, **options)
@@ -151,30 +151,30 @@ def test_an_upgrade_that_does_too_much(small: Path, tmp_path: Path, monkeypatch:
             harm(env)
         return done
 
-    monkeypatch.setattr(verbs, "upgrade", upgrade)
+    monkeypatch.setattr(commands, "upgrade", upgrade)
     assert {cause for _, cause in causes(take(rehearsed(small, tmp_path), path))} == expected
 
 
 def test_a_rollback_that_does_too_much(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     harm, expected = BROKEN["a row more"]
-    real = verbs.rollback
+    real = commands.rollback
 
     def rollback(env: Environment, **options: Any) -> Any:
         done = real(env, **options)
         harm(env)
         return done
 
-    monkeypatch.setattr(verbs, "rollback", rollback)
+    monkeypatch.setattr(commands, "rollback", rollback)
     assert causes(take(rehearsed(small, tmp_path), "1.0.0..1.1.0")) == {("roll back", cause) for cause in expected}
 
 
 def test_a_rollback_that_does_nothing(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "rollback", lambda env, **options: None)
+    monkeypatch.setattr(commands, "rollback", lambda env, **options: None)
     assert causes(take(rehearsed(small, tmp_path), "1.0.0..1.1.0")) == {("roll back", "wrong_version")}
 
 
 def test_an_upgrade_that_cannot_be_run_again(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, dead = verbs.upgrade, set[str]()
+    real, dead = commands.upgrade, set[str]()
 
     def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
         if env.location.uri in dead:
@@ -185,7 +185,7 @@ def test_an_upgrade_that_cannot_be_run_again(small: Path, tmp_path: Path, monkey
             dead.add(env.location.uri)
             raise
 
-    monkeypatch.setattr(verbs, "upgrade", upgrade)
+    monkeypatch.setattr(commands, "upgrade", upgrade)
     found = rehearsed(small, tmp_path)
     assert causes(take(found, "step[1.0.0..1.1.0]")) == {("interrupted", "error")}
     assert take(found, "direct[1.0.0..1.1.0]")[0].verdict is Verdict.PASSED
@@ -193,7 +193,7 @@ def test_an_upgrade_that_cannot_be_run_again(small: Path, tmp_path: Path, monkey
 
 def test_a_new_environment_that_is_another_one(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The upgraded one has what the declared schema does not say: a column too many, and the ledger knows it."""
-    from airflow_provider_schemamig.core.testing import looking
+    from airflow_provider_schemamig.core.testing import assertions
 
     asked = itertools.count()
 
@@ -202,12 +202,12 @@ def test_a_new_environment_that_is_another_one(small: Path, tmp_path: Path, monk
         other = after.name == "a" and next(asked) % 2 == 0
         return diff(before, replace(after, fields=after.fields[:1]) if other else after)
 
-    monkeypatch.setattr(looking, "diff", of_tables)
+    monkeypatch.setattr(assertions, "diff", of_tables)
     assert causes(take(rehearsed(small, tmp_path), "new..1.1.0")) == {("compare with an upgraded environment", "schema_differs")}
 
 
 def test_old_readers_that_get_other_rows(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_schemamig.core.testing.looking import RowsReader
+    from airflow_provider_schemamig.core.testing.assertions import RowsReader
 
     real = RowsReader.texts
 
@@ -221,7 +221,7 @@ def test_old_readers_that_get_other_rows(small: Path, tmp_path: Path, monkeypatc
 
 
 def test_delta_rs_is_asked_too(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_schemamig.core.handles.reader import Reader
+    from airflow_provider_schemamig.core.access.reader import Reader
 
     real = Reader.arrow
     monkeypatch.setattr(Reader, "arrow", lambda self, columns=None: real(self, columns).slice(1))
@@ -269,9 +269,9 @@ def test_what_needs_spark_is_said_and_not_skipped(tmp_path: Path) -> None:
 
 
 def test_a_path_that_has_to_stop_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_schemamig.core.release.chain import merge as real
-    from airflow_provider_schemamig.core.release.chain_errors import StopInBetween
-    from airflow_provider_schemamig.core.testing import track
+    from airflow_provider_schemamig.core.release.merge.chain import merge as real
+    from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
+    from airflow_provider_schemamig.core.testing import path_runner
 
     schemas = [f"CREATE TABLE a (id BIGINT{''.join(f', c{n} INT' for n in range(count))});" for count in range(4)]
     folder = history(tmp_path, tuple((schema, 'evolution("a")' if number else "") for number, schema in enumerate(schemas)))
@@ -283,7 +283,7 @@ def test_a_path_that_has_to_stop_in_between(tmp_path: Path, monkeypatch: pytest.
             raise StopInBetween(collection="a", source=source, target=head, stop=found.release.versions[1], reason="a test says so")
         return real(release, source)
 
-    monkeypatch.setattr(track, "merge", merge)
+    monkeypatch.setattr(path_runner, "merge", merge)
     (result,) = [found.run(path) for path in found.paths if path == UpgradePath(Kind.DIRECT, one, head)]
     assert result.verdict is Verdict.PASSED, result.findings
     assert [str(version) for version in result.via] == ["1.1.0"]

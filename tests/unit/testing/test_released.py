@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
 from airflow_provider_schemamig.core.release.check import load_checked
-from airflow_provider_schemamig.core.release.scaffold import snapshot
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
 from airflow_provider_schemamig.core.testing.results import Kind, Verdict
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -66,17 +66,17 @@ def test_a_backport_breaks_the_path_to_what_is_out(head: Path, tmp_path: Path) -
 
 def test_the_product_refuses_that_path(head: Path, tmp_path: Path) -> None:
     """What is said without running it is what a user would meet: 1.1.0 as it came out does not know 1.0.1."""
-    from airflow_provider_schemamig.core.testing.places import throwaway
-    from airflow_provider_schemamig.core.upgrade import verbs
+    from airflow_provider_schemamig.core.testing.workspace import throwaway
+    from airflow_provider_schemamig.core.upgrade import commands
     from tests.support.lake import no_spark
 
     found = rehearsed(head, tmp_path / "work", released="1.0.0,1.1.0,1.0.1")
     assert found.released is not None
     folders = {str(point.version): point.release.path for point in found.released.points if point.release is not None}
     env = throwaway(tmp_path / "lake")
-    verbs.upgrade(env, folders["1.0.1"], jobs=no_spark, create=True)
+    commands.upgrade(env, folders["1.0.1"], jobs=no_spark, create=True)
     with pytest.raises(SchemamigError, match="unknown_source_version"):
-        verbs.upgrade(env, folders["1.1.0"], jobs=no_spark)
+        commands.upgrade(env, folders["1.1.0"], jobs=no_spark)
 
 
 def test_a_patch_with_the_backport_mends_it(merged: Path, tmp_path: Path) -> None:

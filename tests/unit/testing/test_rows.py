@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.parse import parse_schema
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.testing import check_sql
-from airflow_provider_schemamig.core.testing.draws import Draws
-from airflow_provider_schemamig.core.testing.fixtures import fixture_text
-from airflow_provider_schemamig.core.testing.generate import ROWS, generate
-from airflow_provider_schemamig.core.testing.row_codec import row_of, row_text
+from airflow_provider_schemamig.core.testing.rows import check_sql
+from airflow_provider_schemamig.core.testing.rows.fixtures import fixture_text
+from airflow_provider_schemamig.core.testing.rows.generate import ROWS, generate
+from airflow_provider_schemamig.core.testing.rows.row_codec import row_of, row_text
+from airflow_provider_schemamig.core.testing.rows.seeded_random import Draws
 from tests.unit.testing.samples import HISTORY
 
 V = Version(1, 0, 0)

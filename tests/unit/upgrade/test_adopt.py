@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.features import UnsupportedFeature
+from airflow_provider_schemamig.core.delta.features import UnsupportedFeature
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.check import check
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.adopt import adopt
-from airflow_provider_schemamig.core.upgrade.adopt_errors import WrongPlace
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
+from airflow_provider_schemamig.core.upgrade.adopt.errors import WrongPlace
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support import foreign
 from tests.support.adopting import ROWS, Site, alter, field, mapped
@@ -84,8 +84,8 @@ def test_a_table_with_everything_is_declared_and_not_touched(site: Site) -> None
     assert done.notes == ("flights: year is generated always as (YEAR(at)): so it stays on this table, a new one would not have it",)
     assert site.uri("flights") == f"file://{table}"
     site.check("1.0.0")
-    assert verbs.plan(site.env, site.release).plan.is_empty
-    item = verbs.status(site.env).document["collections"]["flights"]
+    assert commands.plan(site.env, site.release).plan.is_empty
+    item = commands.status(site.env).document["collections"]["flights"]
     assert (item["adopted"], item["hidden"], item["table_version"]) == (True, [], 0)
 
 
@@ -123,7 +123,7 @@ def test_tables_below_the_root_move_with_it(site: Site) -> None:
     site.adopt(flights=site.folder / "lake" / "old" / "flights")
     assert site.state.shard_of(FLIGHTS).uri == "old/flights"
     (site.folder / "lake").rename(site.folder / "moved")
-    found = verbs.status(type(site.env).open(str(site.folder / "moved")))
+    found = commands.status(type(site.env).open(str(site.folder / "moved")))
     assert found.drifted == ()
 
 
@@ -139,7 +139,7 @@ def test_a_table_with_features_nobody_knows_is_watched_and_never_changed(site: S
     assert "future: the table has features that schemamig does not know (timeTravel): it is read, never changed" in done.notes
     site.check("1.0.0")
     begin(site, "id BIGINT\n);", "id BIGINT,\n    gate STRING\n);", 'evolution("future")')
-    (refusal,) = verbs.plan(site.env, site.release).refusals
+    (refusal,) = commands.plan(site.env, site.release).refusals
     assert isinstance(refusal, UnsupportedFeature)
     assert (refusal.collection, refusal.features, refusal.uri) == ("future", ("timeTravel",), f"file://{future}")
     before = tree(future)
@@ -166,7 +166,7 @@ def begin(site: Site, old: str, new: str, steps: str, version: str = "1.1.0") ->
     (site.release / "release.toml").write_text(f'name = "release"\nversion = "{version}"\nmin_version = "1.0.0"\n')
     (site.release / "migrations").mkdir(exist_ok=True)
     (site.release / "migrations" / f"v{version.replace('.', '_')}.py").write_text(module(steps, "Next.\n\nWhy: to test."))
-    from airflow_provider_schemamig.core.release.scaffold import snapshot
+    from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
 
     snapshot(site.release)
 
@@ -318,7 +318,7 @@ def test_order_comments_and_undeclared_properties_are_no_difference(site: Site, 
 
 
 def test_a_declared_key_is_no_fact_of_a_table(site: Site) -> None:
-    from airflow_provider_schemamig.core.release.scaffold import init, snapshot
+    from airflow_provider_schemamig.core.release.authoring.scaffold import init, snapshot
 
     init(site.release, "release")
     (site.release / "schema.sql").write_text("CREATE TABLE flights (id BIGINT NOT NULL, PRIMARY KEY (id)) CLUSTER BY (id);\n")
@@ -351,7 +351,7 @@ def test_what_else_the_release_changes_comes_by_upgrade(site: Site, tmp_path: Pa
     other.adopt(flights=other.table("flights"))
     begin(site, "day STRING\n", "day STRING,\n    gate STRING\n", 'evolution("flights")')
     site.upgrade()
-    verbs.contract(site.env, at_once=True)
+    commands.contract(site.env, at_once=True)
     site.adopt(planes=site.table("planes"))
     site.check("1.2.0")
     shutil.rmtree(other.release)
@@ -365,9 +365,9 @@ def test_what_else_the_release_changes_comes_by_upgrade(site: Site, tmp_path: Pa
 def test_not_while_something_is_open(site: Site) -> None:
     site.adopt(flights=site.table("flights"))
     begin(site, "day STRING\n", "day STRING,\n    gate STRING\n", 'evolution("flights")')
-    generation = verbs.preflight(site.env, site.release, jobs=no_spark).generation
+    generation = commands.preflight(site.env, site.release, jobs=no_spark).generation
     assert generation is not None
-    verbs.promote(site.env, generation)
+    commands.promote(site.env, generation)
     planes = site.table("planes")
     for code in ("deployment_open", "hold_open"):
         before = tree(site.folder)
@@ -375,9 +375,9 @@ def test_not_while_something_is_open(site: Site) -> None:
             site.adopt(planes=planes)
         assert (caught.value.code, caught.value.retryable) == (code, True)
         assert tree(site.folder) == before
-        verbs.expand(site.env, generation)
-        verbs.cutover(site.env, generation)
-    verbs.contract(site.env, at_once=True)
+        commands.expand(site.env, generation)
+        commands.cutover(site.env, generation)
+    commands.contract(site.env, at_once=True)
     site.adopt(planes=planes)
     site.check("1.2.0")
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.release.authoring.next_version import NextVersion
 from airflow_provider_schemamig.core.release.check import check
-from airflow_provider_schemamig.core.release.next_version import NextVersion
 from airflow_provider_schemamig.core.storage.local import LocalStore
-from airflow_provider_schemamig.core.upgrade.accept import accept
-from airflow_provider_schemamig.core.upgrade.revert import revert
-from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
+from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.adopting import Site
@@ -176,7 +176,7 @@ def test_what_an_author_left_behind_is_not_taken_for_ours(tmp_path: Path) -> Non
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin runs inside of the other's turn, and need not wait for it."""
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 def racing(env: Environment, twin: Callable[[], Any]) -> Environment:
@@ -208,7 +208,7 @@ def test_another_adoption_is_faster(tmp_path: Path) -> None:
     shutil.copytree(site.release, release)
 
     def other() -> None:
-        from airflow_provider_schemamig.core.upgrade.adopt import adopt
+        from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
 
         adopt(site.env, release, [("hotels", str(hotels))])
 
@@ -233,7 +233,7 @@ def test_a_leader_of_before_is_fenced(tmp_path: Path) -> None:
 def test_the_release_is_the_head_only_once_all_of_it_is_written(tmp_path: Path) -> None:
     site = fresh(tmp_path)
     adopt_first(site, site.env)
-    from airflow_provider_schemamig.core.release.next_version import known, next_version
+    from airflow_provider_schemamig.core.release.authoring.next_version import known, next_version
 
     made: NextVersion = next_version(known(site.release), (site.release / "schema.sql").read_text(), "Next", "to see it")
     assert list(made.files)[-1] == "release.toml"

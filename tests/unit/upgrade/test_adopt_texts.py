@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_provider_schemamig.core.deltalog.log_errors import AnotherTable
-from airflow_provider_schemamig.core.release.declare import NotDeclarable
-from airflow_provider_schemamig.core.upgrade import adopt_errors as a
-from airflow_provider_schemamig.core.upgrade import drift_errors as d
+from airflow_provider_schemamig.core.delta.errors import AnotherTable
+from airflow_provider_schemamig.core.release.sql.render import NotDeclarable
+from airflow_provider_schemamig.core.upgrade.adopt import errors as a
+from airflow_provider_schemamig.core.upgrade.drift import errors as d
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.core.upgrade.plan.errors import Unmanaged
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 TEXTS = Path(__file__).parent / "adopt_texts.txt"
@@ -26,7 +27,7 @@ ERRORS: tuple[SchemamigError, ...] = (
     a.TableDiffers(collection="flights", uri=URI, version="1.0.0", differences=("gate: expected nothing, found STRING", "b: c")),
     a.TablesMissing(version="1.0.0", names=("flights", "planes")),
     a.MoreThanAdopted(source="1.0.0", target="1.2.0", others=("planes",)),
-    a.Unmanaged(collection="flights", version="1.1.0"),
+    Unmanaged(collection="flights", version="1.1.0"),
     a.CollectionInUse(collection="flights", what="ana has pinned its history", first="Take it back first."),
     a.Overtaken(),
     d.CannotAccept(collection="flights", reasons=("seats has another type, and its values were converted",)),

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.adopting import Site
 from tests.support.lake import Crash, rows
@@ -45,7 +45,7 @@ def test_changed_where_it_is_and_back(site: Site) -> None:
     site.check("1.1.0")
     assert site.uri("flights") == f"file://{table}"
     foreign.write(table, [{"id": 3, "day": "c", "gate": "B2"}])
-    verbs.rollback(site.env)
+    commands.rollback(site.env)
     site.check("1.0.0")
     assert [row["id"] for row in rows(table)] == [1, 2, 3] and len(before) == 2
     site.upgrade(hold=timedelta(0))
@@ -57,7 +57,7 @@ def test_renamed_dropped_and_contracted_where_it_is(site: Site) -> None:
     table = site.folder / "out" / "flights"
     begin(site, "id BIGINT,\n    day STRING", "number BIGINT", 'evolution("flights", rename={"id": "number"}, drop=["day"])')
     site.upgrade()
-    verbs.rollback(site.env)
+    commands.rollback(site.env)
     site.check("1.0.0")
     site.upgrade(hold=timedelta(0))
     site.check("1.1.0")
@@ -75,8 +75,8 @@ def test_never_deleted(site: Site, step: tuple[str, str, str], is_open: bool) ->
     begin(site, *step)
     site.upgrade()
     assert sealed_for(table) is not None
-    done = verbs.contract(site.env, at_once=True)
-    verbs.cleanup(site.env, Generation(2))
+    done = commands.contract(site.env, at_once=True)
+    commands.cleanup(site.env, Generation(2))
     site.check("1.1.0")
     assert (rows(table), files(table)) == (before, there)
     assert (sealed_for(table) is None) == is_open
@@ -90,7 +90,7 @@ def test_a_replaced_one_comes_back_adopted(site: Site) -> None:
     table = site.folder / "out" / "flights"
     begin(site, *REPLACED)
     site.upgrade()
-    verbs.rollback(site.env)
+    commands.rollback(site.env)
     site.check("1.0.0")
     found = site.state.shard_of(FLIGHTS)
     assert (found.adopted, found.state, sealed_for(table)) == (True, ShardState.LIVE, None)
@@ -105,11 +105,11 @@ def test_giving_it_back_may_be_cut_at_any_write(tmp_path: Path) -> None:
     for moment in range(MANY):
         site = moved(pristine, tmp_path)
         try:
-            verbs.contract(crashing(site.env, moment), at_once=True)
+            commands.contract(crashing(site.env, moment), at_once=True)
             finished = True
         except Crash:
             finished = False
-        verbs.contract(site.env, at_once=True)
+        commands.contract(site.env, at_once=True)
         site.check("1.1.0")
         assert (sealed_for(site.folder / "out" / "flights"), len(rows(site.folder / "out" / "flights"))) == (None, 2)
         if finished:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.core.storage import StorageFull
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.upgrades import deployed, heartbeat, make_holds_due, releases
 
 WIDE, NARROW = "CREATE TABLE t (id BIGINT, x STRING);", "CREATE TABLE t (id BIGINT);"
@@ -57,7 +57,7 @@ def test_a_store_that_fails_after_the_commit_is_told_in_a_note(
     def fails(*_: object, **__: object) -> None:
         raise StorageFull(uri="memory")
 
-    monkeypatch.setattr(verbs, task, fails)
+    monkeypatch.setattr(commands, task, fails)
     outcome = lake.upgrade(paths[1], hold=timedelta(0))
     assert lake.version == "1.1.0"
     assert ["storage_full" in note for note in outcome.notes] == [True]
@@ -69,7 +69,7 @@ def test_status_names_the_node_that_keeps_a_hold_that_is_over(tmp_path: Path, pa
     with lake.env.reader("t", "1.0.0", node="dashboard"):
         make_holds_due(lake)
         found = CliRunner().invoke(app, ["status", "--env", lake.env.location.uri])
-        (hold,) = verbs.status(lake.env).to_json()["holds"]
+        (hold,) = commands.status(lake.env).to_json()["holds"]
     assert "The hold of 1.0.0 ended" in found.stdout
     assert "is open until" not in found.stdout
     assert "kept by node dashboard, which works with 1.0.0 since" in found.stdout
@@ -81,5 +81,5 @@ def test_a_node_that_moved_on_keeps_no_hold(tmp_path: Path, paths: list[Path]) -
     lake = deployed(tmp_path, *paths)
     lake.upgrade(paths[1])
     heartbeat(lake.env, "1.1.0")
-    (hold,) = verbs.status(lake.env).to_json()["holds"]
+    (hold,) = commands.status(lake.env).to_json()["holds"]
     assert (hold["over"], hold["kept_by"]) == (False, [])

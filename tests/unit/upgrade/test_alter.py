@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.errors import ReaderFenced
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
-from airflow_provider_schemamig.core.upgrade.holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.online import OnlineJobs
@@ -80,8 +80,8 @@ def test_the_next_release_has_to_contain_it(lake: Lake, tmp_path: Path) -> None:
     other.release("1.0.0", FIRST)
     without = other.release("1.1.0", FIRST.replace("v INT", "v INT, w INT"), 'evolution("a")')
     with refused("ahead_not_in_release", "a"):
-        verbs.preflight(lake.env, without, jobs=no_spark)
-    verbs.upgrade(lake.env, lake.second, jobs=no_spark)
+        commands.preflight(lake.env, without, jobs=no_spark)
+    commands.upgrade(lake.env, lake.second, jobs=no_spark)
     assert (lake.version, lake.state.ahead_of(A)) == ("1.1.0", None)
     whole(lake)
 
@@ -92,7 +92,7 @@ def test_rolled_back_while_its_hold_is_open(lake: Lake) -> None:
     assert lake.state.entry(A).declared != before.declared
     with refused("hold_open"):
         alter(lake.env, "ALTER TABLE a ADD COLUMN n INT", jobs=OnlineJobs())
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.state.entry(A).declared == before.declared
     assert lake.state.ahead_of(A) is None
     assert rows(lake.path("a")) == [{"id": 1, "v": 2}]
@@ -118,9 +118,9 @@ def test_what_is_like_that_already(lake: Lake) -> None:
 
 
 def test_it_waits_for_a_deployment(lake: Lake) -> None:
-    generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
+    commands.promote(lake.env, generation)
     with refused("deployment_open"):
         alter(lake.env, "ALTER TABLE a ADD COLUMN n INT", jobs=OnlineJobs())
 
@@ -174,12 +174,12 @@ def test_dies_anywhere_and_goes_on_or_back(lake: Lake, tmp_path: Path, stride: i
             if way == "back" and found.state.leader is not None and found.state.leader.generation > 1:
                 if found.state.ahead_of(A) is not None:
                     continue  # committed: without a hold there is no way back
-                verbs.rollback(found.env)
+                commands.rollback(found.env)
                 assert found.state.ahead_of(A) is None
                 whole(found)
             if found.state.ahead_of(A) is None:
                 alter(found.env, statement, jobs=OnlineJobs())
-            verbs.contract(found.env)
+            commands.contract(found.env)
             assert rows(found.path("a"), "id", "v", "n") == [{"id": 1, "v": 2, "n": 7}]
             whole(found)
         moment += stride

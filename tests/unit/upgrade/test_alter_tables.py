@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.access.errors import NotInRelease, ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.errors import NotInRelease, ReaderFenced
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
-from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
+from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, no_spark, rows
 from tests.support.row_tables import insert, newest
@@ -83,8 +83,8 @@ def test_the_next_release_has_to_contain_it(lake: Lake, case: Case, tmp_path: Pa
     alter(lake.env, case.statement, jobs=no_spark)
     _, without = releases(tmp_path / "other", (A + K, ""), (A + K.replace(")", ", w INT)"), 'evolution("k")'))
     with refused("ahead_not_in_release", {"create": "n", "rename": "b", "drop": "a"}[_name(case)]):
-        verbs.preflight(lake.env, without, jobs=no_spark)
-    assert verbs.plan(lake.env, lake.first).planned.plan.is_empty, "the release itself is still the one that is deployed"
+        commands.preflight(lake.env, without, jobs=no_spark)
+    assert commands.plan(lake.env, lake.first).planned.plan.is_empty, "the release itself is still the one that is deployed"
 
     lake.upgrade(lake.second)
 
@@ -103,7 +103,7 @@ def test_rolled_back_while_its_hold_is_open(lake: Lake, case: Case) -> None:
     before, released = fingerprints(lake), lake.state.release
     for _ in range(2):  # what a way back leaves behind does not stand in the way of the next try
         alter(lake.env, case.statement, hold=LONG, jobs=no_spark)
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
         assert (fingerprints(lake), lake.state.release) == (before, released)
         assert tables(lake) == {"a": ROW, "k": []}
         assert not lake.state.dropped
@@ -119,7 +119,7 @@ def test_the_release_after_it_goes_back_to_it(lake: Lake, case: Case) -> None:
     lake.upgrade(lake.second)
     if "n" in lake.state.objects:
         append(lake.path("n"), [{"id": 5, "w": 6}])
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.state.release == before.release
     assert set(lake.state.objects) == set(before.objects)
     assert [(row.declared, row.released) for row in lake.state.dropped.values()] == [
@@ -127,7 +127,7 @@ def test_the_release_after_it_goes_back_to_it(lake: Lake, case: Case) -> None:
     ]
     assert [bool(row) for row in ahead] == [bool(lake.state.ahead_of(name)) for name in lake.state.objects]
     whole(lake)
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     lake.upgrade(lake.second)
     whole(lake)
 
@@ -136,12 +136,12 @@ def test_dropped_is_sealed_until_its_hold_ends(tmp_path: Path) -> None:
     lake = make(tmp_path, K, 'removal("a")')
     path = lake.path("a")
     alter(lake.env, "DROP TABLE a", hold=LONG, jobs=no_spark)
-    (retired,) = verbs.status(lake.env).document["retired"]
+    (retired,) = commands.status(lake.env).document["retired"]
     assert (retired["collection"], retired["sealed"]) == ("a", True)
     with pytest.raises(ReaderFenced, match=r"removed.*says what was changed outside of the release[.]$"):
         lake.env.reader("a", "1.0.0").arrow()
     make_holds_due(lake)
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     assert not path.exists()
     assert list(lake.state.dropped) == ["a"], "the next release still has to remove it"
     whole(lake)
@@ -238,14 +238,14 @@ def test_a_release_that_queries_what_moved(tmp_path: Path, statement: str, schem
     lake = make(tmp_path, schema, steps)
     alter(lake.env, statement, jobs=no_spark)
     with unwritten(lake.env), refused("moved_ahead", "a"):
-        verbs.plan(lake.env, lake.second)
+        commands.plan(lake.env, lake.second)
 
 
 def test_another_table_of_its_new_name_is_not_the_change(tmp_path: Path) -> None:
     lake = make(tmp_path, B + K, 'removal("a")')
     alter(lake.env, "ALTER TABLE a RENAME TO b", jobs=no_spark)
     with refused("ahead_not_in_release", "b"):
-        verbs.preflight(lake.env, lake.second, jobs=no_spark)
+        commands.preflight(lake.env, lake.second, jobs=no_spark)
 
 
 def test_given_back_under_its_new_name(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_dies_anywhere_and_goes_on_or_back(lake: Lake, case: Case, tmp_path: Pat
                 pass
             begun = found.state.leader is not None and found.state.leader.generation > 1
             if way == "back" and begun:
-                verbs.rollback(found.env)
+                commands.rollback(found.env)
                 assert fingerprints(found) == first
                 whole(found)
             if fingerprints(found) == first:

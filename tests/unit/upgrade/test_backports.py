@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.lake import Lake, rows
 from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, same_as_new, seen, whole
@@ -77,9 +77,9 @@ def test_back_from_what_was_given_up(tmp_path: Path, folders: list[Path], lake: 
     ABORTED[moment](lake, folders[2])
     if moment == "after preflight":
         with refused("nothing_to_roll_back"):
-            verbs.rollback(lake.env)
+            commands.rollback(lake.env)
     else:
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
     assert rows(lake.path("a")) == [{"id": 1, "n": 10}]
     assert rows(lake.path("b")) == [{"id": 1}]
     same_as_new(lake, folders[0], tmp_path / "fresh")
@@ -99,11 +99,11 @@ def test_versions_live_side_by_side(lake: Lake, folders: list[Path]) -> None:
     assert set(shards) == {(1, 2), (2, 3), (2, 4), (3, 5)}
     assert len(set(shards.values())) == 4
     assert rows(lake.path("a")) == [{"id": 1, "n": 10}]
-    for verb in (verbs.promote, verbs.expand, verbs.cutover):
+    for verb in (commands.promote, commands.expand, commands.cutover):
         verb(lake.env, Generation(4))
     assert lake.version == "1.2.0"
     assert lake.state.objects[CollectionName("b")].shard == shards[2, Generation(4)]
-    verbs.cleanup(lake.env, Generation(4))
+    commands.cleanup(lake.env, Generation(4))
     left = {row.generation for row in lake.state.replacements.values()}
     assert left == {4, 5}, "later generations are never touched"
     assert not [shard for shard in lake.state.shards.values() if shard.generation in (2, 3)]
@@ -124,7 +124,7 @@ def test_several_releases_in_one_step_are_what_step_by_step_gives(tmp_path: Path
     lake.upgrade(folders[3], end_hold=True)
     assert rows(lake.path("a"), "m", "y") == [{"m": 10, "y": None}]
     same_as_new(lake, folders[3], tmp_path / "fresh")
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert all(not seen(lake, name)["hidden"] for name in lake.state.objects)
     whole(lake)
 
@@ -132,7 +132,7 @@ def test_several_releases_in_one_step_are_what_step_by_step_gives(tmp_path: Path
 def test_and_back_again_over_several_releases(tmp_path: Path, folders: list[Path], lake: Lake) -> None:
     lake.upgrade(folders[3])
     foreign.write(lake.path("a"), [{"m": 20, "y": "new"}])
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.version == "1.0.0"
     assert rows(lake.path("a"), "id", "n") == [{"id": 1, "n": 10}, {"id": None, "n": 20}]
     assert rows(lake.path("b")) == [{"id": 1}]
@@ -161,12 +161,12 @@ def test_a_claim_is_of_one_plan(tmp_path: Path, lake: Lake, folders: list[Path])
     first = claimed(lake, folders[1], claim_id="run-1")
     _, edited = releases(tmp_path / "edited", (V1, ""), (V2.replace("b (id DATE)", "b (id DATE, more STRING)"), STEPS[1]))
     second = claimed(lake, edited, claim_id="run-1")
-    for verb in (verbs.promote, verbs.expand, verbs.cutover):
+    for verb in (commands.promote, commands.expand, commands.cutover):
         verb(lake.env, second)
     whole(lake)
     assert [field["name"] for field in foreign.live_schema(lake.path("b"))] == ["id", "more"]
     with refused("fenced"):
-        verbs.promote(lake.env, first)
+        commands.promote(lake.env, first)
 
 
 def test_a_claim_that_was_given_up_for_another_is_not_promoted_by_accident(tmp_path: Path, lake: Lake, folders: list[Path]) -> None:
@@ -174,5 +174,5 @@ def test_a_claim_that_was_given_up_for_another_is_not_promoted_by_accident(tmp_p
     _, edited = releases(tmp_path / "edited", (V1, ""), (V2.replace("x STRING", "x BINARY"), STEPS[1]))
     assert claimed(lake, edited, claim_id="run-1") != first
     with refused("wrong_state") as found:
-        verbs.promote(lake.env, first)
+        commands.promote(lake.env, first)
     assert "cancelled" in found[0].message

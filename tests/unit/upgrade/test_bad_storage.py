@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import table
 from airflow_provider_schemamig.core.storage.errors import StorageFull, StorageReadOnly, StorageUnreachable
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake, append, copy_of, make_lake, no_spark
 from tests.unit.upgrade.test_crashes import FLIGHT, at_source, at_target, moments
@@ -76,11 +76,11 @@ def code_of(work: Callable[[], object]) -> str | None:
 
 
 def upgrade(lake: Lake) -> Callable[[Environment], object]:
-    return lambda env: verbs.upgrade(env, lake.second, jobs=no_spark)
+    return lambda env: commands.upgrade(env, lake.second, jobs=no_spark)
 
 
 def rollback(env: Environment) -> object:
-    return verbs.rollback(env)
+    return commands.rollback(env)
 
 
 @pytest.mark.parametrize("failure", ["full", *(pytest.param(name, marks=pytest.mark.soak) for name in ("read-only", "unreachable"))])

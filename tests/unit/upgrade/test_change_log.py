@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.shards.chain import about_of
-from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
-from airflow_provider_schemamig.core.upgrade.change_log import change_intent, made_since
+from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
+from airflow_provider_schemamig.core.upgrade.tables.change_log import change_intent, made_since
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
 from tests.support.row_tables import insert
@@ -34,10 +35,10 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def expanded(lake: Lake) -> Generation:
-    generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
     return generation
 
 
@@ -48,7 +49,7 @@ def of_elements(lake: Lake) -> dict[str, HistoryEntry]:
 def test_every_element_that_came_to_its_end(lake: Lake) -> None:
     generation = expanded(lake)
     for _ in range(2):  # whose rerun finds it done, and remembers nothing
-        verbs.change(lake.env, generation, jobs=OnlineJobs())
+        commands.change(lake.env, generation, jobs=OnlineJobs())
     found = of_elements(lake)
     assert {what: (entry.outcome, entry.detail) for what, entry in found.items()} == {
         "change column:n": ("done", "1 metadata commit(s), 1 batch(es) of rows"),
@@ -61,13 +62,13 @@ def test_every_element_that_came_to_its_end(lake: Lake) -> None:
 
 def test_it_began_with_the_first_commit_of_the_run_that_was_killed(lake: Lake) -> None:
     generation, moment = expanded(lake), 0
-    while not verbs.status(lake.env).document["elements"]:
+    while not commands.status(lake.env).document["elements"]:
         with pytest.raises(Crash):
-            verbs.change(lake.crashing_at(moment), generation, jobs=OnlineJobs())
+            commands.change(lake.crashing_at(moment), generation, jobs=OnlineJobs())
         moment += 1
     store = lake.env.table_store(lake.state.shard_of(A).uri)
     first = next(commit for commit in commits(store, 0) if (about_of(commit) or {}).get("action") == "change")
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
+    commands.change(lake.env, generation, jobs=OnlineJobs())
     for entry in of_elements(lake).values():
         assert abs(entry.started_at.timestamp() * 1000 - first.info["timestamp"]) < 1
 
@@ -76,7 +77,7 @@ def test_why_it_was_walked_back(lake: Lake) -> None:
     generation = expanded(lake)
     insert(lake.path("a"), [{"id": -1}])
     with pytest.raises(DataViolation):
-        verbs.change(lake.env, generation, jobs=OnlineJobs())
+        commands.change(lake.env, generation, jobs=OnlineJobs())
     found = of_elements(lake)
     assert {entry.outcome for entry in found.values()} == {"data_violation"}
     assert "walked back: 1 row(s) violate" in found["change check:pos"].detail
@@ -84,8 +85,8 @@ def test_why_it_was_walked_back(lake: Lake) -> None:
 
 def test_what_a_rollback_took_back(lake: Lake) -> None:
     generation = expanded(lake)
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.change(lake.env, generation, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     undone = {what: entry.detail for what, entry in of_elements(lake).items() if what.startswith("undo ")}
     assert set(undone) == {"undo column:n", "undo not_null:n", "undo check:pos"}
     assert all(detail.startswith("it was PUBLIC since ") for detail in undone.values())
@@ -93,7 +94,7 @@ def test_what_a_rollback_took_back(lake: Lake) -> None:
 
 def test_what_others_committed_meanwhile(lake: Lake) -> None:
     generation = expanded(lake)
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
+    commands.change(lake.env, generation, jobs=OnlineJobs())
     for number in (2, 3):
         insert(lake.path("a"), [{"id": number, "n": number}])
     intent = change_intent(lake.state, lake.state.objects[A].shard, generation)
@@ -111,13 +112,13 @@ class Looking(OnlineJobs):
     seen: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self, job: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-        self.seen.append({item["element"]: item for item in verbs.status(self.lake.env).document["elements"]})
+        self.seen.append({item["element"]: item for item in commands.status(self.lake.env).document["elements"]})
         return super().run(job, request)
 
 
 def test_what_status_says_of_an_element(lake: Lake) -> None:
     generation, jobs = expanded(lake), Looking(lake=lake)
-    verbs.change(lake.env, generation, jobs=jobs)
+    commands.change(lake.env, generation, jobs=jobs)
     filling = next(seen for seen in jobs.seen if seen["column:n"]["state"] == "reorg")
     checking = next(seen for seen in jobs.seen if seen["check:pos"]["state"] == "validate")
     column, check = filling["column:n"], checking["check:pos"]
@@ -127,16 +128,16 @@ def test_what_status_says_of_an_element(lake: Lake) -> None:
     assert column["commits"] == {"metadata": 1, "batches": 0, "others": 0}
     assert (check["state"], check["phase"], check["progress"]) == ("validate", "validation", None)
     assert jobs.seen[-1]["column:n"]["commits"]["batches"] == 1
-    assert {item["phase"] for item in verbs.status(lake.env).document["elements"]} == {"done"}
+    assert {item["phase"] for item in commands.status(lake.env).document["elements"]} == {"done"}
 
 
 def test_what_an_element_waits_for(lake: Lake) -> None:
     generation, jobs = expanded(lake), Looking(lake=lake)
     jobs.run = _died  # type: ignore[method-assign]
     with pytest.raises(Crash):
-        verbs.change(lake.env, generation, jobs=jobs)
+        commands.change(lake.env, generation, jobs=jobs)
     controls.pause(lake.env, "a")
-    waits = {item["element"]: (item["phase"], item["waits"]) for item in verbs.status(lake.env).document["elements"]}
+    waits = {item["element"]: (item["phase"], item["waits"]) for item in commands.status(lake.env).document["elements"]}
     phase, why = waits["column:n"]
     assert (phase, why.startswith("paused by ")) == ("backfill", True)
 

@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.storage import StorageUnreachable
-from airflow_provider_schemamig.core.upgrade import rollback, unevolve, verbs
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.rollback import evolutions, rollback
 from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, append, no_spark
@@ -49,7 +50,7 @@ def test_an_evolved_table_goes_back_as_if_everything_had_come(lake: Lake) -> Non
     for number in range(3):
         foreign.write(lake.path("t"), [{"id": number}])
     clean(lake.path("t"))
-    outcome = verbs.rollback(lake.env, jobs=no_spark)
+    outcome = commands.rollback(lake.env, jobs=no_spark)
     assert lake.version == "1.0.0"
     whole(lake)
     assert seen(lake, "t")["hidden"] == ["g"]
@@ -67,7 +68,7 @@ def test_a_rollback_that_cannot_be_done_leaves_all_as_it_was(tmp_path: Path) -> 
     before = found.state
     for lossy in (False, True):
         with unwritten(found.env), refused("way_back_gone", "keyed") as errors:
-            verbs.rollback(found.env, jobs=jobs, allow_lossy=lossy)
+            commands.rollback(found.env, jobs=jobs, allow_lossy=lossy)
         assert not errors[0].retryable
     assert found.state.version == before.version
     append(found.path("keyed"), [{"id": 901, "v": 9}])
@@ -79,7 +80,7 @@ def test_columns_change_places_again_whatever_came(tmp_path: Path) -> None:
     lake = upgraded(texts(tmp_path))
     insert(lake.path("a"), [{"id": 4, "s": 4}])
     clean(lake.path("a"))
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     assert lake.version == "1.0.0"
     whole(lake)
     assert table(lake) == {1: "007", 2: None, 3: "3", 4: "4"}
@@ -94,13 +95,13 @@ def test_a_rollback_that_fails_half_way_opens_what_it_sealed(lake: Lake, monkeyp
     monkeypatch.setattr(rollback, "revert_all", fails)
     foreign.write(lake.path("t"), [{"id": 1}])
     with pytest.raises(StorageUnreachable):
-        verbs.rollback(lake.env, jobs=no_spark)
+        commands.rollback(lake.env, jobs=no_spark)
     assert [hold.state.value for hold in lake.state.holds.values()] == ["open"]
     assert not seen(lake, "s")["sealed"]
     whole(lake)
     monkeypatch.undo()
     append(lake.path("s"), [{"o": "x", "n": 1}])
-    verbs.rollback(lake.env, jobs=no_spark, allow_lossy=True)
+    commands.rollback(lake.env, jobs=no_spark, allow_lossy=True)
     assert lake.version == "1.0.0"
     whole(lake)
 
@@ -108,7 +109,7 @@ def test_a_rollback_that_fails_half_way_opens_what_it_sealed(lake: Lake, monkeyp
 def test_a_rollback_that_fails_after_a_table_went_back_opens_what_it_sealed_and_goes_on(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    revert_all = unevolve.revert_all
+    revert_all = evolutions.revert_all
 
     def fails(*found: Any, **options: Any) -> Any:
         revert_all(*found, **options)
@@ -116,11 +117,11 @@ def test_a_rollback_that_fails_after_a_table_went_back_opens_what_it_sealed_and_
 
     monkeypatch.setattr(rollback, "revert_all", fails)
     with pytest.raises(StorageUnreachable):
-        verbs.rollback(lake.env, jobs=no_spark)
+        commands.rollback(lake.env, jobs=no_spark)
     assert [hold.state.value for hold in lake.state.holds.values()] == ["rolling_back"]
     assert not seen(lake, "s")["sealed"], "nobody waits for the next try"
     monkeypatch.undo()
-    verbs.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
     assert lake.version == "1.0.0"
     whole(lake)
 
@@ -128,7 +129,7 @@ def test_a_rollback_that_fails_after_a_table_went_back_opens_what_it_sealed_and_
 def test_another_table_in_the_hold_refuses_the_rollback_before_anything(lake: Lake) -> None:
     foreign.make_anew(lake.path("t"), commits=9)
     with unwritten(lake.env), refused("another_table", "t"):
-        verbs.rollback(lake.env, jobs=no_spark)
+        commands.rollback(lake.env, jobs=no_spark)
 
 
 # --- said before ---------------------------------------------------------------------------------------------------------------------
@@ -145,9 +146,9 @@ SHORT = kept(1)
 
 def notes(lake: Lake, hold: timedelta = timedelta(hours=24)) -> dict[str, str]:
     """What the plan and preflight say of history, by collection: both the same."""
-    found = verbs.preflight(lake.env, lake.second, hold=hold, jobs=no_spark).report.notes
+    found = commands.preflight(lake.env, lake.second, hold=hold, jobs=no_spark).report.notes
     if hold == timedelta(hours=24):
-        assert verbs.plan(lake.env, lake.second).notes == found
+        assert commands.plan(lake.env, lake.second).notes == found
     return {name: text for name, _, text in (note.partition(": ") for note in found) if "history is kept" in text}
 
 

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.clustering import clustering_domain
-from airflow_provider_schemamig.core.deltalog.edit_errors import CannotCluster
-from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.log import commits
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.metadata.clustering import clustering_domain
+from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.schema.elements import ElementState
-from airflow_provider_schemamig.core.upgrade import batches, verbs
+from airflow_provider_schemamig.core.schema.element_states import ElementState
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
+from airflow_provider_schemamig.core.upgrade.tables import batches
 from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
@@ -44,10 +45,10 @@ def lake_of(folder: Path, before: str = PLAIN, after: str = BY_U) -> Lake:
 
 
 def expanded(lake: Lake, jobs: OnlineJobs) -> Generation:
-    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
     return generation
 
 
@@ -79,7 +80,7 @@ def test_older_files_are_laid_out_and_newer_ones_left_alone(tmp_path: Path) -> N
     generation = expanded(lake, jobs)
     jobs.before = on_cluster(lambda: insert(lake.path("a"), [{"id": 99, "u": 0}]))
 
-    outcome = verbs.change(lake.env, generation, jobs=jobs)
+    outcome = commands.change(lake.env, generation, jobs=jobs)
 
     assert [stage.kind for stage in outcome.stages] == ["change", "cluster"]
     store = lake.env.table_store(str(lake.path("a")))
@@ -98,7 +99,7 @@ def test_older_files_are_laid_out_and_newer_ones_left_alone(tmp_path: Path) -> N
     (element,) = lake.state.elements.values()
     assert (element.name, element.state, element.columns) == ("clustering", ElementState.PUBLIC, ("u",))
     assert (element.table_version, element.checked_version) == (entered.version, moved.version)
-    verbs.cutover(lake.env, generation)
+    commands.cutover(lake.env, generation)
     assert not list(lake.path("a").glob("schemamig-cluster-*/_delta_log"))
     whole(lake)
 
@@ -106,7 +107,7 @@ def test_older_files_are_laid_out_and_newer_ones_left_alone(tmp_path: Path) -> N
 def test_batches_as_large_as_was_said(tmp_path: Path) -> None:
     lake, jobs = lake_of(tmp_path), OnlineJobs()
     LedgerWriter(lake.env).transact(lambda state: [Put(Control("a", max_files=1))])
-    outcome = verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    outcome = commands.upgrade(lake.env, lake.second, jobs=jobs)
     assert [stage.kind for stage in outcome.stages].count("cluster") == 2
     assert len(jobs.jobs("cluster")) == 2
 
@@ -115,7 +116,7 @@ def test_a_writer_wins_and_the_rest_is_done_in_smaller_batches(tmp_path: Path) -
     """Its file is new from then on."""
     lake, jobs = lake_of(tmp_path), OnlineJobs()
     jobs.after = on_cluster(lambda: change(lake.path("a"), lambda row: None if row["id"] == 0 else row))
-    verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
     assert len(jobs.jobs("cluster")) == 2
     assert [row["id"] for row in rows(lake.path("a"))] == sorted([1, 2, 3, 10, 11, 12, 13], key=str)
     assert len(snapshot(lake.path("a")).files) == 2
@@ -130,11 +131,11 @@ def test_a_writer_that_always_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     generation = expanded(lake, jobs)
     jobs.after = on_cluster(lambda: change(lake.path("a"), lambda row: None if row["id"] == 0 else row))
     with refused("files_moved", "a") as found:
-        verbs.change(lake.env, generation, jobs=jobs)
+        commands.change(lake.env, generation, jobs=jobs)
     assert found[0].retryable
     assert {element.state for element in lake.state.elements.values()} == {ElementState.REORG}
-    verbs.change(lake.env, generation, jobs=jobs)
-    verbs.cutover(lake.env, generation)
+    commands.change(lake.env, generation, jobs=jobs)
+    commands.cutover(lake.env, generation)
     whole(lake)
 
 
@@ -150,7 +151,7 @@ def test_files_that_spark_left_as_they_are(tmp_path: Path) -> None:
     lake, jobs = lake_of(tmp_path), LazyJobs()
     wanted, generation = rows(lake.path("a")), expanded(lake, jobs)
     with refused("files_differ", "a"):
-        verbs.change(lake.env, generation, jobs=jobs)
+        commands.change(lake.env, generation, jobs=jobs)
     assert (rows(lake.path("a")), clustered_by(lake)) == (wanted, ())
     assert not list(lake.path("a").glob("schemamig-cluster-*"))
 
@@ -167,24 +168,24 @@ def test_dies_between_announcing_the_way_back_and_going_it(tmp_path: Path, way: 
             raise Crash(key)
 
     with pytest.raises(Crash):
-        verbs.change(replace(lake.env, on_write=die), generation, jobs=LazyJobs())
+        commands.change(replace(lake.env, on_write=die), generation, jobs=LazyJobs())
     assert clustered_by(lake) == ("u",)
     (intent,) = lake.state.intents.values()
     assert (intent.after, intent.reached) == (intent.before, replace(intent.after or lake.state.entry(A).physical, clustered_by=("u",)))
 
     if way == "on":
-        verbs.change(lake.env, generation, jobs=OnlineJobs())
-        verbs.cutover(lake.env, generation)
+        commands.change(lake.env, generation, jobs=OnlineJobs())
+        commands.cutover(lake.env, generation)
         assert clustered_by(lake) == ("u",)
     elif way == "back":
-        verbs.rollback(lake.env, jobs=OnlineJobs())
+        commands.rollback(lake.env, jobs=OnlineJobs())
         assert clustered_by(lake) == ()
     else:
-        verbs.preflight(lake.env, lake.second, claim_id="another", jobs=OnlineJobs())
-        verbs.promote(lake.env, Generation(generation + 1))
-        verbs.expand(lake.env, Generation(generation + 1))
+        commands.preflight(lake.env, lake.second, claim_id="another", jobs=OnlineJobs())
+        commands.promote(lake.env, Generation(generation + 1))
+        commands.expand(lake.env, Generation(generation + 1))
         assert clustered_by(lake) == ()
-        verbs.rollback(lake.env, jobs=OnlineJobs())
+        commands.rollback(lake.env, jobs=OnlineJobs())
     whole(lake)
 
 
@@ -197,10 +198,10 @@ def test_somebody_changes_it_meanwhile(tmp_path: Path) -> None:
     generation = expanded(lake, jobs)
     jobs.after = on_cluster(lambda: cluster_by_hand(lake.path("a"), "id"))
     with pytest.raises(CannotCluster, match="somebody changed the clustering"):  # and nothing else: the way back leaves it alone
-        verbs.change(lake.env, generation, jobs=jobs)
+        commands.change(lake.env, generation, jobs=jobs)
     assert {element.state for element in lake.state.elements.values()} == {ElementState.ABSENT}
     assert clustered_by(lake) == ("id",)
-    verbs.rollback(lake.env, jobs=jobs)
+    commands.rollback(lake.env, jobs=jobs)
     assert clustered_by(lake) == ("id",)
     whole(lake)
 
@@ -209,9 +210,9 @@ def test_somebody_changes_it_meanwhile(tmp_path: Path) -> None:
 def test_a_table_that_is_clustered_otherwise_than_we_know(tmp_path: Path, after: str) -> None:
     lake = lake_of(tmp_path, BY_U, after)
     cluster_by_hand(lake.path("a"), "u", "id")
-    assert verbs.status(lake.env).drifted == ()
+    assert commands.status(lake.env).drifted == ()
     with unwritten(lake.env), refused("not_applicable", "a") as found:
-        verbs.preflight(lake.env, lake.second, jobs=no_spark)
+        commands.preflight(lake.env, lake.second, jobs=no_spark)
     assert "clustered by u, id" in found[0].message
 
 
@@ -220,7 +221,7 @@ def test_it_is_no_drift_and_no_reason_to_stop(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, BY_U, BY_U.replace("u INT)", "u INT, x INT)"), 'evolution("a")')
     cluster_by_hand(lake.path("a"), "id")
     lake.upgrade(lake.second)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert clustered_by(lake) == ("id",)
     whole(lake)
 
@@ -235,12 +236,12 @@ def test_a_rule_that_a_row_breaks_takes_clustering_back_with_it(tmp_path: Path) 
     generation = expanded(lake, jobs)
     insert(lake.path("a"), [{"id": 1, "u": 0}])
     with pytest.raises(DataViolation):
-        verbs.change(lake.env, generation, jobs=jobs)
+        commands.change(lake.env, generation, jobs=jobs)
     assert (clustered_by(lake), jobs.jobs("cluster")) == ((), [])
     assert {element.state for element in lake.state.elements.values()} == {ElementState.ABSENT}
     change(lake.path("a"), lambda row: None if row == {"id": 1, "u": 0} else row)
-    verbs.change(lake.env, generation, jobs=jobs)
-    verbs.cutover(lake.env, generation)
+    commands.change(lake.env, generation, jobs=jobs)
+    commands.cutover(lake.env, generation)
     assert clustered_by(lake) == ("u",)
     whole(lake)
 
@@ -250,7 +251,7 @@ def test_taken_away_without_spark_and_put_back(tmp_path: Path) -> None:
     outcome = lake.upgrade(lake.second)
     assert [stage.kind for stage in outcome.stages] == ["expand", "commit"]
     assert clustered_by(lake) == ()
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert clustered_by(lake) == ("u",)
     whole(lake)
 
@@ -272,7 +273,7 @@ def test_a_renamed_clustering_column(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, BY_U, BY_U.replace("u", "v"), 'evolution("a", rename={"u": "v"})')
     lake.upgrade(lake.second)
     assert clustered_by(lake) == ("v",)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert clustered_by(lake) == ("u",)
     whole(lake)
 
@@ -281,10 +282,10 @@ def test_a_renamed_clustering_column(tmp_path: Path) -> None:
 def test_a_column_that_goes_with_its_clustering(tmp_path: Path, after: str) -> None:
     lake = two_releases(tmp_path, BY_U, f"CREATE TABLE a {after};", 'evolution("a", drop=["u"])')
     insert(lake.path("a"), [{"id": 1, "u": 2}])
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
-    verbs.rollback(lake.env)
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    commands.rollback(lake.env)
     assert clustered_by(lake) == ("u",)
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs(), hold=timedelta(0))
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs(), hold=timedelta(0))
     assert clustered_by(lake) == (("id",) if "CLUSTER" in after else ())
     assert rows(lake.path("a")) == [{"id": 1}]
     whole(lake)
@@ -299,7 +300,7 @@ def test_a_table_whose_rows_have_ids(tmp_path: Path) -> None:
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["domainMetadata", "invariants", "rowTracking"]}
     put(lake.path("a"), now.version, [{"commitInfo": {"operation": "ALTER"}}, {"protocol": protocol}])
     with unwritten(lake.env), refused("cannot_cluster", "a") as found:
-        verbs.preflight(lake.env, lake.second, jobs=no_spark)
+        commands.preflight(lake.env, lake.second, jobs=no_spark)
     assert "rowTracking" in found[0].message
 
 
@@ -307,19 +308,19 @@ def test_columns_without_statistics(tmp_path: Path) -> None:
     lake = lake_of(tmp_path)
     alter_table(lake.path("a"), configuration={"delta.dataSkippingNumIndexedCols": "1"})
     with unwritten(lake.env), refused("cannot_cluster", "a") as found:
-        verbs.preflight(lake.env, lake.second, jobs=no_spark)
+        commands.preflight(lake.env, lake.second, jobs=no_spark)
     assert "by u: Delta keeps no minimum and maximum" in found[0].message
 
 
 def test_whom_it_breaks(tmp_path: Path) -> None:
     lake, jobs = lake_of(tmp_path), OnlineJobs()
-    found = {item["kind"]: item for item in verbs.plan(lake.env, lake.second).explanations()}["change"]
+    found = {item["kind"]: item for item in commands.plan(lake.env, lake.second).explanations()}["change"]
     assert [text for text in found["breaks"] if "delta-rs" in text and "PARTITIONED BY" in text]
     assert not [text for text in found["breaks"] if "abort" in text], "no Spark writer is"
     assert [text for text in found["irreversible"] if "clustering is switched on" in text]
     assert "clustering ABSENT > DELETE > WRITE > REORG > PUBLIC" in found["lines"][0]
-    verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
     foreign.write(lake.path("a"), [{"id": 7, "u": 7}])
-    verbs.rollback(lake.env)
-    again = {item["kind"]: item for item in verbs.plan(lake.env, lake.second).explanations()}["change"]
+    commands.rollback(lake.env)
+    again = {item["kind"]: item for item in commands.plan(lake.env, lake.second).explanations()}["change"]
     assert (again["breaks"], again["irreversible"]) == ([], []), "it has the features"

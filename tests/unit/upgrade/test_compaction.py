@@ -14,14 +14,14 @@ from urllib.parse import unquote, urlparse
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.commit import MetadataMoved
-from airflow_provider_schemamig.core.deltalog.fence import Fenced
+from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import IntentKind
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.shards.file_rewrite_errors import FilesDiffer
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesDiffer
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compare_and_evolve_schema
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen, UnknownCollection
@@ -89,12 +89,12 @@ def evolve(lake: Lake, columns: str) -> None:
 
 
 def compact(lake: Lake, jobs: Any, env: Environment | None = None, **limits: int) -> Compacted:
-    (found,) = verbs.compact(env or lake.env, ["events"], limits=Limits(**limits), jobs=jobs).collections
+    (found,) = commands.compact(env or lake.env, ["events"], limits=Limits(**limits), jobs=jobs).collections
     return found
 
 
 def owes(lake: Lake) -> dict[int, int]:
-    (debt,) = verbs.schema_debt(lake.env, ["events"])
+    (debt,) = commands.schema_debt(lake.env, ["events"])
     return {share.schema_id: share.files for share in debt.shares}
 
 
@@ -125,7 +125,7 @@ def same(lake: Lake, expected: list[dict[str, Any]]) -> None:
 def test_the_debt_is_shown_and_paid_in_batches(lake: Lake) -> None:
     before = rows(lake.path("events"), "id", "n", "late")
     with unwritten(lake.env):
-        (debt, other) = verbs.schema_debt(lake.env)
+        (debt, other) = commands.schema_debt(lake.env)
     assert [(share.schema_id, share.files, share.rows) for share in debt.shares] == [(1, 5, 10), (2, 1, 1)]
     assert (other.shares, other.old) == ((), ())
     spark = Spark()
@@ -164,7 +164,7 @@ def test_a_schema_that_came_back_is_no_debt(tmp_path: Path) -> None:
     lake.upgrade(first)
     foreign.write(lake.path("events"), [{"id": 1}])
     lake.upgrade(second)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.state.objects[EVENTS].schema_id == 3
     assert owes(lake) == {1: 1}
     assert compact(lake, no_spark).batches == ()
@@ -178,7 +178,7 @@ def test_files_put_back_are_as_old_as_they_are(lake: Lake) -> None:
     vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
     foreign.commit(path, {"remove": {"path": name, "dataChange": True}}, {"add": {**added, "deletionVector": vector}})
     assert owes(lake) == {1: 5, 2: 1}
-    (debt,) = verbs.schema_debt(lake.env, ["events"])
+    (debt,) = commands.schema_debt(lake.env, ["events"])
     assert debt.shares[0].rows == 9
     log = path / "_delta_log"
     again = foreign.commit(path, {"remove": {"path": name, "dataChange": True, "deletionVector": vector}}, {"add": added})
@@ -188,7 +188,7 @@ def test_files_put_back_are_as_old_as_they_are(lake: Lake) -> None:
 
 def test_an_unknown_collection(lake: Lake) -> None:
     with pytest.raises(UnknownCollection):
-        verbs.compact(lake.env, ["boats"], jobs=no_spark)
+        commands.compact(lake.env, ["boats"], jobs=no_spark)
 
 
 # --- whoever else is at work ---------------------------------------------------------------------------------------------------------
@@ -261,13 +261,13 @@ def test_a_leader_of_before_commits_nothing(lake: Lake) -> None:
     before = owes(lake)
 
     def deploy() -> None:
-        verbs.expand(lake.env, promoted(lake, lake.second))
+        commands.expand(lake.env, promoted(lake, lake.second))
 
     with pytest.raises(Fenced):
         compact(lake, Spark(meddle=deploy))
     assert owes(lake) == before
-    verbs.cutover(lake.env, lake.state.leader.generation if lake.state.leader else 0)  # type: ignore[arg-type]
-    verbs.contract(lake.env, at_once=True)
+    commands.cutover(lake.env, lake.state.leader.generation if lake.state.leader else 0)  # type: ignore[arg-type]
+    commands.contract(lake.env, at_once=True)
     compact(lake, Spark())
     whole(lake)
 
@@ -283,7 +283,7 @@ def test_not_while_a_release_can_be_rolled_back(lake: Lake) -> None:
     lake.upgrade(lake.second)
     with pytest.raises(HoldOpen):
         compact(lake, no_spark)
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert len(compact(lake, Spark()).batches) == 1
 
 
@@ -294,7 +294,7 @@ def test_a_killed_compaction_is_no_reason_to_deploy(lake: Lake) -> None:
     with pytest.raises(Crash):
         compact(lake, Spark(meddle=die))
     assert [kind for _, kind, _ in lake.state.intents] == [IntentKind.COMPACT]
-    assert verbs.plan(lake.env, lake.first, jobs=None).exit_code == 0
+    assert commands.plan(lake.env, lake.first, jobs=None).exit_code == 0
     lake.upgrade(lake.second, hold=timedelta(0))
     whole(lake)
 
@@ -312,7 +312,7 @@ def test_tables_that_cannot_be_rewritten_are_said_and_left(lake: Lake) -> None:
             }
         },
     )
-    found = verbs.compact(lake.env, jobs=no_spark)
+    found = commands.compact(lake.env, jobs=no_spark)
     assert ["rowTracking" in (item.why_not or "") for item in found.collections if item.debt.collection == EVENTS] == [True]
     assert any("rowTracking" in note for note in found.outcome.notes)
     assert list(lake.state.intents) == []

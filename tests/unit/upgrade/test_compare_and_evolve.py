@@ -14,9 +14,9 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, SchemaId
-from airflow_provider_schemamig.core.release.parse import parse_schema
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import (
     Evolution,
     ExpectedMismatch,
@@ -76,7 +76,7 @@ def test_the_schema_is_changed_in_one_commit_and_the_release_stays(lake: Lake) -
     entry = lake.state.entry(PLANES)
     assert (entry.schema_id, entry.declared, entry.since_table_version) == (2, planes(WITH_SEATS), commits)
     whole(lake)
-    assert verbs.plan(lake.env, lake.first, jobs=None).exit_code == 0, "the release that is deployed is still deployed"
+    assert commands.plan(lake.env, lake.first, jobs=None).exit_code == 0, "the release that is deployed is still deployed"
 
 
 def test_what_is_there_already_is_answered_before_the_expected_id_is_looked_at(lake: Lake) -> None:
@@ -180,7 +180,7 @@ def test_not_while_a_release_can_be_rolled_back(lake: Lake) -> None:
     lake.upgrade(lake.second)
     with pytest.raises(HoldOpen):
         evolve(lake, f"{COLUMNS}, seats INT, crew INT, doors INT", SchemaId(2))
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert evolve(lake, f"{COLUMNS}, seats INT, crew INT, doors INT", SchemaId(2)) == Ok(SchemaId(3))
 
 
@@ -254,7 +254,7 @@ def test_a_new_leader_undoes_what_was_half_done_and_it_can_be_done_again(lake: L
         with pytest.raises(Crash):
             evolve(found, f"{COLUMNS}, crew INT", env=found.crashing_at(moment))
         promoted(found, found.second)
-        verbs.rollback(found.env)
+        commands.rollback(found.env)
         assert found.version == "1.0.0"
         answer = evolve(found, f"{COLUMNS}, doors INT")
         assert isinstance(answer, Ok), (moment, answer)
@@ -298,12 +298,12 @@ def test_a_release_that_contains_it_there_and_back(tmp_path: Path, ahead: str, r
     assert lake.state.entry(PLANES).declared == planes(release)
     assert lake.state.ahead_of(PLANES) is None
     whole(lake)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.version == "1.0.0"
     assert lake.state.entry(PLANES).declared == planes(ahead), "back to what it was, the change outside of a release included"
     assert lake.state.ahead_of(PLANES) is not None
     whole(lake)
-    assert verbs.plan(lake.env, lake.first, jobs=None).exit_code == 0
+    assert commands.plan(lake.env, lake.first, jobs=None).exit_code == 0
     lake.upgrade(lake.second, hold=timedelta(0))
     assert lake.state.ahead_of(PLANES) is None
     whole(lake)
@@ -313,6 +313,6 @@ def test_a_release_that_removes_the_collection(tmp_path: Path) -> None:
     lake = make(tmp_path, OTHER, 'removal("planes")')
     evolve(lake, WITH_SEATS)
     lake.upgrade(lake.second)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.state.ahead_of(PLANES) is not None
     whole(lake)

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from tests.support.lake import SCHEMA_1, Crash, Lake, append, copy_of, make_lake, no_spark, rows
 
@@ -53,11 +53,11 @@ def moments(lake: Lake, work: Callable[[Environment], object]) -> int:
 
 
 def upgrade(lake: Lake) -> Callable[[Environment], object]:
-    return lambda env: verbs.upgrade(env, lake.second, jobs=no_spark)
+    return lambda env: commands.upgrade(env, lake.second, jobs=no_spark)
 
 
 def rollback(env: Environment) -> object:
-    return verbs.rollback(env)
+    return commands.rollback(env)
 
 
 def at_target(lake: Lake) -> None:
@@ -79,13 +79,13 @@ def at_source(lake: Lake) -> None:
     assert rows(lake.path("legacy")) == [{"id": 7}]
     assert rows(lake.path("stats")) == [{"origin": "JFK", "flights": 3}]
     for collection in ("legacy", "stats", "planes"):
-        assert not verbs.status(lake.env).document["collections"][collection]["sealed"]
+        assert not commands.status(lake.env).document["collections"][collection]["sealed"]
     whole(lake)
 
 
 def whole(lake: Lake) -> None:
     """No drift, no open intent, a sound ledger."""
-    assert not verbs.status(lake.env).drifted
+    assert not commands.status(lake.env).drifted
     assert not list(lake.state.intents)
     assert verify(LedgerReader(lake.env)) == ()
 
@@ -171,7 +171,7 @@ def test_contract_dies_anywhere(deployed: Lake, tmp_path: Path) -> None:
     upgraded.upgrade(upgraded.second, hold=timedelta(0, 1))
 
     def contract(env: Environment) -> object:
-        return verbs.contract(env, at_once=True)
+        return commands.contract(env, at_once=True)
 
     count = moments(copy_of(upgraded, tmp_path / "count"), contract)
     for moment in range(count):
@@ -179,7 +179,7 @@ def test_contract_dies_anywhere(deployed: Lake, tmp_path: Path) -> None:
         assert die(lake, moment, contract), moment
         contract(lake.env)
         at_target(lake)
-        assert verbs.status(lake.env).document["collections"]["flights"]["hidden"] == []
+        assert commands.status(lake.env).document["collections"]["flights"]["hidden"] == []
         assert not [shard for shard in lake.state.shards.values() if shard.collection == CollectionName("legacy")]
         with pytest.raises(NothingToRollBack):
             rollback(lake.env)
@@ -189,11 +189,12 @@ def test_initialise_dies_anywhere(tmp_path: Path) -> None:
     assert "flights" in SCHEMA_1
     lake = make_lake(tmp_path)
     count = moments(
-        replace(lake, env=Environment.open(str(tmp_path / "count"))), lambda env: verbs.upgrade(env, lake.first, jobs=no_spark, create=True)
+        replace(lake, env=Environment.open(str(tmp_path / "count"))),
+        lambda env: commands.upgrade(env, lake.first, jobs=no_spark, create=True),
     )
     for moment in range(0, count, STRIDE):
         found = replace(lake, env=Environment.open(str(tmp_path / "dies" / str(moment))))
-        assert die(found, moment, lambda env: verbs.upgrade(env, lake.first, jobs=no_spark, create=True)), moment
+        assert die(found, moment, lambda env: commands.upgrade(env, lake.first, jobs=no_spark, create=True)), moment
         found.upgrade(found.first)
         assert found.version == "1.0.0"
         whole(found)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.backup import backup, restore
+from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.storage import Location
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.adopt import adopt
-from airflow_provider_schemamig.core.upgrade.rebuild import rebuild
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
+from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.adopting import Site
 from tests.support.bytes import tree
@@ -28,8 +28,8 @@ STEPS = 'evolution("t")'
 
 Verb = Callable[[Environment, Lake], Any]
 MAKES: dict[str, Verb] = {
-    "upgrade": lambda env, lake: verbs.upgrade(env, lake.second, jobs=no_spark),
-    "preflight": lambda env, lake: verbs.preflight(env, lake.second, jobs=no_spark),
+    "upgrade": lambda env, lake: commands.upgrade(env, lake.second, jobs=no_spark),
+    "preflight": lambda env, lake: commands.preflight(env, lake.second, jobs=no_spark),
     "adopt": lambda env, lake: adopt(env, lake.second.parent / "new", [("x", str(lake.path("t")))]),
 }
 
@@ -72,7 +72,7 @@ def test_a_table_is_no_place_for_an_environment(lake: Lake, tmp_path: Path, crea
         (elsewhere / "day=1", True, None),
     ):
         env = Environment.open(str(path))
-        found = missing(lambda env=env: verbs.upgrade(env, lake.second, create=create, jobs=no_spark))  # type: ignore[misc]
+        found = missing(lambda env=env: commands.upgrade(env, lake.second, create=create, jobs=no_spark))  # type: ignore[misc]
         assert (found.is_table, found.around) == (is_table, around)
         assert ("a Delta table" in str(found)) is is_table
         assert around is None or around in found.next_action
@@ -91,15 +91,15 @@ def test_a_ledger_is_brought_back_into_no_table_and_no_other_environment(lake: L
 
 
 def test_reading_says_the_same(lake: Lake) -> None:
-    found = missing(lambda: verbs.status(Environment.open(str(lake.path("t")))))
+    found = missing(lambda: commands.status(Environment.open(str(lake.path("t")))))
     assert (found.is_table, found.around) == (True, lake.env.location.uri)
 
 
 def test_with_create_it_is_made_once_and_found_again(lake: Lake, tmp_path: Path) -> None:
     env = Environment.open(str(tmp_path / "new"))
-    assert str(verbs.upgrade(env, lake.first, create=True, jobs=no_spark).target) == "1.0.0"
+    assert str(commands.upgrade(env, lake.first, create=True, jobs=no_spark).target) == "1.0.0"
     made = replace(lake, env=env).state.config.env_id
-    assert str(verbs.upgrade(env, lake.second, create=True, jobs=no_spark).target) == "1.1.0"
+    assert str(commands.upgrade(env, lake.second, create=True, jobs=no_spark).target) == "1.1.0"
     assert replace(lake, env=env).state.config.env_id == made
 
 
@@ -111,14 +111,14 @@ def test_an_environment_that_was_lost_is_not_made_anew(lake: Lake, tmp_path: Pat
     before = tree(tmp_path / "lake")
     env = replace(lake.env)
     for verb in (
-        lambda: verbs.upgrade(env, lake.second, create=create, jobs=no_spark),
+        lambda: commands.upgrade(env, lake.second, create=create, jobs=no_spark),
         lambda: adopt(env, tmp_path / "new", [("x", str(Site(tmp_path / "site").table("flights")))], create=create),
     ):
         found = missing(verb)
         assert ("_schemamig/history" in found.remains) is bool(lost)
         assert ("ledger rebuild" in found.next_action) is (create or bool(lost))
         assert not create or found.remains[-1].startswith("t/g1-")
-    report = verbs.plan(env, lake.second)
+    report = commands.plan(env, lake.second)
     assert [refusal.code for refusal in report.refusals] == ["no_environment"]
     assert tree(tmp_path / "lake") == before
 
@@ -137,9 +137,9 @@ def test_a_first_commit_that_was_only_staged_is_none(lake: Lake, tmp_path: Path,
         (root / "_schemamig/ledger/_delta_log").mkdir(parents=True)
         (root / "_schemamig/ledger/_delta_log" / name).write_bytes(b"")
         env = Environment.open(str(root))
-        missing(lambda env=env: verbs.status(env))  # type: ignore[misc]
+        missing(lambda env=env: commands.status(env))  # type: ignore[misc]
         if verb == "upgrade":
-            verbs.upgrade(env, lake.first, create=True, jobs=no_spark)
+            commands.upgrade(env, lake.first, create=True, jobs=no_spark)
         elif verb == "restore":
             backup(lake.env, str(tmp_path / f"backup{len(name)}"))
             restore(env, str(tmp_path / f"backup{len(name)}"))
@@ -153,7 +153,7 @@ def test_no_environment_is_made_around_another(lake: Lake, tmp_path: Path) -> No
     shutil.copytree(tmp_path / "lake", above / "lakes" / "lake")
     before = tree(tmp_path)
     for place in (above / "lakes", above):
-        found = missing(lambda place=place: verbs.upgrade(Environment.open(str(place)), lake.second, create=True, jobs=no_spark))  # type: ignore[misc]
+        found = missing(lambda place=place: commands.upgrade(Environment.open(str(place)), lake.second, create=True, jobs=no_spark))  # type: ignore[misc]
         assert found.inside == (above / "lakes" / "lake").as_uri()
         assert found.inside in found.next_action
     assert tree(tmp_path) == before
@@ -163,9 +163,9 @@ def test_what_a_killed_first_upgrade_left_is_in_nobodys_way(lake: Lake, tmp_path
     for moment in range(200):
         env = Environment.open(str(tmp_path / f"new-{moment}"))
         try:
-            verbs.upgrade(replace(lake, env=env).crashing_at(moment), lake.first, create=True, jobs=no_spark)
+            commands.upgrade(replace(lake, env=env).crashing_at(moment), lake.first, create=True, jobs=no_spark)
         except Crash:
-            assert str(verbs.upgrade(replace(env), lake.first, create=True, jobs=no_spark).target) == "1.0.0", f"moment {moment}"
+            assert str(commands.upgrade(replace(env), lake.first, create=True, jobs=no_spark).target) == "1.0.0", f"moment {moment}"
         else:
             assert moment > 10
             return
@@ -173,7 +173,7 @@ def test_what_a_killed_first_upgrade_left_is_in_nobodys_way(lake: Lake, tmp_path
 
 
 def test_a_plan_says_that_there_is_none_yet(lake: Lake, tmp_path: Path) -> None:
-    report = verbs.plan(Environment.open(str(tmp_path / "nowhere")), lake.second)
+    report = commands.plan(Environment.open(str(tmp_path / "nowhere")), lake.second)
     assert report.exit_code == 3
     assert any("--create" in note for note in report.notes)
 

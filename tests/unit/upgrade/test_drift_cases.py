@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.release.scaffold import snapshot
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.accept import accept
-from airflow_provider_schemamig.core.upgrade.revert import revert
-from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
+from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
+from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support import foreign
 from tests.support.adopting import Site, alter, field, mapped
@@ -147,7 +147,7 @@ def test_one_reason_against_it_is_one_against_all(site: Site) -> None:
     assert caught.value.code == "cannot_accept"
     assert tree(site.folder) == before
     accept(site.env, site.release, ["plain"])
-    assert verbs.status(site.env).drifted == ("flights",)
+    assert commands.status(site.env).drifted == ("flights",)
 
 
 def test_another_environment_with_the_same_folder(site: Site, tmp_path: Path) -> None:
@@ -179,15 +179,15 @@ def test_while_a_release_can_be_rolled_back(site: Site) -> None:
         accept(site.env, site.release)
     assert caught.value.code == "hold_open"
     revert(site.env, "flights")
-    verbs.rollback(site.env)
+    commands.rollback(site.env)
     site.check("1.0.0")
 
 
 def test_while_a_deployment_is_open(site: Site) -> None:
     begin(site, "gate STRING", "gate STRING,\n    more STRING", 'evolution("flights")')
-    generation = verbs.preflight(site.env, site.release, jobs=no_spark).generation
+    generation = commands.preflight(site.env, site.release, jobs=no_spark).generation
     assert generation is not None
-    verbs.promote(site.env, Generation(generation))
+    commands.promote(site.env, Generation(generation))
     alter(table_of(site), owned_by="somebody")
     calls = (lambda: accept(site.env, site.release), lambda: revert(site.env, "flights"), lambda: unmanage(site.env, "flights"))
     for call in calls:
@@ -218,7 +218,7 @@ def test_what_the_author_adds_to_the_version(site: Site) -> None:
     site.upgrade()
     site.check("1.1.0")
     assert "more" in [item["name"] for item in foreign.live_schema(table_of(site))]
-    verbs.rollback(site.env)
+    commands.rollback(site.env)
     site.check("1.0.0")
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.check import check
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.accept import accept
-from airflow_provider_schemamig.core.upgrade.revert import revert
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.adopting import MAPPED, Site, alter, mapped
@@ -115,7 +115,7 @@ WAYS: dict[str, Way] = {
 
 
 def state_of(site: Site) -> tuple[str, Any]:
-    found = verbs.status(site.env).document
+    found = commands.status(site.env).document
     return found["version"], found["collections"]["flights"]
 
 
@@ -149,13 +149,13 @@ def test_taken_over(site: Site, name: str) -> None:
     site.check("1.1.0")
     assert tree(table_of(site)) == before  # the upgrade found the change made
     if name in LONG:
-        verbs.rollback(site.env)
+        commands.rollback(site.env)
         site.check("1.0.0")
         assert tree(table_of(site)) == before
         site.upgrade(hold=timedelta(0))
         site.check("1.1.0")
         assert tree(table_of(site)) == before
-        assert verbs.plan(site.env, site.release).plan.is_empty
+        assert commands.plan(site.env, site.release).plan.is_empty
 
 
 def texts(done: Any) -> list[dict[str, Any]]:
@@ -199,7 +199,7 @@ def test_undone(site: Site, name: str, with_rows: bool) -> None:
         return
     revert(site.env, "flights", allow_lossy=lossy)
     site.check("1.0.0")
-    assert verbs.plan(site.env, site.release).plan.is_empty
+    assert commands.plan(site.env, site.release).plan.is_empty
     columns = [item["name"] for item in foreign.live_schema(table_of(site))]
     assert columns == ["id", "gate", "seats", "origin"]
     if name not in LONG:
@@ -215,7 +215,7 @@ def test_what_a_rollback_left_makes_way_by_the_advice_that_is_given(tmp_path: Pa
     lake = two_releases(tmp_path, old, "CREATE TABLE t (id BIGINT, b STRING, y INT);", 'evolution("t", rename={"a": "b"})')
     lake.upgrade(lake.second)
     foreign.write(lake.path("t"), [{"id": 1, "b": "one", "y": 1}])
-    verbs.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
     other = Product(tmp_path / "other")
     first, wanted = other.release("1.0.0", old), other.release("1.2.0", "CREATE TABLE t (id BIGINT, a STRING, y STRING);", 'evolution("t")')
     with refused("hidden_conflict", "t") as found:

@@ -13,10 +13,10 @@ import pytest
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, Version
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, ForeignKey, Key, Primitive
-from airflow_provider_schemamig.core.upgrade import stages as s
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.explain import Explanation, explain
-from airflow_provider_schemamig.core.upgrade.plan import Plan
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, explain
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from tests.support import foreign
 from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake
@@ -66,7 +66,7 @@ STAGES: list[s.Stage] = [
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    return verbs.plan(
+    return commands.plan(
         two_releases(tmp_path, "CREATE TABLE a (n INT);", "CREATE TABLE a (n BIGINT);", 'evolution("a")').env, tmp_path / "product/1.1.0"
     ).plan
 
@@ -100,7 +100,7 @@ def test_every_kind_of_change_is_explained(plan: Plan, change: c.Change) -> None
 
 def explained(tmp_path: Path, before: str, after: str, steps: str) -> dict[str, Explanation]:
     lake = two_releases(tmp_path, before, after, steps)
-    report = verbs.plan(lake.env, lake.second)
+    report = commands.plan(lake.env, lake.second)
     assert report.refusals == ()
     return {found.kind: found for found in explain(report.plan, report.view.heads)}
 
@@ -148,7 +148,7 @@ def test_a_feature_that_is_on_already_is_not_said_again(tmp_path: Path) -> None:
     first, second, third = releases(tmp_path, *zip(tables, steps, strict=True))
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
-    report = verbs.plan(lake.env, third)
+    report = commands.plan(lake.env, third)
     (cutover,) = [found for found in explain(report.plan, report.view.heads) if found.kind == "cutover"]
     assert cutover.irreversible == ()
 
@@ -182,13 +182,13 @@ def test_a_run_reports_kinds_of_the_closed_list(tmp_path: Path) -> None:
 
 
 def upgrade_and_back(lake: Lake, jobs: FakeJobs) -> list[Any]:
-    verbs.preflight(lake.env, lake.second, claim_id="given up", jobs=jobs)
-    verbs.promote(lake.env, Generation(2))
-    verbs.expand(lake.env, Generation(2))
-    verbs.preflight(lake.env, lake.second, claim_id="another", jobs=jobs)
+    commands.preflight(lake.env, lake.second, claim_id="given up", jobs=jobs)
+    commands.promote(lake.env, Generation(2))
+    commands.expand(lake.env, Generation(2))
+    commands.preflight(lake.env, lake.second, claim_id="another", jobs=jobs)
     foreign.write(lake.path("a"), [{"id": 1}])
-    outcomes = [verbs.upgrade(lake.env, lake.second, claim_id="another", jobs=jobs), verbs.rollback(lake.env)]
-    outcomes.append(verbs.upgrade(lake.env, lake.second, jobs=jobs, hold=timedelta(0)))
+    outcomes = [commands.upgrade(lake.env, lake.second, claim_id="another", jobs=jobs), commands.rollback(lake.env)]
+    outcomes.append(commands.upgrade(lake.env, lake.second, jobs=jobs, hold=timedelta(0)))
     assert all(stage.to_json().keys() == {"kind", "collection", "table_version", "seconds"} for stage in outcomes[0].stages)
     return [stage for outcome in outcomes for stage in outcome.stages]
 
@@ -196,7 +196,7 @@ def upgrade_and_back(lake: Lake, jobs: FakeJobs) -> list[Any]:
 def test_settling_is_explained_with_its_collections(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE a (id INT);", "CREATE TABLE a (id INT, x INT);", 'evolution("a")')
     expanded(lake, lake.second)
-    found = {item["kind"]: item for item in verbs.plan(lake.env, lake.second).explanations()}
+    found = {item["kind"]: item for item in commands.plan(lake.env, lake.second).explanations()}
     assert "left open on a" in found["settle"]["summary"]
 
 
@@ -204,7 +204,7 @@ def test_it_names_who_is_fenced_from_which_stage_on(tmp_path: Path) -> None:
     old = "CREATE TABLE a (n INT, x FLOAT, m INT NOT NULL);\nCREATE TABLE stats (id BIGINT);\nCREATE TABLE gone (id BIGINT);"
     new = "CREATE TABLE a (n BIGINT, x DOUBLE, m INT);\nCREATE TABLE stats (id STRING);"
     lake = two_releases(tmp_path, old, new, 'evolution("a"), replacement("stats"), removal("gone")')
-    found = verbs.plan(lake.env, lake.second).to_json(explained=True)["explanations"]
+    found = commands.plan(lake.env, lake.second).to_json(explained=True)["explanations"]
     breaks = {(item["kind"], item["collection"]): item["breaks"] for item in found}
     fenced = "readers of 1.0.0 are fenced from expand on"
     known = "known to fit {}: they came before or by a handle of 1.0.0"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.parse import parse_schema
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter as alter_table
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Incompatible, compare_and_evolve_schema
-from airflow_provider_schemamig.core.upgrade.revert import revert
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.adopting import Site, alter, field
 from tests.support.bytes import tree
@@ -57,7 +57,7 @@ def test_text_in_double_quotes_on_a_table_is_adopted_and_seen_as_drift(tmp_path:
     site.adopt(t=table)
     site.check("1.0.0")
     alter(table, [field("id", "long"), default], delta__constraints__c="""p LIKE '%"types"%'""")
-    assert verbs.status(site.env).drifted == ("t",)
+    assert commands.status(site.env).drifted == ("t",)
 
 
 def test_a_rename_keeps_an_adopted_table_writable(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_rename_keeps_an_adopted_table_writable(tmp_path: Path) -> None:
 
 def next_release(site: Site, schema: str, renames: str) -> None:
     """Release 1.1.0 of ``schema``, with one evolution of t."""
-    from airflow_provider_schemamig.core.release.scaffold import snapshot
+    from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
 
     (site.release / "schema.sql").write_text(schema)
     toml = site.release / "release.toml"
@@ -170,7 +170,7 @@ def test_what_an_adopted_table_has_had_stays_and_comes_back(tmp_path: Path) -> N
     next_release(site, text.replace(",\n    CONSTRAINT c CHECK (MINE(id) > 0)", ""), "")
     site.upgrade()
     site.check("1.1.0")
-    verbs.rollback(site.env)
+    commands.rollback(site.env)
     site.check("1.0.0")
     assert read_head(site.env.table_store(site.uri("t"))).properties["delta.constraints.c"] == "MINE(id) > 0"
 
@@ -182,7 +182,7 @@ def test_spark_is_asked_where_it_runs_anyway(tmp_path: Path) -> None:
     jobs = Judge()
     before = tree(tmp_path / "lake")
     with pytest.raises(SchemamigError) as caught:
-        verbs.upgrade(lake.env, lake.second, jobs=jobs)
+        commands.upgrade(lake.env, lake.second, jobs=jobs)
     assert faults(caught.value) == ["the CHECK c"] and "Spark says no" in str(caught.value)
     asked = {item["used_by"]: item for job, request in jobs.asked for item in request["expressions"] if job == "preflight"}
     assert asked["the CHECK c"]["columns"] == "`id` BIGINT, `y` INT, `arr` ARRAY<INT>"

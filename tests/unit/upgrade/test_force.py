@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.elements.backfill_errors import BackfillStarved
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Control
+from airflow_provider_schemamig.core.online.backfill_errors import BackfillStarved
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
-from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
+from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
 from tests.support.row_tables import change, commit_at, insert, newest, snapshot
@@ -82,7 +83,7 @@ def test_a_writer_waits_after_it_has_won_twice_with_force_after_once(lake: Lake,
     busy = Busy(lake)
     if force:
         assert controls.force(lake.env, "a") == Control("last step of a", paused=False)
-    verbs.upgrade(busy.env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(busy.env, lake.second, jobs=OnlineJobs())
     assert (len(busy.written), busy.waited) == (2 if force else 3, 1), "a short seal, after the tries without"
     assert (lake.version, values(lake)) == ("1.1.0", {number: number for number in busy.written})
     assert not lake.state.controls, "it was said of one change"
@@ -98,12 +99,12 @@ def test_by_hand(lake: Lake) -> None:
 
 
 def finished(lake: Lake) -> None:
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert lake.version == "1.1.0"
 
 
 def given_up(lake: Lake) -> None:
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     assert lake.version == "1.0.0"
 
 
@@ -123,7 +124,7 @@ def _dies(folder: Path, moment: int, then: Callable[[Lake], None]) -> bool:
     controls.force(lake.env, "a")
     busy = Busy(lake, dies_after=moment)
     try:
-        verbs.upgrade(busy.env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(busy.env, lake.second, jobs=OnlineJobs())
     except Crash:
         then(lake)
         died = True
@@ -146,10 +147,10 @@ def test_who_lifts_the_seal_of_a_twin_does_no_harm(lake: Lake) -> None:
         if moment == "before" and key.startswith("_delta_log") and snapshot(lake.path("a")).sealed and next(twin, False):
             generation = lake.state.leader
             assert generation is not None
-            verbs.change(lake.env, generation.generation, jobs=OnlineJobs())
+            commands.change(lake.env, generation.generation, jobs=OnlineJobs())
         busy(moment, what, key)
 
-    verbs.upgrade(replace(lake.env, on_write=hook), lake.second, jobs=OnlineJobs())
+    commands.upgrade(replace(lake.env, on_write=hook), lake.second, jobs=OnlineJobs())
     assert next(twin, None) is None, "the twin was there"
     assert (lake.version, values(lake)) == ("1.1.0", {number: number for number in busy.written})
     open_and_whole(lake)
@@ -211,10 +212,10 @@ def test_a_writer_that_makes_rows_due_as_fast_as_they_are_filled_waits_for_the_f
     lake = restless.lake
     env = replace(lake.env, on_write=restless)
     with pytest.raises(BackfillStarved, match="schemamig force --collection a"):
-        verbs.upgrade(env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(env, lake.second, jobs=OnlineJobs())
     assert (restless.changes, restless.waited) == (4, 0)
     controls.force(lake.env, "a")
-    verbs.upgrade(env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(env, lake.second, jobs=OnlineJobs())
     assert (restless.changes, restless.waited) == (8, 1), "starved once more, and then one fill behind a seal"
     assert rows(lake.path("a"), "id", "v", "n") == [{"id": 1, "v": 1, "n": 8}]
     assert lake.version == "1.1.0"
@@ -227,7 +228,7 @@ def test_killed_behind_the_seal_of_a_fill(restless: Restless, then: Callable[[La
     controls.force(lake.env, "a")
     restless.dies = True
     with pytest.raises(Crash):
-        verbs.upgrade(replace(lake.env, on_write=restless), lake.second, jobs=OnlineJobs())
+        commands.upgrade(replace(lake.env, on_write=restless), lake.second, jobs=OnlineJobs())
     assert snapshot(lake.path("a")).sealed
     then(lake)
     assert [row["n"] for row in rows(lake.path("a"), "n")] == [4]

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_provider_schemamig.core.elements.keys import Reference, keys_in_force
-from airflow_provider_schemamig.core.handles.errors import KeyViolated
+from airflow_provider_schemamig.core.access.errors import KeyViolated
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.schema.elements import ElementState
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.online.keys import Reference, keys_in_force
+from airflow_provider_schemamig.core.schema.element_states import ElementState
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.lake import Lake, append, rows
 from tests.support.online import OnlineJobs
@@ -36,7 +36,7 @@ def flight(plane: str | None) -> pa.Table:
 
 def test_it_is_asked_twice_and_then_kept_by_our_writers(lake: Lake) -> None:
     jobs = OnlineJobs()
-    verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
     whole(lake)
     asked = [check for _, request in jobs.asked for check in request["checks"]]
     assert {check["kind"] for check in asked} == {"orphans"}
@@ -46,7 +46,7 @@ def test_it_is_asked_twice_and_then_kept_by_our_writers(lake: Lake) -> None:
     with pytest.raises(KeyViolated, match=r"1 row\(s\) would break FOREIGN KEY \(plane\) REFERENCES planes \(tail\): \(N9\)"):
         lake.env.writer("flights").append(flight("N9"))
     lake.env.writer("flights").append(flight("N1"))
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     lake.env.writer("flights").append(flight("N9"))
     assert len(rows(lake.path("flights"))) == 3
 
@@ -55,20 +55,20 @@ def test_rows_that_refer_to_nothing_stop_it_before_anything_is_written(lake: Lak
     append(lake.path("flights"), [{"id": 2, "plane": "N9", "n": None}])
     version = lake.state.version
     with pytest.raises(DataViolation):
-        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert all(element.state is ElementState.ABSENT for element in lake.state.elements.values())
     assert lake.version == "1.0.0" and lake.state.version >= version
 
 
 def test_a_row_that_comes_before_the_scan_takes_all_keys_back(lake: Lake) -> None:
     jobs = OnlineJobs()
-    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
     append(lake.path("flights"), [{"id": 2, "plane": "N9", "n": None}])
     with pytest.raises(DataViolation):
-        verbs.change(lake.env, generation, jobs=jobs)
+        commands.change(lake.env, generation, jobs=jobs)
     assert [element.state for element in lake.state.elements.values()] == [ElementState.ABSENT] * 2
     lake.env.writer("flights").append(flight("N8"))
 
@@ -80,7 +80,7 @@ def test_a_table_that_comes_with_the_same_release_is_not_referred_to(tmp_path: P
         f"{PLANES}{FLIGHTS}, FOREIGN KEY (plane) REFERENCES planes);",
         'evolution("flights")',
     )
-    report = verbs.plan(lake.env, lake.second)
+    report = commands.plan(lake.env, lake.second)
     (refusal,) = report.refusals
     assert (refusal.code, refusal.collection) == ("not_online", "flights")
     assert "planes gets its table at the cut-over; add the foreign key in the release after" in str(refusal)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.fence import Fence, read_fence
+from airflow_provider_schemamig.core.delta.commit.fence import Fence, read_fence
 from airflow_provider_schemamig.core.names import CollectionName, Epoch
 from airflow_provider_schemamig.core.schema.properties import FORGETS
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.accept import accept
-from airflow_provider_schemamig.core.upgrade.revert import revert
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.adopting import Site, alter, field
@@ -61,7 +61,7 @@ def epoch(lake: Lake) -> int:
 def taken_over(lake: Lake) -> None:
     """A table on which a leader died, so that the next one put its fence there: its statements may still come."""
     expanded(lake, lake.second)
-    verbs.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
     assert epoch_on_table(lake) == epoch(lake)
 
 
@@ -120,10 +120,10 @@ def test_a_leader_puts_the_fence_anew_where_a_person_put_the_table_right(lake: L
     remember(lake)
     generation = promoted(lake, lake.second)
     assert epoch_on_table(lake) is None
-    verbs.expand(lake.env, generation)
+    commands.expand(lake.env, generation)
     assert epoch_on_table(lake) == epoch(lake)
     fences = [path for path in (lake.path("t") / "_delta_log").glob("*.json") if '"txn"' in path.read_text()]
-    verbs.cutover(lake.env, generation, jobs=no_spark)
+    commands.cutover(lake.env, generation, jobs=no_spark)
     assert [path for path in (lake.path("t") / "_delta_log").glob("*.json") if '"txn"' in path.read_text()] == fences, "once"
     whole(lake)
 
@@ -134,7 +134,7 @@ def test_nothing_is_done_while_it_forgets(lake: Lake, begin: object) -> None:
     forget(lake)
     append(lake.path("t"), [{"id": 1, "g": "x"}] if begin is expanded else [{"id": 1}])
     before = len(list((lake.path("t") / "_delta_log").iterdir()))
-    for task in (verbs.promote, verbs.expand, verbs.cutover) if begin is claimed else (verbs.expand, verbs.cutover):
+    for task in (commands.promote, commands.expand, commands.cutover) if begin is claimed else (commands.expand, commands.cutover):
         with pytest.raises(SchemamigError):
             task(lake.env, generation)
     assert len(list((lake.path("t") / "_delta_log").iterdir())) == before
@@ -149,8 +149,8 @@ def test_in_the_middle_of_an_upgrade_the_text_says_what_works(lake: Lake) -> Non
     generation = expanded(lake, lake.second)
     forget(lake)
     ways: tuple[Callable[[], object], ...] = (
-        lambda: verbs.cutover(lake.env, generation, jobs=no_spark),
-        lambda: verbs.rollback(lake.env, jobs=no_spark),
+        lambda: commands.cutover(lake.env, generation, jobs=no_spark),
+        lambda: commands.rollback(lake.env, jobs=no_spark),
     )
     for way in ways:
         with refused("drift", "t") as errors:
@@ -159,5 +159,5 @@ def test_in_the_middle_of_an_upgrade_the_text_says_what_works(lake: Lake) -> Non
     with refused("deployment_open"):
         revert(lake.env, "t")
     remember(lake)
-    verbs.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
     whole(lake)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.maintenance import compact
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import DataType
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from tests.history import releases, write_history
 from tests.support.lake import Lake
 from tests.support.upgrades import whole
@@ -111,7 +111,7 @@ def test_from_the_first_to_the_last_and_back(history: History, tmp_path: Path) -
     lake = history.lake(VERSIONS[0], tmp_path / "lake")
     columns = live(lake)
     lake.upgrade(lake.second)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.state.release == history.at(history.lakes[VERSIONS[0]]).state.release
     assert {name for name, found in live(lake).items() if found != columns[name]} == widened(lake)
     whole(lake)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support import row_tables as tables
 from tests.support.lake import no_spark, rows
@@ -56,14 +56,14 @@ class History:
         elif what in ("up", "far up"):
             self.up(min(3, self.at + (2 if what == "far up" else 1)))
         elif what == "back" and self.ways:
-            verbs.rollback(self.lake.env, jobs=no_spark)
+            commands.rollback(self.lake.env, jobs=no_spark)
             before, self.at = self.at, self.ways.pop()
             # What the release had added is hidden now, and another way up may give it another name.
             self.ended |= set(COLUMNS[before].values()) - set(COLUMNS[self.at].values())
         elif what.startswith("end") and self.ways:
             make_holds_due(self.lake)
             generation = min(g for g, hold in self.lake.state.holds.items() if hold.state == "open")
-            verbs.contract(self.lake.env, generation if what == "end the oldest" else None)
+            commands.contract(self.lake.env, generation if what == "end the oldest" else None)
             first = self.ways.pop(0)
             to = self.ways[0] if self.ways and what == "end the oldest" else self.at
             self.ways = self.ways if what == "end the oldest" else []
@@ -81,7 +81,7 @@ class History:
         if to == self.at:
             return
         try:
-            verbs.upgrade(self.lake.env, self.folders[to], jobs=no_spark)
+            commands.upgrade(self.lake.env, self.folders[to], jobs=no_spark)
         except SchemamigError as error:
             codes = {item.code for item in (error.refusals if isinstance(error, Refused) else (error,))}
             if not codes <= {"hold_open", "hidden_conflict"}:

@@ -11,9 +11,9 @@ import pytest
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.hold_errors import HoldKeeps
-from airflow_provider_schemamig.core.upgrade.stages import EndHold
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
+from airflow_provider_schemamig.core.upgrade.plan.stages import EndHold
 from tests.support import row_tables as tables
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
@@ -89,12 +89,12 @@ def three(folder: Path, name: str) -> tuple[Lake, Path]:
 def test_refused(tmp_path: Path, name: str) -> None:
     lake, third = three(tmp_path, name)
     with unwritten(lake.env), refused("hold_open", "t") as found:
-        verbs.preflight(lake.env, third, jobs=no_spark)
+        commands.preflight(lake.env, third, jobs=no_spark)
     assert isinstance(found[0], HoldKeeps)
     assert found[0].lost.startswith(REFUSED[name][-1])
     assert (found[0].generation, found[0].until, found[0].retryable) == (2, lake.state.holds[Generation(2)].until, False)
     assert "--end-hold" in found[0].next_action
-    verbs.rollback(lake.env, jobs=no_spark, allow_lossy=True)
+    commands.rollback(lake.env, jobs=no_spark, allow_lossy=True)
     assert lake.version == "1.0.0"
     whole(lake)
 
@@ -106,7 +106,7 @@ def test_done_once_the_hold_is_over(tmp_path: Path, name: str) -> None:
         pytest.skip("needs Spark")
     lake, third = three(tmp_path, name)
     make_holds_due(lake)
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     lake.upgrade(third)
     assert lake.version == "1.2.0"
     whole(lake)
@@ -118,7 +118,7 @@ def test_a_column_that_comes_again_is_another_one(tmp_path: Path) -> None:
     lake.upgrade(third, end_hold=True)
     tables.insert(lake.path("t"), [{"id": 2, "x": 2}])
     make_holds_due(lake)
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     assert rows(lake.path("t"), "id", "x") == [{"id": 1, "x": None}, {"id": 2, "x": 2}]
     whole(lake)
 
@@ -148,21 +148,21 @@ def retired(lake: Lake) -> str:
 
 def test_nothing_ends_an_open_hold_but_a_person_who_says_so(held: tuple[Lake, Path]) -> None:
     lake, third = held
-    plan = verbs.plan(lake.env, third).plan
+    plan = commands.plan(lake.env, third).plan
     assert plan.of_kind(EndHold) == ()
     lake.upgrade(third)
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     assert {generation: hold.state for generation, hold in lake.state.holds.items()} == {2: HoldState.OPEN, 3: HoldState.OPEN}
     assert seen(lake, "a")["hidden"] == ["x"]
-    verbs.rollback(lake.env)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
+    commands.rollback(lake.env)
     assert rows(lake.path("a"), "id", "x") == [{"id": 1, "x": "old"}]
     assert rows(lake.path("b")) == [{"id": 1}]
 
 
 def test_the_plan_lists_each_column_and_table_that_goes(held: tuple[Lake, Path]) -> None:
     lake, third = held
-    report = verbs.plan(lake.env, third, end_hold=True)
+    report = commands.plan(lake.env, third, end_hold=True)
     found = [(stage["collection"], [change["path"] for change in stage["changes"]], stage["shards"])
              for stage in report.to_json()["stages"] if stage["kind"] == "end_hold"]  # fmt: skip
     assert found == [("a", ["x"], []), ("b", [], [retired(lake)])]
@@ -176,7 +176,7 @@ def test_the_plan_lists_each_column_and_table_that_goes(held: tuple[Lake, Path])
 
 def test_what_is_deleted_is_in_the_digest(held: tuple[Lake, Path]) -> None:
     lake, third = held
-    without, with_it = verbs.plan(lake.env, third).plan.digest, verbs.plan(lake.env, third, end_hold=True).plan.digest
+    without, with_it = commands.plan(lake.env, third).plan.digest, commands.plan(lake.env, third, end_hold=True).plan.digest
     assert without != with_it
 
 
@@ -188,7 +188,7 @@ def test_what_was_not_approved_to_go_does_not_go(held: tuple[Lake, Path]) -> Non
     generation = claimed(lake, third, end_hold=True)
     put(lake, hold)
     with refused("plan_changed"):
-        verbs.promote(lake.env, generation)
+        commands.promote(lake.env, generation)
 
 
 def put(lake: Lake, hold: Hold) -> None:
@@ -199,12 +199,12 @@ def test_a_hold_that_maintenance_ended_meanwhile_is_no_change_of_plan(held: tupl
     lake, third = held
     generation = claimed(lake, third, end_hold=True, claim_id="run")
     make_holds_due(lake)
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     assert claimed(lake, third, end_hold=True, claim_id="run") == generation, "a retry of preflight finds its claim"
     assert claimed(lake, third, end_hold=True) == generation
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
-    verbs.cutover(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.cutover(lake.env, generation)
     assert lake.version == "1.2.0"
     whole(lake)
 
@@ -215,12 +215,12 @@ def test_killed_while_it_ends_a_hold(held: tuple[Lake, Path], tmp_path: Path) ->
     generation = promoted(lake, third, end_hold=True)
     for write in range(1, 40):
         try:
-            verbs.expand(lake.crashing_at(write), generation)
+            commands.expand(lake.crashing_at(write), generation)
         except Crash:
             assert claimed(lake, third, end_hold=True) == generation
         else:
             break
-    verbs.cutover(lake.env, generation)
+    commands.cutover(lake.env, generation)
     assert (lake.version, seen(lake, "a")["hidden"]) == ("1.2.0", [])
     whole(lake)
 
@@ -229,11 +229,11 @@ def test_live_nodes_are_another_question(held: tuple[Lake, Path]) -> None:
     lake, third = held
     heartbeat(lake.env, "1.0.0")
     with unwritten(lake.env), refused("hold_in_use"):
-        verbs.preflight(lake.env, third, end_hold=True, jobs=no_spark)
-    assert [refusal.code for refusal in verbs.plan(lake.env, third, end_hold=True).refusals] == ["hold_in_use"]
+        commands.preflight(lake.env, third, end_hold=True, jobs=no_spark)
+    assert [refusal.code for refusal in commands.plan(lake.env, third, end_hold=True).refusals] == ["hold_in_use"]
     generation = promoted(lake, third, end_hold=True, ignore_nodes=True)
-    verbs.expand(lake.env, generation)
-    verbs.cutover(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.cutover(lake.env, generation)
     assert (lake.version, seen(lake, "a")["hidden"]) == ("1.2.0", [])
 
 
@@ -246,7 +246,7 @@ def test_nodes_do_not_matter_where_nothing_ends(held: tuple[Lake, Path]) -> None
 
 def test_what_holds_cost(held: tuple[Lake, Path]) -> None:
     lake, third = held
-    (hold,) = verbs.plan(lake.env, third).to_json()["pending"]
+    (hold,) = commands.plan(lake.env, third).to_json()["pending"]
     kept = {item["collection"]: item for item in hold["keeps"]}
     assert (kept["a"]["columns"], kept["b"]["shard"]) == (["x"], retired(lake))
     size = sum(add["size"] for path in [lake.env.table_location(f"b/{retired(lake)}").local_path] if path is not None
@@ -254,7 +254,7 @@ def test_what_holds_cost(held: tuple[Lake, Path]) -> None:
     assert kept["b"]["bytes"] == size > 0
     assert 0 < kept["a"]["bytes"] < sum(add["size"] for add in tables.snapshot(lake.path("a")).files.values())
     assert hold["bytes"] == kept["a"]["bytes"] + kept["b"]["bytes"]
-    (shown,) = verbs.status(lake.env).document["holds"]
+    (shown,) = commands.status(lake.env).document["holds"]
     assert (shown["bytes"], shown["keeps"]) == (hold["bytes"], hold["keeps"])
 
 
@@ -262,6 +262,6 @@ def test_a_hold_whose_time_is_over_says_how_to_end_it(tmp_path: Path) -> None:
     lake, third = three(tmp_path, "a removal")
     make_holds_due(lake)
     with refused("hold_open", "t") as found:
-        verbs.preflight(lake.env, third, jobs=no_spark)
+        commands.preflight(lake.env, third, jobs=no_spark)
     assert "`schemamig contract`" in found[0].next_action
     assert pendulum.now("UTC") >= lake.state.holds[Generation(2)].until

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, no_spark, rows
@@ -55,7 +55,7 @@ def retired(lake: Lake) -> list[Path]:
 
 def test_nothing_is_taken_away_before_its_time(lake: Lake) -> None:
     with unwritten(lake.env):
-        outcome = verbs.contract(lake.env)
+        outcome = commands.contract(lake.env)
     assert [(hold["generation"], hold["from"], hold["to"], hold["state"]) for hold in outcome.pending] == [(2, "1.0.0", "1.1.0", "open")]
     assert seen(lake, "a")["hidden"] == ["x"]
     assert [rows(folder) for folder in retired(lake)] == [[{"id": 1}]]
@@ -64,7 +64,7 @@ def test_nothing_is_taken_away_before_its_time(lake: Lake) -> None:
 def test_when_its_time_is_over(lake: Lake) -> None:
     (folder,) = retired(lake)
     make_holds_due(lake)
-    outcome = verbs.contract(lake.env)
+    outcome = commands.contract(lake.env)
     assert [stage.kind for stage in outcome.stages] == ["contract", "retire"]
     assert outcome.pending == ()
     assert seen(lake, "a")["hidden"] == []
@@ -75,18 +75,18 @@ def test_when_its_time_is_over(lake: Lake) -> None:
 
 
 def test_contract_twice(lake: Lake) -> None:
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     state, log = lake.state, sorted(lake.path("a").glob("_delta_log/*"))
     with unwritten(lake.env):
-        assert verbs.contract(lake.env, at_once=True).stages == ()
+        assert commands.contract(lake.env, at_once=True).stages == ()
     assert lake.state.raw == state.raw
     assert sorted(lake.path("a").glob("_delta_log/*")) == log
 
 
 def test_contract_of_another_generation(lake: Lake) -> None:
     with unwritten(lake.env):
-        verbs.contract(lake.env, Generation(1), at_once=True)
-    verbs.contract(lake.env, Generation(2), at_once=True)
+        commands.contract(lake.env, Generation(1), at_once=True)
+    commands.contract(lake.env, Generation(2), at_once=True)
     assert seen(lake, "a")["hidden"] == []
 
 
@@ -112,10 +112,10 @@ def test_the_first_release_has_none(tmp_path: Path) -> None:
 
 
 def test_a_rollback_closes_it(lake: Lake) -> None:
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert [hold.state for hold in lake.state.holds.values()] == [HoldState.CLOSED]
     make_holds_due(lake)
-    assert verbs.contract(lake.env, at_once=True).stages == ()
+    assert commands.contract(lake.env, at_once=True).stages == ()
     assert rows(lake.path("a")) == [{"id": 1, "x": "old"}]
 
 
@@ -131,15 +131,15 @@ def test_the_next_upgrade_ends_it_first_if_it_is_told_to(tmp_path: Path) -> None
     promoted(lake, third, end_hold=True)
     assert seen(lake, "a")["hidden"] == ["x"]
     expanded(lake, third, end_hold=True)
-    verbs.cutover(lake.env, Generation(3))
+    commands.cutover(lake.env, Generation(3))
     assert {generation: hold.state for generation, hold in lake.state.holds.items()} == {2: HoldState.CLOSED, 3: HoldState.OPEN}
     assert (seen(lake, "a")["hidden"], retired(lake)) == ([], [])
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.version == "1.1.0"
     whole(lake)
     same_as_new(lake, second, tmp_path / "fresh")
     with refused("nothing_to_roll_back"):
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
 
 
 @pytest.mark.parametrize("kind", ["STRING", "INT"])
@@ -154,7 +154,7 @@ def test_a_name_dropped_and_taken_again(tmp_path: Path, kind: str) -> None:
     lake.upgrade(third, end_hold=True)
     assert rows(lake.path("a")) == [{"id": 1, "x": None}]
     whole(lake)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.version == "1.1.0"
     whole(lake)
 
@@ -167,8 +167,8 @@ def test_an_upgrade_that_fails_before_expand_leaves_the_way_back(tmp_path: Path)
     promoted(lake, third, end_hold=True)
     heartbeat(lake.env, "1.0.0")
     with refused("hold_in_use"):
-        verbs.expand(lake.env, Generation(3))
-    assert [verbs.rollback(lake.env).generation for _ in range(2)] == [3, 2]
+        commands.expand(lake.env, Generation(3))
+    assert [commands.rollback(lake.env).generation for _ in range(2)] == [3, 2]
     assert rows(lake.path("a")) == [{"id": 1, "x": "old"}]
     whole(lake)
 
@@ -179,9 +179,9 @@ def test_a_hold_is_ended_by_maintenance_after_a_failed_upgrade(tmp_path: Path) -
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
     promoted(lake, third)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     make_holds_due(lake)
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     assert seen(lake, "a")["hidden"] == []
     lake.upgrade(third)
     whole(lake)
@@ -192,8 +192,8 @@ def test_a_plan_checked_over_an_open_hold_runs_after_maintenance_ended_it(tmp_pa
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
     generation = claimed(lake, third, end_hold=True)
-    verbs.contract(lake.env, at_once=True)
-    for verb in (verbs.promote, verbs.expand, verbs.cutover):
+    commands.contract(lake.env, at_once=True)
+    for verb in (commands.promote, commands.expand, commands.cutover):
         verb(lake.env, generation)
     assert lake.version == "1.2.0"
     whole(lake)
@@ -219,7 +219,7 @@ def test_the_files_of_an_adopted_table_are_never_deleted(tmp_path: Path, step: s
     assert rows(folder) == [{"id": 1}]
     whole(lake)
     lake.upgrade(lake.second)
-    verbs.cleanup(lake.env, Generation(2))
+    commands.cleanup(lake.env, Generation(2))
     assert rows(folder) == [{"id": 1}]
 
 
@@ -227,8 +227,8 @@ def test_an_adopted_table_comes_back_adopted(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A + B, A, 'removal("b")')
     folder = adopt(lake, "b")
     lake.upgrade(lake.second)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     shard = lake.state.shard_of(CollectionName("b"))
     assert (shard.adopted, lake.path("b")) == (True, folder)
     assert read_head(table_store(lake.env, lake.state, shard.shard)).sealed_for is None
-    verbs.preflight(lake.env, lake.second, jobs=no_spark)
+    commands.preflight(lake.env, lake.second, jobs=no_spark)

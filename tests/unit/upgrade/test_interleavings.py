@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Crash, Lake, append, copy_of, make_lake, no_spark, rows
 from tests.unit.upgrade.test_crashes import at_source, at_target, moments
@@ -34,7 +34,7 @@ Work = Callable[[Environment], object]
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other acts while we hold the turn; nothing rests on turns."""
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -95,24 +95,24 @@ def sweep(lake: Lake, folder: Path, ours: Work, other: Work, check: Callable[[La
 
 def promoted(lake: Lake, folder: Path) -> Lake:
     found = copy_of(lake, folder / "promoted")
-    checked = verbs.preflight(found.env, found.second, jobs=no_spark)
+    checked = commands.preflight(found.env, found.second, jobs=no_spark)
     assert checked.generation == GENERATION
-    verbs.promote(found.env, GENERATION)
+    commands.promote(found.env, GENERATION)
     return found
 
 
 def expanded(lake: Lake, folder: Path) -> Lake:
     found = promoted(lake, folder)
-    verbs.expand(found.env, GENERATION)
+    commands.expand(found.env, GENERATION)
     return found
 
 
 def expand(env: Environment) -> object:
-    return verbs.expand(env, GENERATION)
+    return commands.expand(env, GENERATION)
 
 
 def cutover(env: Environment) -> object:
-    return verbs.cutover(env, GENERATION)
+    return commands.cutover(env, GENERATION)
 
 
 def finish(env: Environment) -> None:
@@ -121,11 +121,11 @@ def finish(env: Environment) -> None:
 
 
 def rollback(env: Environment) -> object:
-    return verbs.rollback(env)
+    return commands.rollback(env)
 
 
 def takeover(lake: Lake) -> Work:
-    return lambda env: verbs.upgrade(env, lake.second, claim_id="another", jobs=no_spark)
+    return lambda env: commands.upgrade(env, lake.second, claim_id="another", jobs=no_spark)
 
 
 def retired_are_sealed(lake: Lake) -> None:
@@ -188,7 +188,7 @@ def test_takeover_while_rollback_is_held_up(deployed: Lake, tmp_path: Path, stri
     def again(env: Environment) -> None:
         with contextlib.suppress(NothingToRollBack):  # the one held up had flipped the ledger already
             rollback(env)
-        verbs.upgrade(env, lake.second, jobs=no_spark)
+        commands.upgrade(env, lake.second, jobs=no_spark)
 
     sweep(lake, tmp_path, rollback, again, committed, stride)
 
@@ -206,10 +206,10 @@ def test_rollback_while_contract_is_held_up(deployed: Lake, tmp_path: Path, stri
             at_source(found)
         else:
             with contextlib.suppress(SchemamigError):
-                verbs.contract(found.env, at_once=True)
+                commands.contract(found.env, at_once=True)
             at_target(found)
 
-    sweep(lake, tmp_path, lambda env: verbs.contract(env, at_once=True), try_back, check, stride)
+    sweep(lake, tmp_path, lambda env: commands.contract(env, at_once=True), try_back, check, stride)
 
 
 def test_contract_while_rollback_is_held_up(deployed: Lake, tmp_path: Path, stride: int) -> None:
@@ -218,7 +218,7 @@ def test_contract_while_rollback_is_held_up(deployed: Lake, tmp_path: Path, stri
 
     def try_contract(env: Environment) -> None:
         with contextlib.suppress(SchemamigError):
-            verbs.contract(env, at_once=True)
+            commands.contract(env, at_once=True)
 
     def check(found: Lake, ours: Ours) -> None:
         if found.version == "1.1.0":
@@ -243,7 +243,7 @@ def test_values_written_before_a_killed_expand_is_repeated_survive_the_rollback(
         append(found.path("planes"), [{"tailnum": "N2", "year": None, "seats": 7}])
         finish(found.env)
         rollback(found.env)
-        assert not verbs.status(found.env).drifted
+        assert not commands.status(found.env).drifted
         assert {"tailnum": "N2", "seats": 7} in rows(found.path("planes"), "tailnum", "seats"), at
         written += 1
     assert written

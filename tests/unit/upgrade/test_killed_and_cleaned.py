@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.elements.backfill_errors import BackfillLogGone
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.fill import Jobs
+from airflow_provider_schemamig.core.online.backfill_errors import BackfillLogGone
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from tests.support import foreign
 from tests.support.lake import Crash, Lake, copy_of
 from tests.support.online import OnlineJobs
@@ -75,11 +75,11 @@ def begun(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def upgrade(env: Environment, lake: Lake) -> None:
-    verbs.upgrade(env, lake.second, jobs=jobs())
+    commands.upgrade(env, lake.second, jobs=jobs())
 
 
 def back(env: Environment, lake: Lake) -> None:
-    verbs.rollback(env, jobs=jobs(), allow_lossy=True)  # rows that came to ``r`` stay behind
+    commands.rollback(env, jobs=jobs(), allow_lossy=True)  # rows that came to ``r`` stay behind
 
 
 def moments(lake: Lake, run: Callable[[Environment], None]) -> int:
@@ -104,7 +104,7 @@ def play(lake: Lake, folder: Path, moment: int, on: Callable[[Environment, Lake]
     lake = replace(lake, env=replace(lake.env, on_write=None))
     for name in ("t", "r"):
         path = lake.path(name)
-        if verbs.status(lake.env).document["collections"][name]["sealed"] is False:
+        if commands.status(lake.env).document["collections"][name]["sealed"] is False:
             foreign.write(path, [{"id": 2}])
         clean(path)
     was_promoted = any(item.state.value == "promoted" for item in lake.state.deployments.values()) or lake.version == "1.1.0"

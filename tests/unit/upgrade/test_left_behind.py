@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
-from airflow_provider_schemamig.core.upgrade.stages import EndHold
+from airflow_provider_schemamig.core.upgrade.plan.stages import EndHold
 from tests.support.lake import Crash, Lake, append, no_spark, rows
 from tests.support.upgrades import make_holds_due, refused, two_releases, whole
 
@@ -33,7 +33,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def test_the_upgrade_that_follows_a_rollback_deletes_nothing(lake: Lake) -> None:
     before = lake.path("airports")
-    (note,) = verbs.rollback(lake.env, jobs=no_spark).notes
+    (note,) = commands.rollback(lake.env, jobs=no_spark).notes
     hold = lake.state.holds[SECOND]
     assert (hold.state, lake.version) == (HoldState.KEEPING, "1.0.0")
     assert all(text in note for text in ("airports: rows written since 1.1.0 stay in", str(before), f"until {hold.until:YYYY-MM-DD HH:mm}"))
@@ -41,20 +41,20 @@ def test_the_upgrade_that_follows_a_rollback_deletes_nothing(lake: Lake) -> None
     lake.upgrade(lake.second)
     whole(lake)
     assert (lake.path("airports") != before, rows(lake.path("airports")), rows(before)) == (True, [], ROWS)
-    verbs.cleanup(lake.env, Generation(3))
-    verbs.contract(lake.env)
+    commands.cleanup(lake.env, Generation(3))
+    commands.contract(lake.env)
     assert rows(before) == ROWS
 
 
 def test_they_stay_as_long_as_the_rollback_said(lake: Lake) -> None:
     before = lake.path("airports")
-    verbs.rollback(lake.env, jobs=no_spark)
-    (pending,) = verbs.plan(lake.env, lake.second).to_json()["pending"]
+    commands.rollback(lake.env, jobs=no_spark)
+    (pending,) = commands.plan(lake.env, lake.second).to_json()["pending"]
     assert (pending["state"], [item["collection"] for item in pending["keeps"]], pending["bytes"] > 0) == ("keeping", ["airports"], True)
     make_holds_due(lake)
     lake.upgrade(lake.second)
     assert rows(before) == ROWS, "only contract ends it"
-    outcome = verbs.contract(lake.env)
+    outcome = commands.contract(lake.env)
     assert [(stage.kind, stage.collection) for stage in outcome.stages] == [("retire", "airports")]
     assert not list(before.rglob("*.*"))
     assert lake.state.holds[SECOND].state is HoldState.CLOSED
@@ -64,8 +64,8 @@ def test_they_stay_as_long_as_the_rollback_said(lake: Lake) -> None:
 def test_a_plan_that_ends_it_before_lists_it(lake: Lake) -> None:
     before = lake.path("airports")
     shard = before.name
-    verbs.rollback(lake.env, jobs=no_spark)
-    (stage,) = verbs.plan(lake.env, lake.second, end_hold=True).plan.of_kind(EndHold)
+    commands.rollback(lake.env, jobs=no_spark)
+    (stage,) = commands.plan(lake.env, lake.second, end_hold=True).plan.of_kind(EndHold)
     assert (stage.collection, stage.shards) == ("airports", (shard,))
     lake.upgrade(lake.second, end_hold=True)
     assert not list(before.rglob("*.*"))
@@ -74,14 +74,14 @@ def test_a_plan_that_ends_it_before_lists_it(lake: Lake) -> None:
 
 def test_it_is_in_nobodys_way(lake: Lake) -> None:
     """It keeps no way back: no hold waits for it, and tables may be changed."""
-    verbs.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
     alter(lake.env, "ALTER TABLE t ADD COLUMNS (z INT)", jobs=no_spark)
     with refused("nothing_to_roll_back"):
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
 
 
 def test_no_hold_needs_no_older_one_to_end(lake: Lake) -> None:
-    verbs.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
     lake.upgrade(lake.second, hold=timedelta(0))
     assert lake.version == "1.1.0"
     assert lake.state.holds[SECOND].state is HoldState.KEEPING
@@ -92,7 +92,7 @@ def test_what_nobody_wrote_into_is_cleaned_up_by_the_next_upgrade(tmp_path: Path
     lake = two_releases(tmp_path, T, AIRPORTS, "")
     lake.upgrade(lake.second)
     before = lake.path("airports")
-    assert verbs.rollback(lake.env, jobs=no_spark).notes == ()
+    assert commands.rollback(lake.env, jobs=no_spark).notes == ()
     assert lake.state.holds[SECOND].state is HoldState.CLOSED
     lake.upgrade(lake.second)
     assert not list(before.rglob("*.*"))
@@ -104,7 +104,7 @@ def test_a_table_that_was_created_outside_of_a_release(tmp_path: Path) -> None:
     alter(lake.env, "CREATE TABLE fresh (code STRING)", hold=timedelta(hours=1), jobs=no_spark)
     before = lake.path("fresh")
     append(before, ROWS)
-    (note,) = verbs.rollback(lake.env, jobs=no_spark).notes
+    (note,) = commands.rollback(lake.env, jobs=no_spark).notes
     assert "fresh: rows written since 1.0.0 stay in" in note
     lake.upgrade(lake.second)
     assert rows(before) == ROWS
@@ -117,8 +117,8 @@ def test_what_stays_behind_in_a_replacement(tmp_path: Path) -> None:
     before = lake.path("t")
     append(before, [{"id": "precious"}])
     with refused("lossy_rollback"):
-        verbs.rollback(lake.env, jobs=no_spark)
-    verbs.rollback(lake.env, jobs=no_spark, allow_lossy=True)
+        commands.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark, allow_lossy=True)
     lake.upgrade(lake.second)
     assert rows(before) == [{"id": "precious"}]
     whole(lake)
@@ -137,7 +137,7 @@ def test_a_removed_and_recreated_collection_at_once(tmp_path: Path) -> None:
     new = lake.path("a")
     if new != old:
         append(new, [{"id": 7}])
-        verbs.rollback(lake.env, jobs=no_spark, allow_lossy=True)
+        commands.rollback(lake.env, jobs=no_spark, allow_lossy=True)
         assert (lake.path("a"), rows(old), rows(new)) == (old, [{"id": 1}], [{"id": 7}])
     whole(lake)
 
@@ -149,10 +149,10 @@ def test_killed_anywhere_in_the_rollback(tmp_path: Path) -> None:
         before = lake.path("airports")
         append(before, ROWS)
         try:
-            verbs.rollback(lake.crashing_at(write), jobs=no_spark)
+            commands.rollback(lake.crashing_at(write), jobs=no_spark)
         except Crash:
             if lake.version != "1.0.0":
-                verbs.rollback(lake.env, jobs=no_spark)
+                commands.rollback(lake.env, jobs=no_spark)
             done = False
         else:
             done = True

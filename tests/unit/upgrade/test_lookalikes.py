@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.upgrades import promoted, two_releases, whole
@@ -45,12 +45,12 @@ def forward(lake: Lake) -> None:
 
 
 def back(lake: Lake) -> None:
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     at_source(lake)
 
 
 def another(lake: Lake) -> None:
-    verbs.upgrade(lake.env, lake.second, claim_id="another", jobs=no_spark)
+    commands.upgrade(lake.env, lake.second, claim_id="another", jobs=no_spark)
     at_target(lake)
 
 
@@ -86,11 +86,11 @@ def test_done_once(swapped: Swapped) -> None:
     """Every task twice: a second swap would undo the first."""
     lake = swapped.lake
     (generation,) = [number for number in lake.state.deployments if number > 1]
-    for verb in (verbs.expand, verbs.cutover):
+    for verb in (commands.expand, commands.cutover):
         for _ in range(2):
             verb(lake.env, generation)
     at_target(lake)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     at_source(lake)
     lake.upgrade(lake.second)
     at_target(lake)

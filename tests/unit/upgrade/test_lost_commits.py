@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.lake import Lake
 from tests.support.upgrades import promoted, refused, two_releases, whole
@@ -41,9 +41,9 @@ def overwritten(lake: Lake, times: int) -> Environment:
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_commit_that_was_overwritten_is_made_again(lake: Lake, times: int) -> None:
     generation = promoted(lake, lake.second)
-    outcome = verbs.expand(overwritten(lake, times), generation)
+    outcome = commands.expand(overwritten(lake, times), generation)
     assert [stage.table_version for stage in outcome.stages if stage.kind == "expand"] == list(range(1, times + 2))
-    verbs.cutover(lake.env, generation)
+    commands.cutover(lake.env, generation)
     assert [field["name"] for field in foreign.live_schema(lake.path("a"))] == ["id", "x"]
     whole(lake)
 
@@ -51,22 +51,22 @@ def test_a_commit_that_was_overwritten_is_made_again(lake: Lake, times: int) -> 
 def test_not_for_ever(lake: Lake) -> None:
     generation = promoted(lake, lake.second)
     with refused("commit_lost", "a") as found:
-        verbs.expand(overwritten(lake, 99), generation)
+        commands.expand(overwritten(lake, 99), generation)
     assert found[0].retryable
-    verbs.expand(lake.env, generation)
-    verbs.cutover(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.cutover(lake.env, generation)
     whole(lake)
 
 
 def test_one_that_was_overwritten_after_expand_had_looked(lake: Lake) -> None:
     """A JVM that was stopped for long: the cut-over sees that the table lacks its expand commit, and says what to do."""
     generation = promoted(lake, lake.second)
-    verbs.expand(lake.env, generation)
+    commands.expand(lake.env, generation)
     commit = lake.path("a") / "_delta_log" / f"{1:020}.json"
     commit.unlink()
     foreign.write(lake.path("a"), [{"id": 1}])
     with refused("wrong_state", "a"):
-        verbs.cutover(lake.env, generation)
-    verbs.expand(lake.env, generation)
-    verbs.cutover(lake.env, generation)
+        commands.cutover(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.cutover(lake.env, generation)
     whole(lake)

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.schema.elements import ElementState
+from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
@@ -204,11 +204,11 @@ def at_source(lake: Lake, operation: Operation) -> None:
 
 def changed(lake: Lake, jobs: OnlineJobs) -> Generation:
     """Up to the end of the online changes."""
-    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
-    verbs.change(lake.env, generation, jobs=jobs)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.change(lake.env, generation, jobs=jobs)
     return generation
 
 
@@ -223,18 +223,18 @@ def test_start_undo_start_finish_revert(tmp_path: Path, operation: Operation) ->
     retyped = {ElementState.REORG, ElementState.VALIDATE} if any(element.op == "change_type" for element in elements) else set()
     assert {element.state for element in elements} - retyped <= {ElementState.PUBLIC}
     assert bool(elements) is not operation.instant
-    verbs.rollback(lake.env, jobs=jobs)
+    commands.rollback(lake.env, jobs=jobs)
     at_source(lake, operation)
     new = {"id": 3} | {name: 30 for name in ("u", "v") if name in operation.given[0]}
     insert(lake.path("a"), [operation.given[0] | new])  # the old writers go on, and know nothing of a column that stayed
     more = operation.with_row(new)
 
-    verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
     at_target(lake, more)
-    verbs.rollback(lake.env, jobs=jobs)
+    commands.rollback(lake.env, jobs=jobs)
     at_source(lake, more)
     assert lake.state.entry(A).declared == declared
-    verbs.upgrade(lake.env, lake.second, jobs=jobs)
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
     at_target(lake, more)
 
 
@@ -244,7 +244,7 @@ def test_twice_is_once(tmp_path: Path, operation: Operation) -> None:
     lake, jobs = operation.lake(tmp_path), OnlineJobs()
     generation = changed(lake, jobs)
     asked, log = len(jobs.asked), sorted((lake.path("a") / "_delta_log").iterdir())
-    assert verbs.change(lake.env, generation, jobs=jobs).stages == ()
+    assert commands.change(lake.env, generation, jobs=jobs).stages == ()
     assert (len(jobs.asked), sorted((lake.path("a") / "_delta_log").iterdir())) == (asked, log)
 
 
@@ -256,7 +256,7 @@ WAYS = ("on", "back", "other")
 
 def die(lake: Lake, moment: int) -> bool:
     try:
-        verbs.upgrade(lake.crashing_at(moment), lake.second, jobs=OnlineJobs())
+        commands.upgrade(lake.crashing_at(moment), lake.second, jobs=OnlineJobs())
     except Crash:
         return True
     return False
@@ -279,9 +279,9 @@ def test_dies_anywhere(tmp_path: Path, operation: Operation, every: bool) -> Non
             if ended:
                 break
             if way == "back" and lake.state.leader is not None and lake.state.leader.generation > 1:
-                verbs.rollback(lake.env, jobs=OnlineJobs())
+                commands.rollback(lake.env, jobs=OnlineJobs())
                 at_source(lake, operation)
-            verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs(), claim_id="another" if way == "other" else None)
+            commands.upgrade(lake.env, lake.second, jobs=OnlineJobs(), claim_id="another" if way == "other" else None)
             at_target(lake, operation)
             shutil.rmtree(folder)
         moment += stride
@@ -299,23 +299,23 @@ def test_a_row_that_breaks_the_rule_comes_in_after_preflight(tmp_path: Path, ope
     """Validation finds it and walks back, so nobody is held to a rule that does not come; repaired, the same task goes on."""
     lake, jobs, bad = operation.lake(tmp_path), OnlineJobs(), operation.bad
     assert bad is not None
-    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
+    commands.promote(lake.env, generation)
     insert(lake.path("a"), [bad])
-    verbs.expand(lake.env, generation)
+    commands.expand(lake.env, generation)
 
     for _ in range(2):
         with pytest.raises((DataViolation, BadValue)) as found:
-            verbs.change(lake.env, generation, jobs=jobs)
+            commands.change(lake.env, generation, jobs=jobs)
         assert found.value.collection == "a"
         assert not isinstance(found.value, DataViolation) or found.value.count > 0
         assert {element.state for element in lake.state.elements.values()} == {ElementState.ABSENT}
         assert any(re.search("violate|NOT NULL does not hold", element.error or "") for element in lake.state.elements.values())
         assert DeltaTable(str(lake.path("a"))).metadata().configuration.keys().isdisjoint({"delta.constraints.pos"})
     change(lake.path("a"), lambda row: None if row.items() >= bad.items() else row)
-    verbs.change(lake.env, generation, jobs=jobs)
-    verbs.cutover(lake.env, generation, jobs=jobs)
+    commands.change(lake.env, generation, jobs=jobs)
+    commands.cutover(lake.env, generation, jobs=jobs)
     at_target(lake, operation)
 
 
@@ -327,10 +327,10 @@ def test_a_row_that_comes_during_the_scan_of_a_key(tmp_path: Path) -> None:
     operation = OPERATIONS["unique"]
     lake, jobs, bad = operation.lake(tmp_path), OnlineJobs(), operation.bad
     assert bad is not None
-    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
     late = [{"id": 5, "u": 5}, bad]
 
     def during(job: str, request: Any) -> None:
@@ -339,7 +339,7 @@ def test_a_row_that_comes_during_the_scan_of_a_key(tmp_path: Path) -> None:
 
     jobs.after = during
     with pytest.raises(DataViolation) as found:
-        verbs.change(lake.env, generation, jobs=jobs)
+        commands.change(lake.env, generation, jobs=jobs)
     assert (found.value.rule, late) == ("UNIQUE (u)", [])
     scans = [len(check.get("new_files", ())) for request in jobs.jobs("preflight")[1:] for check in request["checks"]]
     assert scans == [0, 1, 1], "all rows, the file of the good row, the file of the bad one"
@@ -365,10 +365,10 @@ def test_a_row_that_a_new_key_refers_to_goes_during_its_scan(tmp_path: Path) -> 
     lake, jobs = two_releases(tmp_path, tables.format(""), tables.format(key), 'evolution("a")'), OnlineJobs()
     insert(lake.path("b"), [{"u": 1}])
     insert(lake.path("a"), [{"id": 1, "u": 1}])
-    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
 
     def during(job: str, request: Any) -> None:
         if snapshot(lake.path("b")).rows:
@@ -376,5 +376,5 @@ def test_a_row_that_a_new_key_refers_to_goes_during_its_scan(tmp_path: Path) -> 
 
     jobs.after = during
     with pytest.raises(DataViolation) as found:
-        verbs.change(lake.env, generation, jobs=jobs)
+        commands.change(lake.env, generation, jobs=jobs)
     assert (found.value.collection, found.value.count) == ("a", 1)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_schemamig.core.elements import owed
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import controls, verbs
-from airflow_provider_schemamig.core.upgrade.verify import verify
-from airflow_provider_schemamig.core.upgrade.verify_findings import Condition
+from airflow_provider_schemamig.core.online import unfilled
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition
+from airflow_provider_schemamig.core.upgrade.verify.verify import verify
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
@@ -47,8 +48,8 @@ Step = Callable[[World], object]
 
 def up(version: str = "1.1.0") -> Step:
     def step(world: World) -> None:
-        world.notes = verbs.plan(world.lake.env, world.releases[version]).notes
-        verbs.upgrade(world.lake.env, world.releases[version], jobs=OnlineJobs())
+        world.notes = commands.plan(world.lake.env, world.releases[version]).notes
+        commands.upgrade(world.lake.env, world.releases[version], jobs=OnlineJobs())
         assert world.lake.version == version
         whole(world.lake)
 
@@ -56,7 +57,7 @@ def up(version: str = "1.1.0") -> Step:
 
 
 def back(world: World) -> None:
-    verbs.rollback(world.lake.env, jobs=OnlineJobs())
+    commands.rollback(world.lake.env, jobs=OnlineJobs())
     whole(world.lake)
 
 
@@ -73,12 +74,12 @@ def given_up(*then: Step, fills: int = 9, version: str = "1.1.0") -> Step:
                     raise Crash
 
         jobs = OnlineJobs(before=dies)
-        generation = verbs.preflight(env, world.releases[version], jobs=jobs).generation
+        generation = commands.preflight(env, world.releases[version], jobs=jobs).generation
         assert generation is not None
-        verbs.promote(env, generation)
-        verbs.expand(env, generation)
+        commands.promote(env, generation)
+        commands.expand(env, generation)
         try:
-            verbs.change(env, generation, jobs=jobs)
+            commands.change(env, generation, jobs=jobs)
         except Crash:
             assert left[0] < 0
         for one in then:
@@ -116,7 +117,7 @@ def cleans(keep: int) -> Step:
 
 def contracts(world: World) -> None:
     make_holds_due(world.lake)
-    verbs.contract(world.lake.env)
+    commands.contract(world.lake.env)
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,7 @@ def test_what_rows_have_in_a_column_that_comes_again(tmp_path: Path, history: Hi
 @pytest.mark.parametrize("name", ["given up when all was filled and compacted", "given up, what others deleted in between"])
 def test_a_default_that_was_given_up_and_stays_is_found(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By ``verify``, if it was left in rows all the same."""
-    monkeypatch.setattr(owed, "_of_all", lambda took: owed.Owed.NOTHING)
+    monkeypatch.setattr(unfilled, "_of_all", lambda took: unfilled.Owed.NOTHING)
     world = world_of(tmp_path, HISTORIES[name])
     for step in HISTORIES[name].steps:
         step(world)
@@ -321,7 +322,7 @@ def test_a_rollback_that_dies_anywhere(tmp_path: Path) -> None:
         shutil.copytree(begun.lake.env.location.local_path or "", folder)
         world = replace(begun, lake=replace(begun.lake, env=Environment.open(str(folder))))
         try:
-            verbs.rollback(world.lake.crashing_at(moment), jobs=OnlineJobs())
+            commands.rollback(world.lake.crashing_at(moment), jobs=OnlineJobs())
             died = False
         except Crash:
             if world.lake.version != "1.0.0":
@@ -355,13 +356,13 @@ def test_what_rows_have_in_a_column_that_gets_another_type_again(
     table = lake.path("a")
     insert(table, [{"id": 1, "s": first}, {"id": 2, "s": first}])
     for _ in range(2):
-        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
         if then is not ...:
             change(table, lambda row: {**row, "s": then} if row["id"] == 1 else row)
-        verbs.rollback(lake.env, jobs=OnlineJobs())
+        commands.rollback(lake.env, jobs=OnlineJobs())
         if back_there is not ...:
             change(table, lambda row: {**row, "s": back_there} if row["id"] == 1 else row)
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     whole(lake)
     assert {row["id"]: row["s"] for row in lake.env.reader("a", "1.1.0").arrow().to_pylist()}[1] == end
     assert not verify(lake.env, lake.state, OnlineJobs()).findings

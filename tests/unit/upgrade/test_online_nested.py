@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.names import fields_in
+from airflow_provider_schemamig.core.access.errors import ReaderFenced
+from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.errors import ReaderFenced
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
@@ -58,7 +58,7 @@ def test_there_and_back_while_others_write(tmp_path: Path) -> None:
 
     insert(lake.path("a"), [row(3, 33, 34, 35)])
     change(lake.path("a"), lambda item: item | {"m": {"k": 99}} if item["id"] == 2 else item)
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     assert found(lake) == [row(1, "007", "08", "09"), {"id": 2, "a": {"b": "2", "l": None}, "m": {"k": "99"}}, row(3, "33", "34", "35")]
     entry = lake.state.entry(A)
     assert [entry.physical.field(name) for name in "am"] == [entry.declared.field(name) for name in "am"]
@@ -67,7 +67,7 @@ def test_there_and_back_while_others_write(tmp_path: Path) -> None:
 
     insert(lake.path("a"), [row(4, "4", "4", "4")])
     upgraded(lake)
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert found(lake)[2:] == [row(3, 33, 34, 35), row(4, 4, 4, 4)]
     whole(lake)
 
@@ -75,7 +75,7 @@ def test_there_and_back_while_others_write(tmp_path: Path) -> None:
 def test_every_field_has_an_id_of_its_own(tmp_path: Path) -> None:
     lake = filled(tmp_path)
     seen: dict[int, str] = {}
-    for step in (upgraded, lambda lake: verbs.rollback(lake.env, jobs=OnlineJobs()), upgraded):
+    for step in (upgraded, lambda lake: commands.rollback(lake.env, jobs=OnlineJobs()), upgraded):
         step(lake)
         schema = json.loads(snapshot(lake.path("a")).metadata["schemaString"])
         ids = [
@@ -100,7 +100,7 @@ def test_writers_of_the_old_shape_go_on_until_the_swap(tmp_path: Path) -> None:
     assert [item["a"]["b"] for item in found(lake)] == [7, 2, 5, 6, 7]
     with pytest.raises(ReaderFenced, match=r"\ba\b"):
         lake.env.reader("a", release="1.0.0").pin()
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     assert [item["a"]["b"] for item in found(lake)] == ["007", "2", "05", "6", "7"]
     whole(lake)
 
@@ -109,20 +109,20 @@ def test_a_value_inside_that_does_not_fit(tmp_path: Path) -> None:
     lake = filled(tmp_path)
     insert(lake.path("a"), [row(5, "5", "five", "5")])
     with refused("data_violation", "a") as violations:
-        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert "1 row(s) violate a.l.element.x as INT" in violations[0].message
     change(lake.path("a"), lambda item: None if item["id"] == 5 else item)
-    generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
     insert(lake.path("a"), [row(5, "5", "5", "five")])
     with pytest.raises(BadValue, match="five"):
-        verbs.change(lake.env, generation, jobs=OnlineJobs())
+        commands.change(lake.env, generation, jobs=OnlineJobs())
     assert found(lake)[0] == row(1, "007", "08", "09")
     change(lake.path("a"), lambda item: None if item["id"] == 5 else item)
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
-    verbs.cutover(lake.env, generation, jobs=OnlineJobs())
+    commands.change(lake.env, generation, jobs=OnlineJobs())
+    commands.cutover(lake.env, generation, jobs=OnlineJobs())
     assert found(lake)[0] == row(1, 7, 8, 9)
     whole(lake)
 
@@ -133,8 +133,8 @@ def test_only_the_part_that_does_not_go_back_is_lost(tmp_path: Path) -> None:
     upgraded(lake)
     insert(lake.path("a"), [{"id": 3, "a": {"b": "three", "c": 3}}, {"id": 4, "a": {"b": "4", "c": None}}])
     with pytest.raises(LossyRollback, match="1 row"):
-        verbs.rollback(lake.env, jobs=OnlineJobs())
-    verbs.rollback(lake.env, jobs=OnlineJobs(), allow_lossy=True)
+        commands.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs(), allow_lossy=True)
     values = [{"b": 1, "c": 1}, None, {"b": None, "c": 3}, {"b": 4, "c": None}]
     assert [item["a"] for item in rows(lake.path("a"), "id", "a")] == values
     whole(lake)
@@ -148,13 +148,13 @@ def test_beside_a_field_that_comes_and_one_that_goes(tmp_path: Path) -> None:
     upgraded(lake)
     assert rows(lake.path("a"), "z") == [{"z": {"b": 1, "g": 5, "w": 6, "n": None}}]
     insert(lake.path("a"), [{"id": 2, "z": {"b": 2, "g": None, "w": 2, "n": 2}}])
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     expected = [{"b": "01", "g": 5, "w": 6, "n": None}, {"b": "2", "g": None, "w": 2, "n": 2}]
     assert (lake.version, [item["a"] for item in rows(lake.path("a"), "id", "a")]) == ("1.0.0", expected)
     whole(lake)
     insert(lake.path("a"), [{"id": 3, "a": {"b": "3", "g": 3, "w": 3, "n": None}}])
     upgraded(lake)
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert [item["z"] for item in rows(lake.path("a"), "id", "z")] == [
         {"b": 1, "w": 6, "n": None},
         {"b": 2, "w": 2, "n": 2},
@@ -175,7 +175,7 @@ def test_a_rollback_that_dies_anywhere(tmp_path: Path, stride: int) -> None:
         back = isinstance(found(lake)[0]["a"]["b"], str)
         insert(lake.path("a"), [row(6, "6", "6", "6") if back else row(6, 6, 6, 6)])
         if lake.version == "1.1.0":
-            verbs.rollback(lake.env, jobs=OnlineJobs())
+            commands.rollback(lake.env, jobs=OnlineJobs())
         old = [row(1, "007", "08", "09"), {"id": 2, "a": {"b": "2", "l": None}, "m": None}, row(3, "33", "34", "35"), row(6, "6", "6", "6")]
         assert (lake.version, found(lake)) == ("1.0.0", old)
         whole(lake)
@@ -193,7 +193,7 @@ REFUSED = {
 def test_what_is_refused(tmp_path: Path, reason: str, old: str, new: str, how: str) -> None:
     lake = lake_of(tmp_path, f"id BIGINT, {old}", f"id BIGINT, {new}", f'evolution("a", {how})')
     with refused("not_online", "a") as items:
-        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert reason in items[0].message
 
 
@@ -208,4 +208,4 @@ def test_what_is_refused(tmp_path: Path, reason: str, old: str, new: str, how: s
 def test_what_only_a_rewrite_does(tmp_path: Path, old: str, new: str) -> None:
     lake = lake_of(tmp_path, f"id BIGINT, {old}", f"id BIGINT, {new}")
     with refused("needs_rewrite", "a"):
-        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
-from airflow_provider_schemamig.core.shards import pace
 from airflow_provider_schemamig.core.spark.errors import SparkJobFailed, SparkUnavailable
 from airflow_provider_schemamig.core.spark.runners import Job
-from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.transfer import throttle
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
@@ -40,7 +41,7 @@ HARD = "text to a number"
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other acts while we hold the turn; nothing rests on turns."""
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ class Expanded:
     @classmethod
     def of(cls, operation: Operation, folder: Path) -> Expanded:
         lake = operation.lake(folder)
-        generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs(), claim_id="run").generation
+        generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs(), claim_id="run").generation
         assert generation is not None
-        verbs.promote(lake.env, generation)
-        verbs.expand(lake.env, generation)
+        commands.promote(lake.env, generation)
+        commands.expand(lake.env, generation)
         return cls(lake, generation)
 
     def copy(self, folder: Path) -> Expanded:
@@ -66,7 +67,7 @@ class Expanded:
     def change(self, jobs: OnlineJobs | None = None, env: Environment | None = None, listen: Listener = silent) -> SchemamigError | None:
         """What it ended with."""
         try:
-            verbs.change(env or self.lake.env, self.generation, jobs=jobs or OnlineJobs(), listen=listen)
+            commands.change(env or self.lake.env, self.generation, jobs=jobs or OnlineJobs(), listen=listen)
         except SchemamigError as error:
             return error
         return None
@@ -76,7 +77,7 @@ class Expanded:
         for _ in range(5):
             error = self.change()
             if error is None:
-                verbs.cutover(self.lake.env, self.generation, jobs=OnlineJobs())
+                commands.cutover(self.lake.env, self.generation, jobs=OnlineJobs())
                 return
             assert error.retryable, error
         raise AssertionError("it meets one conflict after the other")
@@ -137,14 +138,14 @@ def _committed(run: Expanded, operation: Operation, error: SchemamigError | None
 def _fenced(run: Expanded, operation: Operation, error: SchemamigError | None) -> None:
     assert error is None or error.code == "fenced", error  # None: nothing was left to be done
     at_target(run.lake, operation)
-    verbs.rollback(run.lake.env, jobs=OnlineJobs())
+    commands.rollback(run.lake.env, jobs=OnlineJobs())
     at_source(run.lake, operation)
 
 
 def _cancelled(run: Expanded, operation: Operation, error: SchemamigError | None) -> None:
     assert error is None or error.code == "fenced", error
     at_source(run.lake, operation)
-    verbs.upgrade(run.lake.env, run.lake.second, jobs=OnlineJobs())
+    commands.upgrade(run.lake.env, run.lake.second, jobs=OnlineJobs())
     at_target(run.lake, operation)
 
 
@@ -185,10 +186,10 @@ OTHERS: Mapping[str, tuple[Other, After]] = {
     "a twin changes": (lambda run, operation: run.change(), _done),
     "a twin commits": (lambda run, operation: run.finish(), _committed),
     "another generation takes over": (
-        lambda run, operation: verbs.upgrade(run.lake.env, run.lake.second, claim_id="another", jobs=OnlineJobs()),
+        lambda run, operation: commands.upgrade(run.lake.env, run.lake.second, claim_id="another", jobs=OnlineJobs()),
         _fenced,
     ),
-    "it is cancelled": (lambda run, operation: verbs.cancel(run.lake.env, run.generation, jobs=OnlineJobs()), _cancelled),
+    "it is cancelled": (lambda run, operation: commands.cancel(run.lake.env, run.generation, jobs=OnlineJobs()), _cancelled),
     "a row comes": (_write, _more_rows),
 }
 
@@ -244,7 +245,7 @@ def test_rows_that_come_right_before_a_rule(tmp_path: Path, name: str) -> None:
 def test_two_processes_at_once(tmp_path: Path, name: str) -> None:
     """They start together, and neither waits for the other."""
     run = Expanded.of(OPERATIONS[name], tmp_path)
-    at_once(lambda: verbs.change(run.lake.env, run.generation, jobs=OnlineJobs()))
+    at_once(lambda: commands.change(run.lake.env, run.generation, jobs=OnlineJobs()))
     run.finish()
     at_target(run.lake, OPERATIONS[name])
 
@@ -294,7 +295,7 @@ def test_a_job_of_it_fails(tmp_path: Path, operation: Operation, failure: str) -
 @soak
 @pytest.mark.parametrize("name", [name for name, found in OPERATIONS.items() if "DEFAULT" in found.after or "text" in name])
 def test_paused_and_resumed_in_every_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(pace, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(throttle, "_LOOK_SECONDS", 0.0)
     operation = OPERATIONS[name]
     start = Expanded.of(operation, tmp_path / "start")
     waited = 0

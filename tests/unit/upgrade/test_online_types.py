@@ -12,14 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_schemamig.core.access.errors import ReaderFenced, WriterFenced
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.errors import ReaderFenced, WriterFenced
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
-from airflow_provider_schemamig.core.upgrade import exchange, swaps, verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
-from airflow_provider_schemamig.core.upgrade.exchange import OPEN_RACES, TRIES
-from airflow_provider_schemamig.core.upgrade.online_errors import DoesNotGoBack, SwapRaced
+from airflow_provider_schemamig.core.upgrade.execute import rename_swaps
+from airflow_provider_schemamig.core.upgrade.tables import column_swap
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES
+from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.row_tables import change, insert, set_property, snapshot
@@ -59,11 +61,11 @@ def columns(lake: Lake) -> list[str]:
 def changed(lake: Lake, jobs: OnlineJobs | None = None) -> Generation:
     """Up to the cut-over."""
     jobs = jobs or OnlineJobs()
-    generation = verbs.preflight(lake.env, lake.second, jobs=jobs).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
-    verbs.change(lake.env, generation, jobs=jobs)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.change(lake.env, generation, jobs=jobs)
     return generation
 
 
@@ -73,7 +75,7 @@ def swapped(lake: Lake, jobs: OnlineJobs | None = None) -> None:
 
 
 def upgraded(lake: Lake) -> Lake:
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert lake.version == "1.1.0"
     return lake
 
@@ -127,7 +129,7 @@ WRITES: dict[str, tuple[Callable[[Path, int], object], dict[int, Any]]] = {
 def test_a_write_between_the_fill_and_the_swap(tmp_path: Path, write: Callable[[Path, int], object], expected: dict[int, Any]) -> None:
     lake = texts(tmp_path)
     rival = Rival(lake, write, 1)
-    verbs.upgrade(rival.env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(rival.env, lake.second, jobs=OnlineJobs())
     assert (rival.written, lake.version, table(lake)) == (1, "1.1.0", expected)
     whole(lake)
 
@@ -150,12 +152,12 @@ def test_writers_that_are_always_faster_wait_the_third_time(tmp_path: Path) -> N
 
 def test_what_a_seal_lets_through_may_be_faster_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = texts(tmp_path)
-    monkeypatch.setattr(exchange, "OPEN_RACES", TRIES)
-    monkeypatch.setattr(swaps, "OPEN_RACES", TRIES)
+    monkeypatch.setattr(column_swap, "OPEN_RACES", TRIES)
+    monkeypatch.setattr(rename_swaps, "OPEN_RACES", TRIES)
     rival = Rival(lake, lambda path, number: insert(path, [{"id": 10 + number, "s": "1"}]), TRIES)
     generation = changed(lake)
     with pytest.raises(SwapRaced) as caught:
-        verbs.cutover(rival.env, generation, jobs=OnlineJobs())
+        commands.cutover(rival.env, generation, jobs=OnlineJobs())
     assert (caught.value.retryable, caught.value.tries, caught.value.collection) == (True, 5, "a")
     upgraded(lake)
     assert table(lake) == {1: 7, 2: None, 3: 3} | {10 + number: 1 for number in range(1, 6)}
@@ -184,10 +186,10 @@ def fenced(lake: Lake, release: str) -> bool:
 def test_the_other_release_is_fenced_and_the_own_is_served(tmp_path: Path) -> None:
     lake = upgraded(texts(tmp_path))
     assert fenced(lake, "1.0.0") and served(lake, "1.1.0")
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert served(lake, "1.0.0") and fenced(lake, "1.1.0")
     upgraded(lake)
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert fenced(lake, "1.0.0") and served(lake, "1.1.0")
     assert (columns(lake), table(lake)) == (["id", "s"], {1: 7, 2: None, 3: 3})
     whole(lake)
@@ -209,7 +211,7 @@ def go_on(lake: Lake) -> dict[int, str | None]:
 def test_rows_written_since_go_back(tmp_path: Path) -> None:
     lake = upgraded(texts(tmp_path))
     expected = go_on(lake)
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     assert (lake.version, table(lake), columns(lake)) == ("1.0.0", expected, ["id", "s", SHADOW])
     whole(lake)
     insert(lake.path("a"), [{"id": 6, "s": "06"}])
@@ -220,7 +222,7 @@ def test_rows_written_since_go_back(tmp_path: Path) -> None:
 
 def test_nothing_written_since_needs_no_spark(tmp_path: Path) -> None:
     lake = upgraded(texts(tmp_path))
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert table(lake) == {1: "007", 2: None, 3: "3"}
     whole(lake)
 
@@ -228,7 +230,7 @@ def test_nothing_written_since_needs_no_spark(tmp_path: Path) -> None:
 def test_a_write_before_the_columns_change_places_again(tmp_path: Path) -> None:
     lake = upgraded(texts(tmp_path))
     rival = Rival(lake, lambda path, number: insert(path, [{"id": 10 + number, "s": number}]), 2, OUTDATED)
-    verbs.rollback(rival.env, jobs=OnlineJobs())
+    commands.rollback(rival.env, jobs=OnlineJobs())
     assert (rival.written, table(lake)) == (2, {1: "007", 2: None, 3: "3", 11: "1", 12: "2"})
     whole(lake)
 
@@ -239,10 +241,10 @@ def test_rows_written_between_the_swap_and_the_commit(tmp_path: Path, way: str) 
     swapped(lake)
     expected = go_on(lake)
     if way == "rollback":
-        verbs.rollback(lake.env, jobs=OnlineJobs())
+        commands.rollback(lake.env, jobs=OnlineJobs())
         assert (lake.version, table(lake)) == ("1.0.0", expected)
     else:
-        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs(), claim_id="another")
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs(), claim_id="another")
         assert (lake.version, table(lake)) == ("1.1.0", {1: 7, 2: 22, 3: 33, 4: 44})
     whole(lake)
 
@@ -253,9 +255,9 @@ def test_a_value_that_does_not_go_back(tmp_path: Path, committed: bool) -> None:
     upgraded(lake) if committed else swapped(lake)
     insert(lake.path("a"), [{"id": 2, "s": "two"}, {"id": 3, "s": "3"}])
     with pytest.raises(LossyRollback if committed else DoesNotGoBack):
-        verbs.rollback(lake.env, jobs=OnlineJobs())
+        commands.rollback(lake.env, jobs=OnlineJobs())
     assert table(lake) == {1: "7", 2: "two", 3: "3"}
-    verbs.rollback(lake.env, jobs=OnlineJobs(), allow_lossy=True)
+    commands.rollback(lake.env, jobs=OnlineJobs(), allow_lossy=True)
     assert (lake.version, table(lake)) == ("1.0.0", {1: 7, 2: None, 3: 3})
     whole(lake)
 
@@ -268,14 +270,14 @@ def test_a_renamed_column_goes_back(tmp_path: Path) -> None:
     upgraded(lake)
     assert rows(lake.path("a"), "id", "t", "s") == [{"id": 1, "t": 1, "s": "x"}]
     insert(lake.path("a"), [{"id": 2, "t": 2, "s": "y"}])
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     assert rows(lake.path("a"), "id", "s", "b") == [{"id": 1, "s": "01", "b": "x"}, {"id": 2, "s": "2", "b": "y"}]
     whole(lake)
 
 
 def die(lake: Lake, moment: int) -> bool:
     try:
-        verbs.rollback(lake.crashing_at(moment), jobs=OnlineJobs())
+        commands.rollback(lake.crashing_at(moment), jobs=OnlineJobs())
     except Crash:
         return True
     return False
@@ -298,7 +300,7 @@ def test_a_rollback_that_dies_anywhere(tmp_path: Path, stride: int, rule: str) -
             is_text = next(column["type"] for column in snapshot(lake.path("a")).fields if column["name"] == "s") == "string"
             insert(lake.path("a"), [{"id": 6, "s": "66" if is_text else 66}])
             if way == "back" and lake.version == "1.1.0":
-                verbs.rollback(lake.env, jobs=OnlineJobs())
+                commands.rollback(lake.env, jobs=OnlineJobs())
             if way == "back":
                 assert (lake.version, table(lake)) == ("1.0.0", expected | {6: "66"})
             else:
@@ -327,7 +329,7 @@ REFUSED = {
 def test_what_is_refused(tmp_path: Path, reason: str, before: str, after: str) -> None:
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});", f"CREATE TABLE a ({after});", 'evolution("a")')
     with refused("not_online", "a") as found:
-        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert reason in found[0].message
 
 
@@ -335,12 +337,12 @@ def test_a_property_that_names_columns_is_refused(tmp_path: Path) -> None:
     lake = texts(tmp_path)
     set_property(lake.path("a"), "delta.dataSkippingStatsColumns", "id,s")
     with refused("not_online", "a"):
-        verbs.preflight(lake.env, lake.second, jobs=OnlineJobs())
+        commands.preflight(lake.env, lake.second, jobs=OnlineJobs())
 
 
 def test_the_plan_says_what_it_takes(tmp_path: Path) -> None:
     lake = texts(tmp_path)
-    report = verbs.plan(lake.env, lake.second)
+    report = commands.plan(lake.env, lake.second)
     (change_stage,) = (item for item in report.explanations() if item["kind"] == "change")
     assert "column mapping" in " ".join(change_stage["irreversible"])
     assert "type widening" not in " ".join(change_stage["irreversible"])
@@ -355,23 +357,23 @@ def test_values_that_are_no_number_are_found_before_anything_is_written(tmp_path
     insert(lake.path("a"), [{"id": 8, "s": "eight"}])
     version = snapshot(lake.path("a")).version
     with refused("data_violation", "a") as found:
-        verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert "s as INT" in found[0].message
     assert snapshot(lake.path("a")).version == version
 
 
 def test_a_value_that_comes_in_after_preflight_leads_back(tmp_path: Path) -> None:
     lake = texts(tmp_path)
-    generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
+    commands.promote(lake.env, generation)
     insert(lake.path("a"), [{"id": 8, "s": "eight"}])
-    verbs.expand(lake.env, generation)
+    commands.expand(lake.env, generation)
     with pytest.raises(BadValue):
-        verbs.change(lake.env, generation, jobs=OnlineJobs())
+        commands.change(lake.env, generation, jobs=OnlineJobs())
     assert all("eight" in (element.error or "") for element in lake.state.elements.values())
     change(lake.path("a"), lambda row: None if row["id"] == 8 else row)
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
-    verbs.cutover(lake.env, generation, jobs=OnlineJobs())
+    commands.change(lake.env, generation, jobs=OnlineJobs())
+    commands.cutover(lake.env, generation, jobs=OnlineJobs())
     assert table(lake) == {1: 7, 2: None, 3: 3}
     whole(lake)

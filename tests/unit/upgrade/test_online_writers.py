@@ -14,9 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError, SchemaMismatchError
 from deltalake.schema import Field, PrimitiveType
 
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
-from airflow_provider_schemamig.core.upgrade.controls import throttle
+from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from tests.integration.interleavings import FILES, MAX_FILES, OPERATIONS, OUTCOMES, RS_METADATA, TABLES, Case
 from tests.support.interleave import End, Interleave, kinds
 from tests.support.lake import Lake, no_spark, rows
@@ -77,7 +77,7 @@ def attempt(statement: Callable[[DeltaTable], object], table: DeltaTable) -> Exc
 def test_the_commits_of_an_operation(tmp_path: Path, name: str) -> None:
     lake = made(OPERATIONS[name], tmp_path)
     begun = newest(lake.path("t"))
-    verbs.upgrade(lake.env, lake.second, hold=NO_HOLD, jobs=OnlineJobs())
+    commands.upgrade(lake.env, lake.second, hold=NO_HOLD, jobs=OnlineJobs())
     assert kinds(lake.path("t"), begun, newest(lake.path("t"))) == tuple(step.kind for step in OPERATIONS[name].steps)
     whole(lake)
 
@@ -92,7 +92,7 @@ def test_planned_before_and_committed_after(tmp_path: Path, name: str, number: i
         return lambda: attempt(run, planned)
 
     meeting = Interleave(number, plan)
-    verbs.upgrade(replace(lake.env, on_write=meeting), lake.second, hold=NO_HOLD, jobs=OnlineJobs())
+    commands.upgrade(replace(lake.env, on_write=meeting), lake.second, hold=NO_HOLD, jobs=OnlineJobs())
     meeting.check(case.says_no(statement, number) or OUTCOMES[statement][case.steps[number].kind].delta_rs)
     whole(lake)
     before = ids(lake)
@@ -118,7 +118,7 @@ def test_whole_tables_by_hand(tmp_path: Path, name: str, statement: str) -> None
         if statement in SEAL_LETS_THROUGH:
             return
         assert attempt(run, DeltaTable(str(folder))) is not None
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
         assert newest(folder) == begun + 2, "sealed and opened again"
         error = attempt(run, DeltaTable(str(folder)))
     assert error is None
@@ -139,7 +139,7 @@ def test_a_row_that_breaks_the_rule(tmp_path: Path, name: str, bad: int | None) 
         return lambda: attempt(append, planned)
 
     meeting = Interleave(0, plan)
-    verbs.upgrade(replace(lake.env, on_write=meeting), lake.second, hold=NO_HOLD, jobs=OnlineJobs())
+    commands.upgrade(replace(lake.env, on_write=meeting), lake.second, hold=NO_HOLD, jobs=OnlineJobs())
     meeting.check(RS_METADATA)
     assert attempt(append, DeltaTable(str(lake.path("t")))) is not None
     assert ids(lake) == {1, 2, 3}

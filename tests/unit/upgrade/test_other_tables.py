@@ -13,13 +13,13 @@ from deltalake import write_deltalake
 
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import Job
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.accept import accept
-from airflow_provider_schemamig.core.upgrade.adopt import adopt
-from airflow_provider_schemamig.core.upgrade.pins import pin, unpin
-from airflow_provider_schemamig.core.upgrade.revert import revert
-from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
-from airflow_provider_schemamig.core.upgrade.verify import verify_environment
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
+from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
+from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
+from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support import foreign
 from tests.support.bytes import tree, unwritten
@@ -112,11 +112,11 @@ def test_during_an_upgrade_nothing_of_it_is_done_to_another_table(lake: Lake, be
     generation = begin(lake, lake.second)
     anew(lake)
     before = tree(lake.path("t"))
-    for task in (verbs.expand, verbs.cutover):
+    for task in (commands.expand, commands.cutover):
         with pytest.raises(SchemamigError) as caught:
             task(lake.env, generation, jobs=no_spark)
         assert caught.value.code in ("another_table", "not_expanded", "wrong_state") and not caught.value.retryable
-    outcome = verbs.rollback(lake.env, jobs=no_spark)
+    outcome = commands.rollback(lake.env, jobs=no_spark)
     assert tree(lake.path("t")) == before
     assert lake.version == "1.0.0" and not list(lake.state.intents)
     assert begin is promoted or any("another table" in note for note in outcome.notes)
@@ -140,7 +140,7 @@ def test_the_end_of_a_hold_leaves_another_table_alone(lake: Lake) -> None:
     anew(lake)
     make_holds_due(lake)
     before = tree(lake.path("t"))
-    outcome = verbs.contract(lake.env)
+    outcome = commands.contract(lake.env)
     assert tree(lake.path("t")) == before
     assert [hold.state.value for hold in lake.state.holds.values()] == ["closed"]
     assert any("another table" in note for note in outcome.notes)
@@ -155,7 +155,7 @@ def test_a_retired_table_that_was_made_anew_is_not_deleted(tmp_path: Path) -> No
     foreign.make_anew(old)
     make_holds_due(lake)
     before = tree(old)
-    outcome = verbs.contract(lake.env)
+    outcome = commands.contract(lake.env)
     assert tree(old) == before and any("another table" in note for note in outcome.notes)
 
 
@@ -184,7 +184,7 @@ def test_accept_takes_another_id_over_without_a_release(lake: Lake) -> None:
     whole(lake)
     lake.upgrade(lake.second)
     whole(lake)
-    verbs.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
     whole(lake)
 
 
@@ -217,7 +217,7 @@ def test_nothing_goes_back_to_a_table_that_was_deleted(tmp_path: Path, schema: s
     lake.upgrade(lake.second)
     shutil.rmtree(before)
     with unwritten(lake.env), refused("old_table_missing", "t") as errors:
-        verbs.rollback(lake.env, allow_lossy=True, jobs=no_spark)
+        commands.rollback(lake.env, allow_lossy=True, jobs=no_spark)
     assert str(before) in errors[0].message
     assert lake.version == "1.1.0"
 
@@ -244,7 +244,7 @@ def test_a_batch_is_not_committed_into_a_table_that_was_made_while_spark_worked(
             return result
 
     with pytest.raises(SchemamigError) as caught:
-        verbs.upgrade(lake.env, lake.second, jobs=Jobs)
+        commands.upgrade(lake.env, lake.second, jobs=Jobs)
     refusals = caught.value.refusals if isinstance(caught.value, Refused) else (caught.value,)
     assert {refusal.code for refusal in refusals} <= {"another_table", "table_missing", "shard_missing"}
     assert [log(path)] == left
@@ -268,10 +268,10 @@ def test_a_batch_is_not_committed_below_a_checkpoint(tmp_path: Path) -> None:
             return result
 
     with pytest.raises(SchemamigError):
-        verbs.upgrade(lake.env, lake.second, jobs=Jobs)
+        commands.upgrade(lake.env, lake.second, jobs=Jobs)
     assert min(log(path)) == min(left[0]), "nothing is below the checkpoint"
-    verbs.rollback(lake.env, jobs=OnlineJobs)
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs)
+    commands.rollback(lake.env, jobs=OnlineJobs)
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs)
     whole(lake)
     assert {row["id"]: row["c"] for row in lake.env.reader("t").arrow().to_pylist()} == dict.fromkeys((1, 2, 3, 4), 5)
 

@@ -13,16 +13,17 @@ import pendulum
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import Control, Deployment, EnvironmentRelease, HoldState, Intent, IntentKind, Leader
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event
-from airflow_provider_schemamig.core.shards import pace
-from airflow_provider_schemamig.core.shards.errors import Paused
 from airflow_provider_schemamig.core.spark.runners import Job
-from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.transfer import throttle
+from airflow_provider_schemamig.core.transfer.errors import Paused
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support import rewritten
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
@@ -36,8 +37,8 @@ TRIES = 5
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(pace, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(throttle, "_LOOK_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module", name="rewriting")
@@ -130,7 +131,7 @@ def test_paused_at_any_moment_no_columns_are_left_swapped(tmp_path: Path, tries:
     """The table is as its release says, for handles and for others, or the upgrade went on to its commit."""
 
     def upgrade(lake: Lake, hook: Callable[[str, str, str], None]) -> None:
-        verbs.upgrade(elsewhere(replace(lake.env, on_write=hook)), lake.second, claim_id="one", jobs=OnlineJobs())
+        commands.upgrade(elsewhere(replace(lake.env, on_write=hook)), lake.second, claim_id="one", jobs=OnlineJobs())
 
     seen: list[str] = []
     upgrade(retyping(tmp_path / "count"), lambda moment, what, key: seen.append(key))
@@ -157,7 +158,7 @@ def test_paused_at_any_moment_no_columns_are_left_swapped(tmp_path: Path, tries:
 
 
 def claimed(lake: Lake) -> Generation:
-    generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
     return generation
 
@@ -173,7 +174,7 @@ def test_a_rename_that_was_announced_goes_on_to_the_commit(tmp_path: Path) -> No
             paused.append(key)
             controls.pause(lake.env, None)
 
-    verbs.upgrade(elsewhere(replace(lake.env, on_write=hook)), lake.second, jobs=OnlineJobs())
+    commands.upgrade(elsewhere(replace(lake.env, on_write=hook)), lake.second, jobs=OnlineJobs())
     assert paused
     assert lake.version == "1.1.0"
     whole(lake)
@@ -188,14 +189,14 @@ def test_what_the_plan_is_not_about_does_not_hold_it(tmp_path: Path) -> None:
     )
     controls.pause(lake.env, "b")
     controls.throttle(lake.env, None, max_files=1, window=(5, 5 + 1))
-    verbs.upgrade(elsewhere(lake.env), lake.second, jobs=OnlineJobs())
+    commands.upgrade(elsewhere(lake.env), lake.second, jobs=OnlineJobs())
     assert lake.version == "1.1.0"
 
 
 TASKS: dict[str, Callable[..., object]] = {
-    "promote": verbs.promote,
-    "expand": verbs.expand,
-    "cutover": verbs.cutover,
+    "promote": commands.promote,
+    "expand": commands.expand,
+    "cutover": commands.cutover,
 }
 
 
@@ -219,7 +220,7 @@ def test_each_task_says_that_it_waits_and_goes_on_when_it_is_resumed(tmp_path: P
                 heard.append(event)
                 controls.resume(lake.env, scope)
 
-        getattr(verbs, name)(lake.env, generation, listen=resume)
+        getattr(commands, name)(lake.env, generation, listen=resume)
         assert len(heard) == 1
     assert lake.version == "1.1.0"
 
@@ -237,13 +238,13 @@ def test_a_paused_task_ends_when_its_generation_does(tmp_path: Path) -> None:
         return listen
 
     with refused("wrong_state"):
-        verbs.promote(lake.env, generation, listen=when_it_waits(lambda: verbs.cancel(lake.env, generation)))
+        commands.promote(lake.env, generation, listen=when_it_waits(lambda: commands.cancel(lake.env, generation)))
     controls.resume(lake.env, None)
     generation = claimed(lake)
-    verbs.promote(lake.env, generation)
+    commands.promote(lake.env, generation)
     controls.pause(lake.env, None)
     with refused("wrong_state"):
-        verbs.expand(lake.env, generation, listen=when_it_waits(lambda: verbs.rollback(lake.env)))
+        commands.expand(lake.env, generation, listen=when_it_waits(lambda: commands.rollback(lake.env)))
     whole(lake)
 
 
@@ -260,17 +261,17 @@ def test_a_pause_keeps_the_way_back_open(tmp_path: Path, scope: str | None) -> N
     lake.upgrade(second)
     controls.pause(lake.env, scope)
     with refused("paused"):
-        verbs.contract(elsewhere(lake.env), at_once=True)
+        commands.contract(elsewhere(lake.env), at_once=True)
     assert [hold.state for hold in lake.state.holds.values()] == [HoldState.OPEN]
-    verbs.rollback(elsewhere(lake.env))
+    commands.rollback(elsewhere(lake.env))
     controls.resume(lake.env, scope)
     lake.upgrade(second)
     controls.pause(lake.env, scope)
     with refused("paused"):
-        verbs.contract(elsewhere(lake.env), at_once=True)
+        commands.contract(elsewhere(lake.env), at_once=True)
     assert "v" in {field["name"] for field in snapshot(lake.path("a")).fields}
     controls.resume(lake.env, scope)
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert "v" not in {field["name"] for field in snapshot(lake.path("a")).fields}
     lake.upgrade(third)
     whole(lake)
@@ -287,12 +288,12 @@ def test_what_a_killed_run_had_sealed_is_open_while_its_rerun_is_paused(rewritin
         assert die(found, at, cutover)
         controls.pause(found.env, None)
         try:
-            verbs.cutover(elsewhere(found.env), SECOND, jobs=jobs())
+            commands.cutover(elsewhere(found.env), SECOND, jobs=jobs())
         except Paused:
             held += 1
         open_to_writers(found)
         controls.resume(found.env, None)
-        verbs.cutover(found.env, SECOND, jobs=jobs())
+        commands.cutover(found.env, SECOND, jobs=jobs())
         found.check("1.1.0")
     assert held
 
@@ -311,15 +312,15 @@ def test_a_pause_never_holds_a_rollback(tmp_path: Path, committed: bool) -> None
     """Not even of a change of type, whose values go back batch by batch."""
     lake = retyping(tmp_path)
     generation = claimed(lake)
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.change(lake.env, generation, jobs=OnlineJobs())
     if committed:
-        verbs.cutover(lake.env, generation)
+        commands.cutover(lake.env, generation)
         insert(lake.path("a"), [{"id": 2, "v": 8}])
     controls.pause(lake.env, None)
-    controls.throttle(lake.env, "a", window=(0, 1) if pace.is_open((12, 24), pendulum.now("UTC")) else (12, 13))
-    verbs.rollback(elsewhere(lake.env), jobs=OnlineJobs())
+    controls.throttle(lake.env, "a", window=(0, 1) if throttle.is_open((12, 24), pendulum.now("UTC")) else (12, 13))
+    commands.rollback(elsewhere(lake.env), jobs=OnlineJobs())
     assert [row["v"] for row in snapshot(lake.path("a")).rows] == (["7", "8"] if committed else ["7"])
     whole(lake)
 
@@ -328,7 +329,7 @@ def test_a_pause_never_holds_the_rollback_of_a_rewrite(found: Rewritten) -> None
     rewritten.upgrade(found, found.env, jobs())
     found.write_all(1)
     controls.pause(found.env, None)
-    verbs.rollback(elsewhere(found.env), jobs=jobs())
+    commands.rollback(elsewhere(found.env), jobs=jobs())
     found.check("1.0.0")
 
 
@@ -351,10 +352,10 @@ def test_a_fill_waits_too(tmp_path: Path) -> None:
             return super().run(job, request)
 
     with refused("paused", "a"):
-        verbs.preflight(elsewhere(lake.env), lake.second, jobs=Asked({}))
+        commands.preflight(elsewhere(lake.env), lake.second, jobs=Asked({}))
     assert "fill" not in asked
     with pytest.raises(Crash):
-        verbs.preflight(lake.env, lake.second, jobs=Asked({}), listen=_dies_paused)
+        commands.preflight(lake.env, lake.second, jobs=Asked({}), listen=_dies_paused)
 
 
 def _dies_paused(event: Event) -> None:
@@ -367,9 +368,9 @@ def test_a_pause_of_a_name_that_a_rollback_took_is_taken_back(tmp_path: Path) ->
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE b (id BIGINT);", 'evolution("b", renamed_from="a")')
     lake.upgrade(lake.second)
     controls.pause(lake.env, "b", by="somebody")
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     with refused("paused"):
-        verbs.upgrade(replace(lake.env, waits=False), lake.second, jobs=OnlineJobs())
+        commands.upgrade(replace(lake.env, waits=False), lake.second, jobs=OnlineJobs())
     controls.resume(lake.env, "b")
     lake.upgrade(lake.second)
     assert (lake.version, lake.state.controls) == ("1.1.0", {})

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.blobs import digest as digest_of
-from airflow_provider_schemamig.core.ledger.blobs import read_plan
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.plan import Plan
-from airflow_provider_schemamig.core.upgrade.preflight import PlanReport
-from airflow_provider_schemamig.core.upgrade.stages import PLAN_KINDS
+from airflow_provider_schemamig.core.ledger.plan_store import digest as digest_of
+from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stages import PLAN_KINDS
+from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport
 from tests.support import foreign
 from tests.support.bytes import tree, unwritten
 from tests.support.fake_jobs import FakeJobs
@@ -37,7 +37,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def plan_of(lake: Lake, release: Path | None = None) -> Plan:
-    return verbs.plan(lake.env, release or lake.second).plan
+    return commands.plan(lake.env, release or lake.second).plan
 
 
 # --- the document --------------------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_stages_come_in_the_order_they_run(lake: Lake) -> None:
 
 
 def test_the_report(lake: Lake) -> None:
-    document = verbs.plan(lake.env, lake.second).to_json()
+    document = commands.plan(lake.env, lake.second).to_json()
     assert set(document) >= {"from", "to", "plan_digest", "stages", "pending", "refusals"}
     assert (document["from"], document["to"], document["refusals"], document["pending"]) == ("1.0.0", "1.1.0", [], [])
     (cutover,) = [stage for stage in document["stages"] if (stage["kind"], stage["collection"]) == ("cutover", "flights")]
@@ -75,7 +75,7 @@ def test_the_report(lake: Lake) -> None:
 
 
 def test_preflight_stores_what_it_printed(lake: Lake) -> None:
-    checked = verbs.preflight(lake.env, lake.second, jobs=lambda: pytest.fail("no Spark"))
+    checked = commands.preflight(lake.env, lake.second, jobs=lambda: pytest.fail("no Spark"))
     assert checked.report_uri is not None
     report = json.loads(Path(checked.report_uri.removeprefix("file://")).read_text())
     assert report == checked.to_json()["plan"]
@@ -94,14 +94,14 @@ EXIT_CODES: dict[str, tuple[Callable[[Lake], object], str, int]] = {
 def test_exit_code(lake: Lake, case: str) -> None:
     before, release, code = EXIT_CODES[case]
     before(lake)
-    assert verbs.plan(lake.env, getattr(lake, release)).exit_code == code
+    assert commands.plan(lake.env, getattr(lake, release)).exit_code == code
 
 
 def test_a_hold_that_is_due_is_something_to_do(lake: Lake) -> None:
     heartbeat(lake.env, "1.0.0")
     (note,) = lake.upgrade(lake.second, hold=timedelta(0)).notes
     assert "hold_in_use" in note
-    report = verbs.plan(lake.env, lake.second)
+    report = commands.plan(lake.env, lake.second)
     assert (report.plan.is_empty, report.due_holds, report.exit_code) == (True, (2,), 3)
 
 
@@ -148,7 +148,7 @@ def test_what_is_left_over_from_before_does_not_count(tmp_path: Path) -> None:
     lake.upgrade(second)
     held = plan_of(lake, third)
     assert "end_hold" not in [stage.kind for stage in held.stages]
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     free = plan_of(lake, third)
     expanded(lake, third)
     unsettled = plan_of(lake, third)
@@ -193,7 +193,7 @@ def test_a_hidden_column_changes_the_digest(tmp_path: Path) -> None:
     before = plan_of(lake).digest
     lake.upgrade(lake.second)
     foreign.write(lake.path("a"), [{"id": 1, "x": 2}])
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert plan_of(lake).digest != before
 
 
@@ -208,7 +208,7 @@ def situations(lake: Lake) -> dict[str, Callable[[], object]]:
         "promoted": lambda: promoted(lake, lake.second),
         "expanded": lambda: expanded(lake, lake.second),
         "committed": lambda: lake.upgrade(lake.second),
-        "contracted": lambda: verbs.contract(lake.env, at_once=True),
+        "contracted": lambda: commands.contract(lake.env, at_once=True),
         "drifted": lambda: foreign.add_column(lake.path("planes"), "sneaked"),
     }
 
@@ -217,26 +217,26 @@ def test_reading_changes_no_byte_at_any_moment(lake: Lake) -> None:
     for name, come_there in situations(lake).items():
         come_there()
         with unwritten(lake.env):
-            assert isinstance(verbs.plan(lake.env, lake.second), PlanReport), name
-            verbs.plan(lake.env, lake.second, end_hold=True).to_json(explained=True)
-            verbs.status(lake.env)
+            assert isinstance(commands.plan(lake.env, lake.second), PlanReport), name
+            commands.plan(lake.env, lake.second, end_hold=True).to_json(explained=True)
+            commands.status(lake.env)
             if lake.version == "1.0.0":
-                verbs.plan(lake.env, lake.first)
+                commands.plan(lake.env, lake.first)
         for generation in lake.state.deployments:
             with unwritten(lake.env):
-                verbs.approved(lake.env, generation)
+                commands.approved(lake.env, generation)
                 if lake.version == "1.0.0" and generation > 1:
-                    verbs.to_change(lake.env, generation)
+                    commands.to_change(lake.env, generation)
 
 
 def test_planning_for_nothing_makes_nothing(tmp_path: Path) -> None:
     product, nothing = make_lake(tmp_path), tmp_path / "lake"
-    report = verbs.plan(product.env, product.second, jobs=FakeJobs())
+    report = commands.plan(product.env, product.second, jobs=FakeJobs())
     assert (report.plan.target.source, report.exit_code) == (None, 3)
     assert {stage.kind for stage in report.plan.stages} == {"create", "commit"}
     assert not nothing.exists()
     nothing.mkdir()
-    verbs.plan(product.env, product.second)
+    commands.plan(product.env, product.second)
     assert tree(nothing) == {}
 
 
@@ -254,7 +254,7 @@ def test_preflight_writes_nothing_that_a_reader_of_the_lake_sees(lake: Lake) -> 
 def test_nothing_to_do_claims_nothing(lake: Lake) -> None:
     lake.upgrade(lake.second)
     with unwritten(lake.env):
-        checked = verbs.preflight(lake.env, lake.second, jobs=FakeJobs())
+        checked = commands.preflight(lake.env, lake.second, jobs=FakeJobs())
         assert (checked.generation, checked.report_uri, checked.fills) == (None, None, ())
         outcome = lake.upgrade(lake.second)
     assert (outcome.generation, outcome.stages) == (None, ())

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.storage import NotOurPlace
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import tree
 from tests.support.lake import Lake, append, no_spark
@@ -79,7 +79,7 @@ def test_contract_deletes_no_folder_that_we_did_not_make(tmp_path: Path, victim:
     poison(lake, victim, ShardState.RETIRED, change)
     before = files(tmp_path)
     with pytest.raises(SchemamigError) as caught:
-        verbs.contract(lake.env)
+        commands.contract(lake.env)
     assert caught.value.code in {"not_our_place", "invalid_location"}
     assert not caught.value.retryable
     assert files(tmp_path) == before, "it is refused before the hold is ended, too"
@@ -89,12 +89,12 @@ def test_contract_deletes_no_folder_that_we_did_not_make(tmp_path: Path, victim:
 @pytest.mark.parametrize("change", POISON.values(), ids=POISON.keys())
 def test_cancel_and_clean_up_delete_no_folder_that_we_did_not_make(tmp_path: Path, victim: Path, change: Poison) -> None:
     lake = two_releases(tmp_path, ONE, REBUILT, 'evolution("t"), replacement("g")')
-    claimed = verbs.preflight(lake.env, lake.second, jobs=no_spark, claim_id="given up")
+    claimed = commands.preflight(lake.env, lake.second, jobs=no_spark, claim_id="given up")
     poison(lake, victim, ShardState.BUILDING, change)
     assert claimed.generation is not None
     kept = {path: data for path, data in files(tmp_path).items() if "/g/" in path or "victim" in path}
     with pytest.raises(SchemamigError) as caught:
-        verbs.cancel(lake.env, claimed.generation)
+        commands.cancel(lake.env, claimed.generation)
     assert caught.value.code in {"not_our_place", "invalid_location"}
     lake.upgrade(lake.second)
     found = files(tmp_path)
@@ -109,7 +109,7 @@ def test_a_table_with_rows_of_a_collection_is_not_deleted_by_a_row_that_calls_it
     retired = the_one(lake.state, ShardState.RETIRED)
     LedgerWriter(lake.env).transact(lambda state: [Put(replace(live, state=ShardState.RETIRED, retired_by=retired.retired_by))])
     with pytest.raises(NotOurPlace, match="the rows of t are in it") as caught:
-        verbs.contract(lake.env)
+        commands.contract(lake.env)
     assert caught.value.collection == "t"
     assert lake.path("t").exists()
 
@@ -124,9 +124,9 @@ def test_a_table_that_another_one_lies_in_is_not_deleted(tmp_path: Path) -> None
     )
     LedgerWriter(lake.env).transact(lambda state: [Put(inner)])
     with pytest.raises(NotOurPlace, match="the table of shard a2-0123456789ab is in it"):
-        verbs.contract(lake.env)
+        commands.contract(lake.env)
     LedgerWriter(lake.env).transact(lambda state: [Put(replace(inner, uri=f"{retired.uri}0/inner"))])
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     assert not (tmp_path / "lake" / retired.uri).exists()
 
 
@@ -137,9 +137,9 @@ def test_what_is_mended_by_hand_is_deleted(tmp_path: Path, victim: Path) -> None
     was = the_one(lake.state, ShardState.RETIRED)
     poison(lake, victim, ShardState.RETIRED, POISON["a folder elsewhere"])
     with pytest.raises(NotOurPlace):
-        verbs.contract(lake.env)
+        commands.contract(lake.env)
     LedgerWriter(lake.env).transact(lambda state: [Put(was)])
-    verbs.contract(lake.env)
+    commands.contract(lake.env)
     assert not (tmp_path / "lake" / was.uri).exists()
     assert (victim / "precious").exists()
 
@@ -156,7 +156,7 @@ def test_a_table_behind_a_link_ends_no_hold(tmp_path: Path) -> None:
     make_holds_due(lake)
     before = files(tmp_path)
     with pytest.raises(NotOurPlace, match="where the link is"):
-        verbs.contract(lake.env)
+        commands.contract(lake.env)
     assert files(tmp_path) == before
-    verbs.rollback(lake.env, allow_lossy=True)
+    commands.rollback(lake.env, allow_lossy=True)
     assert lake.env.reader("g").arrow().to_pylist() == [{"id": 1}]

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.fence import Fenced
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event
-from airflow_provider_schemamig.core.shards import pace
-from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.transfer import throttle
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
+from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
 from tests.support.row_tables import insert, snapshot
@@ -26,7 +27,7 @@ SWAP = ("CREATE TABLE a (id BIGINT, v STRING);", "CREATE TABLE a (id BIGINT, v I
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(throttle, "_LOOK_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -37,10 +38,10 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def expanded(lake: Lake) -> Generation:
-    generation = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
     return generation
 
 
@@ -70,14 +71,14 @@ def test_the_swap_waits_until_it_is_told(lake: Lake, scope: str | None) -> None:
 
     def go_on() -> None:
         assert columns(lake) == ["id", "v", "schemamig_new_v"]
-        (element,) = verbs.status(lake.env).document["elements"]
+        (element,) = commands.status(lake.env).document["elements"]
         assert (element["state"], element["phase"]) == ("reorg", "last step")
         assert re.fullmatch(r"postponed by ann since .* until `schemamig resume`: after the run", element["waits"])
         insert(lake.path("a"), [{"id": 2, "v": "8", "schemamig_new_v": None}])
         controls.resume(lake.env, scope)
 
-    verbs.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(never))
-    verbs.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(go_on))
+    commands.change(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(never))
+    commands.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(go_on))
     assert not lake.state.controls
     assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": 7}, {"id": 2, "v": 8}]
     whole(lake)
@@ -90,11 +91,11 @@ def _die() -> None:
 def test_killed_while_it_waits_it_waits_again_and_can_go_back(lake: Lake) -> None:
     generation = expanded(lake)
     controls.postpone(lake.env, "a")
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
+    commands.change(lake.env, generation, jobs=OnlineJobs())
     for _ in range(2):
         with pytest.raises(Crash):
-            verbs.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(_die))
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+            commands.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(_die))
+    commands.rollback(lake.env, jobs=OnlineJobs())
     assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": "7"}]
     whole(lake)
 
@@ -102,9 +103,11 @@ def test_killed_while_it_waits_it_waits_again_and_can_go_back(lake: Lake) -> Non
 def test_a_rollback_ends_the_waiting(lake: Lake) -> None:
     generation = expanded(lake)
     controls.postpone(lake.env, "a")
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
+    commands.change(lake.env, generation, jobs=OnlineJobs())
     with pytest.raises(Fenced):
-        verbs.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(lambda: verbs.rollback(lake.env, jobs=OnlineJobs())))
+        commands.cutover(
+            lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(lambda: commands.rollback(lake.env, jobs=OnlineJobs()))
+        )
     whole(lake)
 
 
@@ -120,13 +123,13 @@ def test_what_was_swapped_is_swapped_back_before_it_waits(lake: Lake) -> None:
         assert columns(lake) == ["id", "v", "schemamig_new_v"]
         controls.resume(lake.env, None)
 
-    verbs.change(lake.env, generation, jobs=OnlineJobs())
+    commands.change(lake.env, generation, jobs=OnlineJobs())
     with pytest.raises(Crash):
-        verbs.cutover(replace(lake.env, on_write=dies_at_the_next_write), generation, jobs=OnlineJobs())
+        commands.cutover(replace(lake.env, on_write=dies_at_the_next_write), generation, jobs=OnlineJobs())
     assert {element.state.value for element in lake.state.elements.values()} == {"reorg"}
     assert columns(lake) == ["id", "v", "schemamig_old_v"]
     controls.postpone(lake.env, None)
-    verbs.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(go_on))
+    commands.cutover(lake.env, generation, jobs=OnlineJobs(), listen=when_it_waits(go_on))
     assert rows(lake.path("a"), "id", "v") == [{"id": 1, "v": 7}]
 
 
@@ -169,5 +172,5 @@ def test_one_word_takes_it_all_back(lake: Lake) -> None:
 
 def test_it_is_of_one_collection(lake: Lake) -> None:
     controls.postpone(lake.env, "a")
-    shown = verbs.status(lake.env).document["controls"]
+    shown = commands.status(lake.env).document["controls"]
     assert [(item["collection"], item["last_step"], item["paused"]) for item in shown] == [("a", True, True)]

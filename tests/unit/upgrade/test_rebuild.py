@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.fence import Fence, put_fence
-from airflow_provider_schemamig.core.deltalog.names import physical_name
-from airflow_provider_schemamig.core.deltalog.tag import Tag
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import Fence, put_fence
+from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
+from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.numbers import LEAP
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
-from airflow_provider_schemamig.core.ledger.verify_tables import verify_tables
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
-from airflow_provider_schemamig.core.upgrade import rebuild_errors as e
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.rebuild import UNKNOWN, rebuild
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
+from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import UNKNOWN, rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support import foreign
 from tests.support.bytes import tree
@@ -74,7 +74,7 @@ def test_collections_are_what_they_were(lake: Lake, tmp_path: Path) -> None:
     again = elsewhere(lake.env)
     assert again.reader("t").arrow().to_pylist() == rows == [{"id": 1, "b": 7}]
     assert verify(LedgerReader(again)) == ()
-    assert verbs.status(again).drifted == ()
+    assert commands.status(again).drifted == ()
     assert done.generation > LEAP
     assert done.epoch >= LEAP
     assert UNKNOWN in done.notes
@@ -168,14 +168,14 @@ def test_killed_anywhere_it_is_run_again(lake: Lake, moment: int) -> None:
     if not LedgerReader(again).exists():
         for create in (False, True):
             with refused("no_environment"):
-                verbs.upgrade(again, lake.second, create=create, jobs=no_spark)
+                commands.upgrade(again, lake.second, create=create, jobs=no_spark)
         rebuild(again, lake.second)
     else:
         with refused("ledger_there"):
             rebuild(again, lake.second)
     assert replace(lake, env=again).state.given_out is not None
     assert verify(LedgerReader(again)) == ()
-    assert verbs.status(again).drifted == ()
+    assert commands.status(again).drifted == ()
 
 
 # --- a leader died on the way ---------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_it_is_right_or_asks_wherever_a_leader_died(swapping: Lake, moment: int,
         swapping.upgrade(swapping.second)
     with contextlib.suppress(Crash):
         crashing = swapping.crashing_at(moment)
-        _ = verbs.rollback(crashing) if back else verbs.upgrade(crashing, swapping.second, jobs=no_spark)
+        _ = commands.rollback(crashing) if back else commands.upgrade(crashing, swapping.second, jobs=no_spark)
     version = str(replace(swapping, env=elsewhere(swapping.env)).version)
     lose(swapping)
     try:
@@ -268,8 +268,8 @@ def test_a_clean_up_says_nothing_of_a_rollback_that_died(swapping: Lake) -> None
             raise Crash
 
     with pytest.raises(Crash):
-        verbs.rollback(replace(swapping.env, on_write=dies))
-    verbs.cleanup(elsewhere(swapping.env), Generation(2))
+        commands.rollback(replace(swapping.env, on_write=dies))
+    commands.cleanup(elsewhere(swapping.env), Generation(2))
     lose(swapping)
     found = refusals(lambda: rebuild(elsewhere(swapping.env), swapping.second))
     assert ("t", "revert") in {(error.collection, error.action) for error in found if isinstance(error, e.EndUnknown)}
@@ -300,4 +300,4 @@ def killed_at(lake: Lake, reached: Callable[[], bool]) -> None:
             raise Crash
 
     with pytest.raises(Crash):
-        verbs.upgrade(replace(lake.env, on_write=dies), lake.second, jobs=no_spark)
+        commands.upgrade(replace(lake.env, on_write=dies), lake.second, jobs=no_spark)

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.schema import Field, PrimitiveType
 
-from airflow_provider_schemamig.core.elements.errors import NotOnline
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.online.errors import NotOnline
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, DriftFound, HoldInUse
-from airflow_provider_schemamig.core.upgrade.fill import without_spark
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import Refused
 from tests.support import foreign
 from tests.support.bytes import unwritten
@@ -43,7 +43,7 @@ def test_what_no_operation_makes_is_refused(tmp_path: Path, before: str, after: 
     b = "CREATE TABLE b (id BIGINT NOT NULL, PRIMARY KEY (id));"
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});{b}", f"CREATE TABLE a ({after});{b}", 'evolution("a")')
     with unwritten(lake.env), refused("not_online", "a") as found:
-        verbs.preflight(lake.env, lake.second, jobs=no_spark)
+        commands.preflight(lake.env, lake.second, jobs=no_spark)
     assert isinstance(found[0], NotOnline)
     assert (found[0].op, found[0].path) == (op, path)
 
@@ -51,10 +51,10 @@ def test_what_no_operation_makes_is_refused(tmp_path: Path, before: str, after: 
 def test_a_rewrite_without_spark(tmp_path: Path) -> None:
     steps = 'rewrite("a", up="SELECT CAST(id AS STRING) AS id FROM {a}", down="SELECT CAST(id AS BIGINT) AS id FROM {a}")'
     lake = two_releases(tmp_path, A, "CREATE TABLE a (id STRING);", steps)
-    planned = verbs.plan(lake.env, lake.second)
+    planned = commands.plan(lake.env, lake.second)
     assert [stage.kind for stage in planned.plan.stages] == ["copy", "seal", "commit", "retire"]
     with unwritten(lake.env), refused("spark_not_given"):
-        verbs.preflight(lake.env, lake.second, jobs=without_spark)
+        commands.preflight(lake.env, lake.second, jobs=without_spark)
 
 
 # --- drift ---------------------------------------------------------------------------------------------------------------------------
@@ -79,13 +79,13 @@ def test_a_table_changed_behind_our_back_stops_everything(tmp_path: Path, case: 
     change, text = DRIFTS[case]
     change(lake.path("a"))
     with unwritten(lake.env), refused("drift", "a") as found:
-        verbs.preflight(lake.env, lake.second, jobs=no_spark)
+        commands.preflight(lake.env, lake.second, jobs=no_spark)
     assert isinstance(found[0], DriftFound)
     assert text in found[0].message
-    assert verbs.status(lake.env).drifted == ("a",)
-    report = verbs.plan(lake.env, lake.second)
+    assert commands.status(lake.env).drifted == ("a",)
+    report = commands.plan(lake.env, lake.second)
     assert report.exit_code == 1
-    assert verbs.plan(lake.env, lake.first).exit_code == 1, "also where there is nothing to do"
+    assert commands.plan(lake.env, lake.first).exit_code == 1, "also where there is nothing to do"
 
 
 @pytest.mark.parametrize("change", ["rows", "undeclared property", "comment"])
@@ -110,10 +110,10 @@ def test_a_missing_shard_is_a_note_where_nothing_is_to_be_done_to_it(tmp_path: P
     lake = make_lake(tmp_path)
     lake.upgrade(lake.first)
     shutil.rmtree(lake.path("untouched"))
-    report = verbs.plan(lake.env, lake.second)
+    report = commands.plan(lake.env, lake.second)
     assert report.refusals == ()
     assert [note for note in report.plan.notes if note.startswith("untouched: ")]
-    assert verbs.status(lake.env).drifted == ("untouched",)
+    assert commands.status(lake.env).drifted == ("untouched",)
     lake.upgrade(lake.second)
     assert lake.version == "1.1.0"
 
@@ -125,8 +125,8 @@ def test_a_missing_shard_may_be_replaced_or_removed(tmp_path: Path, collection: 
     shutil.rmtree(lake.path(collection))
     lake.upgrade(lake.second)
     whole(lake)
-    verbs.rollback(lake.env)
-    assert verbs.status(lake.env).drifted == (collection,), "it was missing before, too"
+    commands.rollback(lake.env)
+    assert commands.status(lake.env).drifted == (collection,), "it was missing before, too"
 
 
 def test_a_missing_shard_cannot_evolve(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_missing_shard_cannot_evolve(tmp_path: Path) -> None:
     lake.upgrade(lake.first)
     shutil.rmtree(lake.path("flights"))
     with unwritten(lake.env), refused("shard_missing", "flights"):
-        verbs.preflight(lake.env, lake.second, jobs=no_spark)
+        commands.preflight(lake.env, lake.second, jobs=no_spark)
 
 
 # --- another release -----------------------------------------------------------------------------------------------------------------
@@ -145,21 +145,21 @@ def test_a_deployed_release_is_final(tmp_path: Path) -> None:
     lake.upgrade(lake.second)
     _, edited = releases(tmp_path / "edited", (A, ""), ("CREATE TABLE a (id BIGINT, other STRING);", 'evolution("a")'))
     with unwritten(lake.env), refused("release_changed"):
-        verbs.plan(lake.env, edited)
+        commands.plan(lake.env, edited)
 
 
 def test_another_product(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, AX, 'evolution("a")')
     other = Product(tmp_path / "other", "orders").release("1.0.0", A)
     with unwritten(lake.env), refused("wrong_release"):
-        verbs.plan(lake.env, other)
+        commands.plan(lake.env, other)
 
 
 def test_an_older_release(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, AX, 'evolution("a")')
     lake.upgrade(lake.second)
     with unwritten(lake.env), refused("downgrade_refused") as found:
-        verbs.preflight(lake.env, lake.first, jobs=no_spark)
+        commands.preflight(lake.env, lake.first, jobs=no_spark)
     assert "rollback" in found[0].next_action
 
 
@@ -182,7 +182,7 @@ def test_a_hold_that_a_node_needs_is_not_ended_unasked(held: tuple[Lake, Path]) 
     heartbeat(lake.env, "1.0.0", name="old-dashboard")
     heartbeat(lake.env, "1.1.0", name="new-dashboard")
     with unwritten(lake.env), refused("hold_in_use") as found:
-        verbs.preflight(lake.env, third, end_hold=True, jobs=no_spark)
+        commands.preflight(lake.env, third, end_hold=True, jobs=no_spark)
     assert isinstance(found[0], HoldInUse)
     assert found[0].nodes == ("old-dashboard",)
     assert found[0].generation == 2
@@ -200,28 +200,28 @@ def test_a_node_whose_lease_ran_out_needs_nothing(held: tuple[Lake, Path]) -> No
 
 def test_a_node_that_comes_before_promotion_is_seen_there(held: tuple[Lake, Path]) -> None:
     lake, third = held
-    generation = verbs.preflight(lake.env, third, end_hold=True, jobs=no_spark).generation
+    generation = commands.preflight(lake.env, third, end_hold=True, jobs=no_spark).generation
     assert generation is not None
     heartbeat(lake.env, "1.0.0")
     before = lake.state.version
     with refused("hold_in_use"):
-        verbs.promote(lake.env, generation)
+        commands.promote(lake.env, generation)
     assert lake.state.version == before
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.version == "1.0.0", "the way back is still there"
 
 
 def test_a_hold_that_is_due_is_kept_while_a_node_needs_it(held: tuple[Lake, Path]) -> None:
     lake, _ = held
     heartbeat(lake.env, "1.0.0")
-    assert verbs.contract(lake.env).pending, "it is not due"
+    assert commands.contract(lake.env).pending, "it is not due"
     make_holds_due(lake)
     with refused("hold_in_use"):
-        verbs.contract(lake.env)
+        commands.contract(lake.env)
     with refused("hold_in_use"):
-        verbs.contract(lake.env, at_once=True)
-    verbs.contract(lake.env, ignore_nodes=True)
-    assert not verbs.contract(lake.env).pending
+        commands.contract(lake.env, at_once=True)
+    commands.contract(lake.env, ignore_nodes=True)
+    assert not commands.contract(lake.env).pending
 
 
 # --- all at once, and before anything is written -------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_every_reason_is_said_at_once(tmp_path: Path) -> None:
     with unwritten(lake.env), pytest.raises(Refused) as caught:
         lake.upgrade(lake.second)
     assert [(item.code, item.collection) for item in caught.value.refusals] == [("drift", "d"), ("shard_missing", "b"), ("not_online", "c")]
-    document = verbs.plan(lake.env, lake.second).to_json()
+    document = commands.plan(lake.env, lake.second).to_json()
     assert [item["code"] for item in document["refusals"]] == ["drift", "shard_missing", "not_online"]
 
 
@@ -248,7 +248,7 @@ def test_a_refused_release_leaves_no_environment_behind(tmp_path: Path) -> None:
     (folder / "schema.sql").write_text("CREATE TABLE a (id BIGINT")
     env = Environment.open(str(tmp_path / "lake"))
     with pytest.raises(Exception, match="sql_syntax"):
-        verbs.preflight(env, folder, jobs=no_spark)
+        commands.preflight(env, folder, jobs=no_spark)
     assert not LedgerReader(env).exists()
     assert not (tmp_path / "lake").exists()
 
@@ -260,7 +260,7 @@ def test_rows_that_break_a_new_rule_are_shown(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, "CREATE TABLE a (id BIGINT NOT NULL);", 'evolution("a")')
     jobs = FakeJobs(violations=[{"collection": "a", "rule": "NOT NULL id", "count": 3, "sample": ["row 1", "row 2"]}])
     with unwritten(lake.env):
-        report = verbs.plan(lake.env, lake.second, jobs=jobs)
+        report = commands.plan(lake.env, lake.second, jobs=jobs)
     assert [request["checks"] for _, request in jobs.asked] == [
         [{"collection": "a", "uri": f"file://{lake.path('a')}", "kind": "not_null", "column": "id"}]
     ]
@@ -279,11 +279,11 @@ QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
 def test_what_is_asked_of_the_rows(tmp_path: Path, before: str, after: str, question: dict[str, Any]) -> None:
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});", f"CREATE TABLE a ({after});", 'evolution("a")')
     jobs = FakeJobs()
-    verbs.plan(lake.env, lake.second, jobs=jobs)
+    commands.plan(lake.env, lake.second, jobs=jobs)
     ((_, request),) = jobs.asked
     assert request["checks"] == [{"collection": "a", "uri": f"file://{lake.path('a')}", **question}]
 
 
 def test_a_plan_that_has_no_question_starts_no_spark(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, AX, 'evolution("a")')
-    assert verbs.plan(lake.env, lake.second, jobs=no_spark).refusals == ()
+    assert commands.plan(lake.env, lake.second, jobs=no_spark).refusals == ()

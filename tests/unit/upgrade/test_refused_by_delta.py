@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.adopting import Site, field
 from tests.support.bytes import tree
 from tests.support.lake import no_spark
@@ -47,7 +47,7 @@ def test_is_refused_before_anything_is_written(tmp_path: Path, name: str) -> Non
     first, second, steps = RELEASES[name]
     lake = two_releases(tmp_path, f"CREATE TABLE t {first};", f"CREATE TABLE t {second};", steps.replace("'", '"'))
     before = tree(tmp_path / "lake")
-    for verb in (verbs.preflight, verbs.upgrade):
+    for verb in (commands.preflight, commands.upgrade):
         with refused("refused_by_delta", "t"):
             verb(lake.env, lake.second, jobs=no_spark)
     assert tree(tmp_path / "lake") == before

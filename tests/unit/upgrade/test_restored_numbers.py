@@ -10,19 +10,19 @@ from pathlib import Path
 import pendulum
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
-from airflow_provider_schemamig.core.deltalog.tag import Tag
-from airflow_provider_schemamig.core.ledger.backup import Restored, backup, restore
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
+from airflow_provider_schemamig.core.ledger.admin.backup import Restored, backup, restore
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
+from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.errors import LedgerConflict, LedgerDamaged, NumbersExhausted
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import HIGHEST_EPOCH, LEAP, next_epoch, next_generation
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter, Put
-from airflow_provider_schemamig.core.ledger.verify import verify
-from airflow_provider_schemamig.core.ledger.verify_tables import verify_tables
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from airflow_provider_schemamig.core.storage import Store
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from tests.support.bytes import tree
 from tests.support.lake import Lake, no_spark
@@ -57,7 +57,7 @@ class Scene:
         return Fence(state.config.env_id, state.shard_of(T).shard, Epoch(1))
 
     def columns(self) -> list[str]:
-        (found,) = (item for name, item in verbs.status(elsewhere(self.lake.env)).to_json()["collections"].items() if name == T)
+        (found,) = (item for name, item in commands.status(elsewhere(self.lake.env)).to_json()["collections"].items() if name == T)
         return [column["name"] for column in found["physical"]]
 
 
@@ -77,21 +77,21 @@ def test_a_leader_of_the_lost_history_leads_no_more(scene: Scene) -> None:
     scene.lose()
     done = scene.restore()
     again = elsewhere(lake.env)
-    checked = verbs.preflight(again, scene.other, jobs=no_spark, claim_id="B")
+    checked = commands.preflight(again, scene.other, jobs=no_spark, claim_id="B")
     assert checked.generation is not None
     assert checked.generation > lost + LEAP
-    verbs.promote(again, checked.generation)
-    verbs.expand(again, checked.generation)
+    commands.promote(again, checked.generation)
+    commands.expand(again, checked.generation)
     assert state.leader is not None
     with pytest.raises(Fenced):
         LedgerWriter(lake.env).transact(lambda _: [], Leadership(state.leader.generation, state.leader.epoch))
-    verbs.cutover(again, checked.generation)
+    commands.cutover(again, checked.generation)
     assert scene.columns() == ["id"], "what the lost leader planned is on no table"
     found = LedgerReader(again).state()
     assert found.leader is not None
     assert found.leader.epoch > done.epoch
     assert verify(LedgerReader(again)) == verify_tables(LedgerReader(again)) == ()
-    assert verbs.status(again).drifted == ()
+    assert commands.status(again).drifted == ()
 
 
 @pytest.mark.some(12)
@@ -135,7 +135,7 @@ def test_the_next_leader_fences_every_table_before_any_work(scene: Scene) -> Non
     scene.lose()
     done = scene.restore()
     generation = promoted(scene.lake, scene.other)  # it changes u, not t
-    verbs.expand(scene.lake.env, generation)
+    commands.expand(scene.lake.env, generation)
     found = read_fence(scene.table(), scene.fence().app_id)
     assert found is not None
     assert found >= done.epoch * EPOCH_STRIDE
@@ -181,16 +181,16 @@ def test_what_a_restored_deployment_began_goes_on(scene: Scene, tmp_path: Path) 
     """The backup is of the middle of an upgrade: whoever leads it takes the new epoch from the ledger."""
     lake = scene.lake
     generation = promoted(lake, lake.second)
-    verbs.expand(lake.env, generation)
+    commands.expand(lake.env, generation)
     backup(lake.env, str(tmp_path / "middle"))
     scene.lose()
     restore(elsewhere(lake.env), str(tmp_path / "middle"))
     again = elsewhere(lake.env)
     with pytest.raises(WrongState, match="is not expanded"):
-        verbs.cutover(again, generation)
-    verbs.expand(again, generation)
-    verbs.cutover(again, generation)
+        commands.cutover(again, generation)
+    commands.expand(again, generation)
+    commands.cutover(again, generation)
     assert scene.columns() == ["id", "x"]
-    verbs.rollback(again)
-    assert verbs.status(again).drifted == ()
+    commands.rollback(again)
+    assert commands.status(again).drifted == ()
     assert verify(LedgerReader(again)) == ()

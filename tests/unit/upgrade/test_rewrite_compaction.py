@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.rewritten import COLLECTIONS, Rewritten, jobs, make_rewritten
 from tests.support.row_jobs import RowJobs
 from tests.support.row_tables import optimize, snapshot
@@ -44,10 +44,10 @@ def compacting(found: Rewritten) -> RowJobs:
 
 
 def test_there_and_back(found: Rewritten) -> None:
-    verbs.upgrade(found.env, found.lake.second, jobs=compacting(found))
+    commands.upgrade(found.env, found.lake.second, jobs=compacting(found))
     found.check("1.1.0")
     found.write_all(3)
     for name in COLLECTIONS:
         optimize(found.path(name))
-    verbs.rollback(found.env, jobs=compacting(found))
+    commands.rollback(found.env, jobs=compacting(found))
     found.check("1.0.0")

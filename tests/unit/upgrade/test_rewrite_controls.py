@@ -14,8 +14,9 @@ import pytest
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.shards import pace
-from airflow_provider_schemamig.core.upgrade import controls, verbs
+from airflow_provider_schemamig.core.transfer import throttle
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.rewritten import Rewritten, claimed, jobs, make_rewritten, upgrade
 from tests.support.upgrades import refused
 
@@ -110,9 +111,9 @@ def test_limits_may_change_between_the_batches_of_one_copy(found: Rewritten) -> 
 
 def test_a_paused_copy_ends_when_it_is_cancelled(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
     def cancel(seconds: float) -> None:
-        verbs.cancel(found.env, Generation(2))
+        commands.cancel(found.env, Generation(2))
 
-    monkeypatch.setattr(pace.Pace, "__init__", functools.partialmethod(pace.Pace.__init__, sleep=cancel))
+    monkeypatch.setattr(throttle.Pace, "__init__", functools.partialmethod(throttle.Pace.__init__, sleep=cancel))
     controls.pause(found.env, "keyed")
     with refused("wrong_state", "keyed"):
         claimed(found)
@@ -125,7 +126,7 @@ def test_a_paused_copy_ends_when_it_is_cancelled(found: Rewritten, monkeypatch: 
 
 def test_a_paused_copy_waits(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
     """From another process' words on, until it is told to go on."""
-    monkeypatch.setattr(pace, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(throttle, "_LOOK_SECONDS", 0.01)
     controls.pause(found.env, "keyed")
     runner, heard = jobs(), threading.Event()
 
@@ -134,7 +135,7 @@ def test_a_paused_copy_waits(found: Rewritten, monkeypatch: pytest.MonkeyPatch) 
             heard.set()
 
     def preflight() -> None:
-        verbs.preflight(found.env, found.lake.second, jobs=runner, listen=listen)
+        commands.preflight(found.env, found.lake.second, jobs=runner, listen=listen)
 
     thread = threading.Thread(target=preflight)
     thread.start()
@@ -152,7 +153,7 @@ def test_the_ledger_says_how_far_the_tail_is_and_not_at_every_round(found: Rewri
     told = []
     for number in (1, 2):
         found.write_all(number)
-        verbs.tail(found.env, generation, jobs=jobs(), once=True)
+        commands.tail(found.env, generation, jobs=jobs(), once=True)
         told.append({key[0]: row for key, row in found.state.progress.items() if key[1] == "tail"})
     assert set(told[0]) == {"keyed", "plain"}
     for row in told[0].values():

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from tests.support import row_tables as tables
 from tests.support.rewritten import (
@@ -37,16 +37,16 @@ def there(found: Rewritten) -> Work:
     """The whole way, with writers at work before and after the tail, and once it is committed."""
 
     def work(env: Environment, runner: RowJobs) -> None:
-        generation = verbs.preflight(env, found.lake.second, jobs=runner).generation
+        generation = commands.preflight(env, found.lake.second, jobs=runner).generation
         assert generation is not None
         found.write_all(1)
-        verbs.tail(env, generation, jobs=runner, once=True)
+        commands.tail(env, generation, jobs=runner, once=True)
         found.write_all(2)
-        verbs.promote(env, generation)
-        verbs.expand(env, generation)
-        verbs.cutover(env, generation, jobs=runner)
+        commands.promote(env, generation)
+        commands.expand(env, generation)
+        commands.cutover(env, generation, jobs=runner)
         found.write_all(3)
-        verbs.cleanup(env, generation)
+        commands.cleanup(env, generation)
 
     return work
 
@@ -122,7 +122,7 @@ def test_cancel(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
     claim = deployed.copy(tmp_path / "claimed")
 
     def preflight(env: Environment, runner: RowJobs) -> object:
-        return verbs.preflight(env, claim.lake.second, jobs=runner)
+        return commands.preflight(env, claim.lake.second, jobs=runner)
 
     copied = moments(claim.copy(tmp_path / "count"), preflight)
     moment = max(number for number, what in enumerate(copied) if what.startswith("after spark"))
@@ -130,7 +130,7 @@ def test_cancel(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
     assert scratch_of(claim)
 
     def cancel(env: Environment, runner: RowJobs) -> object:
-        return verbs.cancel(env, Generation(2))
+        return commands.cancel(env, Generation(2))
 
     count = len(moments(claim.copy(tmp_path / "cancels"), cancel))
     for moment in [*chosen(count, tries), count]:
@@ -154,8 +154,8 @@ def test_beginning_anew(deployed: Rewritten, tmp_path: Path, tries: int | None, 
 
     def follow(env: Environment, runner: RowJobs) -> object:
         if task == "cutover":
-            return verbs.cutover(env, generation, jobs=runner)
-        return verbs.tail(env, generation, jobs=runner, once=True)
+            return commands.cutover(env, generation, jobs=runner)
+        return commands.tail(env, generation, jobs=runner, once=True)
 
     count = len(moments(counted := gone.copy(tmp_path / "count"), follow))
     assert counted.state.replacements != gone.state.replacements
@@ -183,7 +183,7 @@ def test_cleanup_takes_the_scratch_of_what_was_rolled_back(deployed: Rewritten, 
     start.write_all(1)
 
     def cutover(env: Environment, runner: RowJobs) -> object:
-        return verbs.cutover(env, generation, jobs=runner)
+        return commands.cutover(env, generation, jobs=runner)
 
     seen = moments(start.copy(tmp_path / "count"), cutover)
     found = start.copy(tmp_path / "found")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.pins import pin, unpin
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
 from airflow_provider_schemamig.exceptions import Conflict
 from tests.support import row_tables as tables
 from tests.support.lake import Crash, Lake
@@ -26,7 +26,7 @@ OWN = "interval 2 days"
 
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -157,11 +157,11 @@ def test_a_release_declares_a_retention_while_there_is_a_pin(tmp_path: Path, dec
     unpin(lake.env, "plain", "me")
     configuration = tables.snapshot(lake.path("plain")).metadata["configuration"]
     assert configuration[LOG] == configuration[FILES] == f"interval {declared} hours"
-    assert not verbs.status(lake.env).drifted
+    assert not commands.status(lake.env).drifted
     pin(lake.env, "plain", "me", 1000)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     unpin(lake.env, "plain", "me")
-    assert not verbs.status(lake.env).drifted
+    assert not commands.status(lake.env).drifted
     assert lake.version == "1.0.0"
 
 
@@ -173,7 +173,7 @@ def test_the_log_is_kept_as_long_as_the_files_when_the_pin_goes(tmp_path: Path) 
     unpin(lake.env, "plain", "me")
     configuration = tables.snapshot(lake.path("plain")).metadata["configuration"]
     assert configuration[FILES] == configuration[LOG] == "interval 1000 hours"
-    assert not verbs.status(lake.env).drifted
+    assert not commands.status(lake.env).drifted
 
 
 def test_longer_than_declared_is_no_drift(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_longer_than_declared_is_no_drift(tmp_path: Path) -> None:
     lake = Lake(Environment.open(str(tmp_path / "lake")), release, release)
     lake.upgrade(release)
     pin(lake.env, "plain", "me", 600)
-    assert not verbs.status(lake.env).drifted
+    assert not commands.status(lake.env).drifted
     tables.set_property(lake.path("plain"), LOG, "interval 19 days")
-    assert verbs.status(lake.env).drifted
+    assert commands.status(lake.env).drifted
 
 
 def test_two_generations_pin_and_one_dies(found: Rewritten) -> None:
@@ -196,23 +196,23 @@ def test_two_generations_pin_and_one_dies(found: Rewritten) -> None:
     generation = expanded(found, claim_id="alive")
     pin(found.env, "keyed", str(generation), 500)
     pin(found.env, "keyed", "a person", 450)
-    verbs.cutover(found.env, generation, jobs=jobs())
-    verbs.cleanup(found.env, generation)
+    commands.cutover(found.env, generation, jobs=jobs())
+    commands.cleanup(found.env, generation)
     assert kept(found, old) == hours(450), "a person's stays until the person takes it back"
     assert tables.snapshot(old).sealed
     assert unpin(found.env, "keyed", "a person")
     assert kept(found, old) == (OWN, None)
     assert tables.snapshot(old).sealed
     found.check("1.1.0")
-    verbs.rollback(found.env, jobs=jobs())
+    commands.rollback(found.env, jobs=jobs())
     found.check("1.0.0")
 
 
 def test_a_pin_whose_table_is_gone(found: Rewritten) -> None:
     pin(found.env, "keyed", "a person", 450)
     upgrade(found, found.env, jobs())
-    verbs.contract(found.env, at_once=True)
-    verbs.cleanup(found.env, next(iter(sorted(found.state.holds))))
+    commands.contract(found.env, at_once=True)
+    commands.cleanup(found.env, next(iter(sorted(found.state.holds))))
     assert not found.state.pins
     found.check("1.1.0")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.ledger import file_lock
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import row_tables as tables
 from tests.support.rewritten import SECOND, Rewritten, Work, acted_at, back, built, chosen, claimed, cutover, follow, jobs, moments, upgrade
@@ -23,7 +23,7 @@ from tests.support.row_jobs import RowJobs
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other acts while we hold the turn; nothing rests on turns."""
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 def again(work: Callable[[], object], times: int = 6) -> None:
@@ -80,7 +80,7 @@ def test_twin_at_every_write_of_the_cutover(ready: Rewritten, tmp_path: Path, tr
 
 def test_twin_copies_at_every_write_of_the_copy(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
     def preflight(env: Environment, runner: RowJobs) -> object:
-        return verbs.preflight(env, deployed.lake.second, jobs=runner, claim_id="run")
+        return commands.preflight(env, deployed.lake.second, jobs=runner, claim_id="run")
 
     def check(found: Rewritten, error: BaseException | None) -> None:
         assert error is None, error
@@ -100,8 +100,8 @@ def test_twin_commits_at_every_write_of_a_tail_round(deployed: Rewritten, tmp_pa
 
     def other(found: Rewritten) -> None:
         found.write_all(2)
-        verbs.promote(found.env, SECOND)
-        verbs.expand(found.env, SECOND)
+        commands.promote(found.env, SECOND)
+        commands.expand(found.env, SECOND)
         again(lambda: cutover(found.env, jobs()))
         found.write_all(3)
 
@@ -147,13 +147,13 @@ def test_takeover_at_every_write_of_the_copy(deployed: Rewritten, tmp_path: Path
     """Two generations copy at once and one of them is promoted; what the other goes on building is cleaned up after it."""
 
     def preflight(env: Environment, runner: RowJobs) -> object:
-        return verbs.preflight(env, deployed.lake.second, jobs=runner, claim_id="run")
+        return commands.preflight(env, deployed.lake.second, jobs=runner, claim_id="run")
 
     def check(found: Rewritten, error: BaseException | None) -> None:
         found.check("1.1.0")
         leader = found.state.leader
         assert leader is not None
-        verbs.cleanup(found.env, leader.generation)
+        commands.cleanup(found.env, leader.generation)
         there_and_back(found)
 
     sweep(deployed, tmp_path, preflight, lambda found: upgrade(found, found.env, jobs(), claim_id="another"), check, tries)
@@ -187,7 +187,7 @@ def test_a_writer_at_every_write(deployed: Rewritten, ready: Rewritten, upgraded
         there_and_back(found)
 
     def preflight(env: Environment, runner: RowJobs) -> object:
-        return verbs.preflight(env, deployed.lake.second, jobs=runner)
+        return commands.preflight(env, deployed.lake.second, jobs=runner)
 
     sweep(deployed, tmp_path / "copy", preflight, write, copied, tries)
     claim = deployed.copy(tmp_path / "claimed")
@@ -228,10 +228,10 @@ def test_a_copy_that_is_begun_anew_is_not_committed_by_a_twin(ready: Rewritten, 
     """A process that finds the source's history gone begins anew at each moment of its twin's cut-over."""
     from airflow_provider_schemamig.core.ledger.store import LedgerWriter
     from airflow_provider_schemamig.core.progress import silent
-    from airflow_provider_schemamig.core.upgrade.copies import Copying, begin_anew
-    from airflow_provider_schemamig.core.upgrade.flows import row_of
-    from airflow_provider_schemamig.core.upgrade.stages import Copy
-    from airflow_provider_schemamig.core.upgrade.work import plan_of
+    from airflow_provider_schemamig.core.upgrade.context.context import plan_of
+    from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
+    from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, begin_anew
+    from airflow_provider_schemamig.core.upgrade.prepare.transfers import row_of
 
     def other(found: Rewritten) -> None:
         writer = LedgerWriter(found.env)

@@ -16,7 +16,8 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.retention import FILES
-from airflow_provider_schemamig.core.upgrade import seals, verbs
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.tables import seals
 from tests.support import row_tables as tables
 from tests.support.lake import Crash
 from tests.support.rewritten import UP_KEYED, Rewritten, built, claimed, expanded, jobs, make_rewritten, upgrade
@@ -39,11 +40,11 @@ def found(deployed: Rewritten, tmp_path: Path) -> Rewritten:
 
 
 def cutover(found: Rewritten, runner: RowJobs | None = None) -> Any:
-    return verbs.cutover(found.env, SECOND, jobs=runner or jobs())
+    return commands.cutover(found.env, SECOND, jobs=runner or jobs())
 
 
 def follow(found: Rewritten) -> Any:
-    return verbs.tail(found.env, SECOND, jobs=jobs(), once=True)
+    return commands.tail(found.env, SECOND, jobs=jobs(), once=True)
 
 
 def shard_built(found: Rewritten) -> str:
@@ -54,7 +55,7 @@ def there_and_back(found: Rewritten) -> None:
     found.check("1.1.0")
     found.write_all(3)
     found.check("1.1.0")
-    verbs.rollback(found.env, jobs=jobs())
+    commands.rollback(found.env, jobs=jobs())
     found.check("1.0.0")
 
 
@@ -104,7 +105,7 @@ def test_restore_after_the_seal(found: Rewritten, job: str) -> None:
     sealed = is_sealed(found)
     runner = once(lambda kind, request: kind == job and sealed(kind, request), restore, jobs())
     with refused("source_touched", "keyed"):
-        verbs.cutover(just_before_the_seal(found, lambda: found.insert("keyed", [{"id": 500, "v": None}])), SECOND, jobs=runner)
+        commands.cutover(just_before_the_seal(found, lambda: found.insert("keyed", [{"id": 500, "v": None}])), SECOND, jobs=runner)
     assert found.wanted["keyed"] == wanted
     assert not tables.snapshot(found.path("keyed")).sealed
     assert not tables.snapshot(found.path("plain")).sealed
@@ -127,8 +128,8 @@ def test_restore_of_the_new_shard_during_a_rollback(found: Rewritten) -> None:
 
     runner = once(lambda job, request: request.get("collection") == "plain" and job == "apply", restore, jobs())
     with refused("source_touched", "keyed"):
-        verbs.rollback(found.env, jobs=runner)
-    verbs.rollback(found.env, jobs=jobs())
+        commands.rollback(found.env, jobs=runner)
+    commands.rollback(found.env, jobs=jobs())
     found.check("1.0.0")
 
 
@@ -277,7 +278,7 @@ def test_a_seal_whose_owner_died_is_lifted_before_anybody_waits_for_spark(found:
         late.before_write(what, key) if moment == "before" else late.after_write(what, key)
 
     with pytest.raises(Crash):
-        verbs.cutover(replace(found.env, on_write=hook), SECOND, jobs=once(sealed, dies, jobs()))
+        commands.cutover(replace(found.env, on_write=hook), SECOND, jobs=once(sealed, dies, jobs()))
     assert sealed("", {})
     runner = once(lambda job, request: True, lambda: found.write_all(2), jobs())
     cutover(found, runner)
@@ -295,8 +296,8 @@ def test_a_copy_that_lies_is_not_committed(found: Rewritten) -> None:
     runner = jobs()
     runner.falsify = wrong
     claimed(found, runner)
-    verbs.promote(found.env, SECOND)
-    verbs.expand(found.env, SECOND)
+    commands.promote(found.env, SECOND)
+    commands.expand(found.env, SECOND)
     before = shard_built(found)
     with refused("rewrite_differs", "keyed"):
         cutover(found)
@@ -321,7 +322,7 @@ def test_a_tail_that_lies_is_not_committed(found: Rewritten, when: str) -> None:
     else:
         insert()
     with refused("rewrite_differs", "keyed"):
-        verbs.cutover(env, SECOND, jobs=runner)
+        commands.cutover(env, SECOND, jobs=runner)
     assert found.version == "1.0.0"
     assert not tables.snapshot(found.path("keyed")).sealed
     if when == "under the seal":  # the next run compares all, and gives the copy up
@@ -352,7 +353,7 @@ def test_a_row_that_up_leaves_out_is_seen_also_under_the_seal(found: Rewritten) 
     queries[UP_KEYED] = lambda row: [] if row["v"] == "13" else up(row)
     with refused("cardinality_changed", "keyed"):
         env = just_before_the_seal(found, lambda: found.insert("keyed", [{"id": 13, "v": "13"}]))
-        verbs.cutover(env, SECOND, jobs=RowJobs(queries))
+        commands.cutover(env, SECOND, jobs=RowJobs(queries))
     assert found.version == "1.0.0"
     assert not tables.snapshot(found.path("keyed")).sealed
     found.change("keyed", lambda row: None if row["id"] == 13 else row)
@@ -372,7 +373,7 @@ def test_statistics_do_not_matter_for_counting(found: Rewritten) -> None:
             action.get("add", {}).pop("stats", None)
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
-    verbs.cutover(just_before_the_seal(found, insert_without), SECOND, jobs=jobs())
+    commands.cutover(just_before_the_seal(found, insert_without), SECOND, jobs=jobs())
     there_and_back(found)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Crash
 from tests.support.rewritten import COLLECTIONS, Rewritten, Work, acted_at, back, chosen, claimed, cutover, follow, jobs, moments, upgrade
@@ -108,7 +108,7 @@ def goes_back(found: Rewritten) -> Work:
 @pytest.mark.parametrize("number", [2, *(pytest.param(number, marks=pytest.mark.soak) for number in (1, 4))])
 def test_a_copy_lands_late(deployed: Rewritten, tmp_path: Path, tries: int | None, number: int, late: bool) -> None:
     def preflight(env: Environment, runner: RowJobs) -> object:
-        return verbs.preflight(env, deployed.lake.second, jobs=runner)
+        return commands.preflight(env, deployed.lake.second, jobs=runner)
 
     assert zombies(deployed, tmp_path, preflight, goes_on, tries, number, late)
 

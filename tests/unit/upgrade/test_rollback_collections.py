@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import HoldState, ShardState
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from tests.support import foreign
 from tests.support.lake import Lake, rows
 from tests.support.upgrades import deployed, fingerprints, heartbeat, promoted, refused, releases, same_as_new, seen, two_releases, whole
@@ -24,12 +24,12 @@ ONE, TWO = {"id": 1}, {"id": 2}
 
 def back(lake: Lake, folder: Path) -> None:
     """To the release before, whole; what is left behind is sealed."""
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.version == "1.0.0"
     same_as_new(lake, lake.first, folder / "fresh-1")
     sealed_if_retired(lake)
     whole(lake)
-    assert verbs.plan(lake.env, lake.first).exit_code == 0, "at the release it says it is at"
+    assert commands.plan(lake.env, lake.first).exit_code == 0, "at the release it says it is at"
 
 
 def sealed_if_retired(lake: Lake) -> None:
@@ -130,18 +130,18 @@ def test_rows_that_came_into_a_replacement_are_not_given_up_unasked(replaced: La
     foreign.write(replaced.path("b"), [{"id": "new"}])
     before = replaced.state.version
     with refused("lossy_rollback") as found:
-        verbs.rollback(replaced.env)
+        commands.rollback(replaced.env)
     assert isinstance(found[0], LossyRollback)
     assert found[0].losses[0].startswith("b: rows written into")
     assert replaced.state.version == before
-    verbs.rollback(replaced.env, allow_lossy=True)
+    commands.rollback(replaced.env, allow_lossy=True)
     assert rows(replaced.path("b")) == [ONE]
     whole(replaced)
 
 
 def test_metadata_alone_is_no_loss(replaced: Lake) -> None:
     foreign.set_property(replaced.path("b"), "owned_by", "me")
-    verbs.rollback(replaced.env)
+    commands.rollback(replaced.env)
     assert rows(replaced.path("b")) == [ONE]
 
 
@@ -149,7 +149,7 @@ def test_rows_in_a_table_that_evolved_are_kept_and_so_no_loss(tmp_path: Path) ->
     lake = two_releases(tmp_path, A, "CREATE TABLE a (id BIGINT, x STRING);", 'evolution("a")')
     lake.upgrade(lake.second)
     foreign.write(lake.path("a"), [{"id": 1, "x": "y"}])
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert rows(lake.path("a"), "id") == [ONE]
 
 
@@ -160,17 +160,17 @@ def test_nothing_was_ever_promoted(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, A + B, "")
     fresh = Lake(lake.env.open(str(tmp_path / "fresh")), lake.first, lake.second)
     with refused("no_environment"):
-        verbs.rollback(fresh.env)
-    verbs.preflight(fresh.env, fresh.first, jobs=lambda: pytest.fail("no Spark"), create=True)
+        commands.rollback(fresh.env)
+    commands.preflight(fresh.env, fresh.first, jobs=lambda: pytest.fail("no Spark"), create=True)
     with refused("nothing_to_roll_back") as found:
-        verbs.rollback(fresh.env)
+        commands.rollback(fresh.env)
     assert "nothing was ever promoted" in found[0].message
 
 
 def test_the_first_release(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, A + B, "")
     with refused("nothing_to_roll_back") as found:
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
     assert "1.0.0 is the environment's first release" in found[0].message
 
 
@@ -178,16 +178,16 @@ def test_the_hold_is_over(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, A + B, "")
     lake.upgrade(lake.second, hold=timedelta(0))
     with refused("nothing_to_roll_back") as found:
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
     assert "the hold of 1.1.0 is over" in found[0].message
 
 
 def test_rolled_back_already(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, A + B, "")
     lake.upgrade(lake.second)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     with refused("nothing_to_roll_back") as found:
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
     assert "generation 2 is rolled_back already" in found[0].message
 
 
@@ -196,7 +196,7 @@ def test_a_hold_that_is_due_is_still_a_way_back_until_contract_begins(tmp_path: 
     heartbeat(lake.env, "1.0.0")
     lake.upgrade(lake.second, hold=timedelta(0))
     assert (lake.version, lake.state.holds[Generation(2)].state) == ("1.1.0", HoldState.OPEN)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.version == "1.0.0"
 
 
@@ -206,9 +206,9 @@ def test_a_promoted_attempt_is_rolled_back_first_and_then_the_release_before(tmp
     before = fingerprints(lake)
     lake.upgrade(second)
     promoted(lake, third)
-    assert verbs.rollback(lake.env).generation == 3
+    assert commands.rollback(lake.env).generation == 3
     assert lake.version == "1.1.0"
-    assert verbs.rollback(lake.env).generation == 2
+    assert commands.rollback(lake.env).generation == 2
     assert lake.version == "1.0.0"
     assert fingerprints(lake) == before
     whole(lake)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.lake import Lake, rows
 from tests.support.upgrades import same_as_new, seen, two_releases, whole
@@ -261,7 +261,7 @@ def test_rolled_back_and_upgraded_again(tmp_path: Path, case: Case) -> None:
         foreign.write(lake.path("t"), case.new)
     upgraded = shown(lake)
 
-    outcome = verbs.rollback(lake.env)
+    outcome = commands.rollback(lake.env)
 
     assert same(shown(lake), case.back)
     assert lake.state.release == declared

@@ -6,12 +6,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.maintenance import compact
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, SchemaId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compare_and_evolve_schema
 from tests.support.lake import Lake
 from tests.support.upgrades import releases, whole
@@ -57,11 +57,11 @@ def test_an_id_means_one_schema_for_ever(tmp_path: Path) -> None:
 
     then(lake.upgrade(first))
     then(lake.upgrade(second))
-    then(verbs.rollback(lake.env))
+    then(commands.rollback(lake.env))
     then(lake.upgrade(second))
     assert registry.ids("planes") == [1, 2, 3, 4]
     then(compact(LedgerWriter(lake.env)))
-    then(verbs.contract(lake.env, at_once=True))
+    then(commands.contract(lake.env, at_once=True))
     planes = CollectionName("planes")
     wanted = LedgerReader(lake.env).state().entry(planes).declared
     assert compare_and_evolve_schema(lake.env, planes, SchemaId(4), wanted) == Ok(SchemaId(4))

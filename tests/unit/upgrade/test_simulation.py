@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.fence import Fenced
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from tests.support.lake import Crash, no_spark
 from tests.support.product import Product
@@ -119,7 +119,7 @@ class Process:
         self.done = self.done or self.step == 6 or (self.step == 1 and not self.promotes)
 
     def do_preflight(self) -> None:
-        checked = verbs.preflight(self.env, self.folder, claim_id=self.claim_id, hold=timedelta(0), end_hold=True, jobs=no_spark)
+        checked = commands.preflight(self.env, self.folder, claim_id=self.claim_id, hold=timedelta(0), end_hold=True, jobs=no_spark)
         self.generation = checked.generation
         if checked.generation is None:
             self.done = True
@@ -129,23 +129,23 @@ class Process:
 
     def do_promote(self) -> None:
         try:
-            verbs.promote(self.env, self._generation)
+            commands.promote(self.env, self._generation)
         except Refusal as refusal:
             if refusal.code not in ("wrong_state", "plan_changed"):
                 raise
             self.done = True  # another version was committed meanwhile: this attempt is over, as an operator would see it
 
     def do_expand(self) -> None:
-        verbs.expand(self.env, self._generation)
+        commands.expand(self.env, self._generation)
 
     def do_change(self) -> None:
-        verbs.change(self.env, self._generation, jobs=no_spark)
+        commands.change(self.env, self._generation, jobs=no_spark)
 
     def do_cutover(self) -> None:
-        verbs.cutover(self.env, self._generation)
+        commands.cutover(self.env, self._generation)
 
     def do_cleanup(self) -> None:
-        verbs.cleanup(self.env, self._generation)
+        commands.cleanup(self.env, self._generation)
 
     @property
     def _generation(self) -> Generation:
@@ -178,7 +178,7 @@ def test_any_interleaving_of_crashing_processes_reaches_the_same_state(tmp_path:
 
     quiet = Environment.open(str(tmp_path / "lake"))
     crashing = replace(quiet, on_write=maybe_crash)
-    verbs.upgrade(quiet, folders[0], jobs=no_spark, create=True)
+    commands.upgrade(quiet, folders[0], jobs=no_spark, create=True)
     number = 0
     while number < VERSIONS - 1:
         number += rng.choice([1, 1, 2])  # some versions never run
@@ -192,7 +192,7 @@ def test_any_interleaving_of_crashing_processes_reaches_the_same_state(tmp_path:
     print(f"{crashes} crashes")
     assert crashes > 0
     fresh = Environment.open(str(tmp_path / "fresh"))
-    verbs.upgrade(fresh, folders[-1], jobs=no_spark, create=True)
+    commands.upgrade(fresh, folders[-1], jobs=no_spark, create=True)
     state, wanted = LedgerReader(quiet).state(), LedgerReader(fresh).state()
     assert {n: o.fingerprint for n, o in state.objects.items()} == {n: o.fingerprint for n, o in wanted.objects.items()}
     assert verify(LedgerReader(quiet)) == ()
@@ -208,6 +208,6 @@ def check(env: Environment, processes: list[Process], promoted: bool, number: in
         return
     assert state.release is not None and str(state.release.version) == f"1.{number}.0"
     assert not [deployment for deployment in state.deployments.values() if deployment.state is DeploymentState.PROMOTED]
-    assert not verbs.status(env).drifted
+    assert not commands.status(env).drifted
     for collection, shard in (seen[0] if seen else {}).items():
         assert state.objects[CollectionName(collection)].shard == shard

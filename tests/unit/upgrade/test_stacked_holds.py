@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.handles.errors import ReaderFenced
+from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.support.lake import Lake, no_spark, rows
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, same_as_new, seen, whole
@@ -45,14 +45,14 @@ class Stack:
         tables.insert(self.lake.path("u"), [{"id": 3, "c": "three", "n": 3, "r": {"p": 3, "q": None}, "z": None}])
 
     def back(self) -> None:
-        verbs.rollback(self.lake.env, jobs=no_spark)
+        commands.rollback(self.lake.env, jobs=no_spark)
         whole(self.lake)
 
     def end(self, *generations: Generation) -> None:
         """As maintenance does once these holds are due."""
         make_holds_due(self.lake)
         for generation in generations:
-            verbs.contract(self.lake.env, generation)
+            commands.contract(self.lake.env, generation)
         whole(self.lake)
 
     def is_at(self, number: int) -> None:
@@ -114,7 +114,7 @@ def test_back_release_by_release(stack: Stack) -> None:
     assert read(stack.lake, "t", "1.0.0") == [*OLD, {"id": 4, "a": "four", "h": None, "s": {"p": 4, "q": None}}]
     assert set(seen(stack.lake, "t")["hidden"]) == {"n", "z"}, "files carry them"
     with refused("nothing_to_roll_back"):
-        verbs.rollback(stack.lake.env)
+        commands.rollback(stack.lake.env)
 
 
 def test_forth_and_back_again(stack: Stack) -> None:
@@ -143,7 +143,7 @@ def test_the_older_hold_ends_first_and_the_way_back_of_the_newer_is_as_it_was(st
     stack.is_at(1)
     assert read(stack.lake, "t", "1.1.0") == MIDDLE
     with refused("nothing_to_roll_back"):
-        verbs.rollback(stack.lake.env)
+        commands.rollback(stack.lake.env)
 
 
 def test_a_hold_ends_between_two_rollbacks(stack: Stack) -> None:
@@ -152,12 +152,12 @@ def test_a_hold_ends_between_two_rollbacks(stack: Stack) -> None:
     assert seen(stack.lake, "t")["hidden"] == ["z"]
     assert read(stack.lake, "t", "1.1.0") == MIDDLE
     with refused("nothing_to_roll_back"):
-        verbs.rollback(stack.lake.env)
+        commands.rollback(stack.lake.env)
 
 
 def test_both_end_the_oldest_first(stack: Stack) -> None:
     make_holds_due(stack.lake)
-    outcome = verbs.contract(stack.lake.env)
+    outcome = commands.contract(stack.lake.env)
     assert [stage.kind for stage in outcome.stages] == ["contract"]
     assert (outcome.pending, seen(stack.lake, "u")["hidden"]) == ((), [])
     whole(stack.lake)
@@ -166,7 +166,7 @@ def test_both_end_the_oldest_first(stack: Stack) -> None:
 def test_a_newer_hold_does_not_end_before_an_older_one(stack: Stack) -> None:
     before = stack.lake.state.raw
     with refused("hold_open") as found:
-        verbs.contract(stack.lake.env, B, at_once=True)
+        commands.contract(stack.lake.env, B, at_once=True)
     assert "holds end oldest first" in found[0].message
     assert stack.lake.state.raw == before
 
@@ -293,17 +293,17 @@ def test_histories(tmp_path: Path, name: str, end: str) -> None:
     whole(lake)
     if end == "the older hold":
         make_holds_due(lake)
-        verbs.contract(lake.env, A)
+        commands.contract(lake.env, A)
         whole(lake)
-    verbs.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
     whole(lake)
     same_as_new(lake, found[1], tmp_path / "fresh-1")
     assert _contents(lake) == second
     if end == "the older hold":
         with refused("nothing_to_roll_back"):
-            verbs.rollback(lake.env)
+            commands.rollback(lake.env)
         return
-    verbs.rollback(lake.env, jobs=no_spark, allow_lossy=name == "replaced, and evolved")
+    commands.rollback(lake.env, jobs=no_spark, allow_lossy=name == "replaced, and evolved")
     whole(lake)
     same_as_new(lake, found[0], tmp_path / "fresh-0")
     _holds_all(_contents(lake), first)
@@ -323,7 +323,7 @@ def test_killed_anywhere(tmp_path: Path, what: str) -> None:
     from tests.support.lake import Crash
 
     run: Callable[[Any], object] = (
-        (lambda env: verbs.contract(env, A)) if what == "contract" else (lambda env: verbs.rollback(env, jobs=no_spark))
+        (lambda env: commands.contract(env, A)) if what == "contract" else (lambda env: commands.rollback(env, jobs=no_spark))
     )
     for write in range(1, 60, 4):
         stack = Stack(tmp_path / str(write))

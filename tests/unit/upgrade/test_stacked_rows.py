@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
@@ -33,9 +33,9 @@ def typed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Lake, list[Pa
     found = releases(tmp_path, (TEXT, ""), (NUMBER, 'evolution("a")'), (third, step))
     lake = deployed(tmp_path, found[0], found[1])
     tables.insert(lake.path("a"), [{"id": 1, "s": "007"}])
-    verbs.upgrade(lake.env, found[1], jobs=OnlineJobs())
+    commands.upgrade(lake.env, found[1], jobs=OnlineJobs())
     tables.insert(lake.path("a"), [{"id": 2, "s": 2}])
-    verbs.upgrade(lake.env, found[2], jobs=OnlineJobs())
+    commands.upgrade(lake.env, found[2], jobs=OnlineJobs())
     tables.insert(lake.path("a"), [{"id": 3, **({column: 3} if column else {})}])
     return lake, found, "3" if column else ""
 
@@ -43,11 +43,11 @@ def typed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Lake, list[Pa
 def test_another_type_with_a_release_over_it(typed: tuple[Lake, list[Path], str], tmp_path: Path) -> None:
     lake, found, last = typed
     whole(lake)
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     whole(lake)
     same_as_new(lake, found[1], tmp_path / "fresh-1")
     assert [row["s"] for row in rows(lake.path("a"), "id", "s")] == [7, 2, int(last) if last else None]
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     whole(lake)
     same_as_new(lake, found[0], tmp_path / "fresh-0")
     assert [row["s"] for row in rows(lake.path("a"), "id", "s")] == ["007", "2", last or None]
@@ -56,24 +56,24 @@ def test_another_type_with_a_release_over_it(typed: tuple[Lake, list[Path], str]
 def test_the_hold_of_another_type_ends_under_a_later_one(typed: tuple[Lake, list[Path], str], tmp_path: Path) -> None:
     lake, found, last = typed
     make_holds_due(lake)
-    verbs.contract(lake.env, Generation(2))
+    commands.contract(lake.env, Generation(2))
     whole(lake)
     assert not any("schemamig_old" in name for name in seen(lake, "a")["hidden"])
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     whole(lake)
     same_as_new(lake, found[1], tmp_path / "fresh-1")
     assert [row["s"] for row in rows(lake.path("a"), "id", "s")] == [7, 2, int(last) if last else None]
     with refused("nothing_to_roll_back"):
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
 
 
 def test_a_type_is_not_changed_again_over_it(tmp_path: Path) -> None:
     found = releases(tmp_path, (TEXT, ""), (NUMBER, 'evolution("a")'), ("CREATE TABLE a (id BIGINT, s BIGINT);", 'evolution("a")'))
     lake = deployed(tmp_path, found[0], found[1])
     tables.insert(lake.path("a"), [{"id": 1, "s": "007"}])
-    verbs.upgrade(lake.env, found[1], jobs=OnlineJobs())
+    commands.upgrade(lake.env, found[1], jobs=OnlineJobs())
     with refused("hold_open", "a"):
-        verbs.preflight(lake.env, found[2], jobs=OnlineJobs())
+        commands.preflight(lake.env, found[2], jobs=OnlineJobs())
 
 
 # --- a rewrite -----------------------------------------------------------------------------------------------------------------------
@@ -102,20 +102,20 @@ def test_a_rewrite_with_a_release_over_it(tmp_path: Path, name: str, feed: bool)
     lake = deployed(tmp_path, found[0], found[1])
     jobs = RowJobs(QUERIES)
     tables.insert(lake.path("keyed"), [{"id": 1, "v": "1"}, {"id": 2, "v": "2"}])
-    verbs.upgrade(lake.env, found[1], jobs=lambda: jobs)
+    commands.upgrade(lake.env, found[1], jobs=lambda: jobs)
     if feed:
         tables.enable_change_data(lake.path("keyed"))
     tables.insert(lake.path("keyed"), [{"id": 3, "v": 3}])
     tables.change(lake.path("keyed"), lambda row: {**row, "v": 20} if row["id"] == 2 else row)
-    verbs.upgrade(lake.env, found[2], jobs=lambda: jobs)
+    commands.upgrade(lake.env, found[2], jobs=lambda: jobs)
     path = lake.path(collection)
     tables.insert(path, [{"id": 4, column: 4}])
     tables.change(path, lambda row: {**row, column: 30} if row["id"] == 3 else row)
     tables.change(path, lambda row: None if row["id"] == 1 else row)
-    verbs.rollback(lake.env, jobs=lambda: jobs)
+    commands.rollback(lake.env, jobs=lambda: jobs)
     assert lake.version == "1.1.0"
     tables.insert(lake.path("keyed"), [{"id": 5, "v": 5}])
-    verbs.rollback(lake.env, jobs=lambda: jobs)
+    commands.rollback(lake.env, jobs=lambda: jobs)
     assert lake.version == "1.0.0"
     assert _rows(lake) == [{"id": 2, "v": "20"}, {"id": 3, "v": "30"}, {"id": 4, "v": "4"}, {"id": 5, "v": "5"}]
     whole(lake)

@@ -10,7 +10,8 @@ import pendulum
 import pyarrow as pa
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import stopped_writers, verbs
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.plan import stopped_writers
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
@@ -37,7 +38,7 @@ def committed(lake: Lake, collection: str, *, days: int = 1, **info: Any) -> Non
 
 
 def notes(lake: Lake) -> dict[str, str]:
-    found = verbs.plan(lake.env, lake.second).to_json()["notes"]
+    found = commands.plan(lake.env, lake.second).to_json()["notes"]
     return {note.partition(":")[0]: note for note in found if "without schemamig's handles" in note}
 
 
@@ -72,9 +73,9 @@ def test_of_a_long_log_the_newest_commits_are_looked_at(lake: Lake, monkeypatch:
 
 
 def test_the_digest_does_not_depend_on_it(lake: Lake) -> None:
-    before = verbs.plan(lake.env, lake.second).plan.digest
+    before = commands.plan(lake.env, lake.second).plan.digest
     committed(lake, "gone", engineInfo="somebody")
-    report = verbs.plan(lake.env, lake.second)
+    report = commands.plan(lake.env, lake.second)
     assert report.stopped and report.plan.digest == before
-    checked = verbs.preflight(lake.env, lake.second, jobs=OnlineJobs())
+    checked = commands.preflight(lake.env, lake.second, jobs=OnlineJobs())
     assert checked.report.stopped == report.stopped

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake
@@ -24,13 +24,13 @@ Other = Callable[[Lake, Generation, Writers], object]
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other acts while we hold the turn; nothing rests on turns."""
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 def cut_over(lake: Lake, generation: Generation) -> SchemamigError | None:
     """What it ended with."""
     try:
-        verbs.cutover(lake.env, generation, jobs=jobs())
+        commands.cutover(lake.env, generation, jobs=jobs())
     except SchemamigError as error:
         return error
     return None
@@ -53,12 +53,12 @@ def a_twin(lake: Lake, generation: Generation, writers: Writers) -> None:
 
 def another_generation(lake: Lake, generation: Generation, writers: Writers) -> None:
     if lake.version == "1.0.0":
-        verbs.upgrade(lake.env, lake.second, jobs=jobs(), claim_id="another")
+        commands.upgrade(lake.env, lake.second, jobs=jobs(), claim_id="another")
 
 
 def a_rollback(lake: Lake, generation: Generation, writers: Writers) -> None:
     try:
-        verbs.rollback(lake.env, jobs=jobs())
+        commands.rollback(lake.env, jobs=jobs())
     except NothingToRollBack:
         assert lake.version == "1.0.0"
 
@@ -101,12 +101,12 @@ def check(lake: Lake, generation: Generation, writers: Writers, who: str, error:
     assert error is None or error.retryable or error.code == "fenced", error
     if who == "rollback" and lake.version == "1.0.0":
         writers.check("1.0.0")
-        verbs.upgrade(lake.env, lake.second, jobs=jobs(), claim_id="once more")
+        commands.upgrade(lake.env, lake.second, jobs=jobs(), claim_id="once more")
     elif lake.version == "1.0.0":
         finish(lake, generation)
     writers.check("1.1.0")
     writers.write_all(80)
-    verbs.rollback(lake.env, jobs=jobs())
+    commands.rollback(lake.env, jobs=jobs())
     assert all(set(writers.wanted[name]) >= {1, 2, 20} for name in COLUMN)
     writers.check("1.0.0")
 

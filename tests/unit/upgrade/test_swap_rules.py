@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.shards.errors import Paused
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import controls, verbs
-from airflow_provider_schemamig.core.upgrade.verify import verify
+from airflow_provider_schemamig.core.transfer.errors import Paused
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context import controls
+from airflow_provider_schemamig.core.upgrade.verify.verify import verify
 from tests.support.lake import Lake
 from tests.support.online import die_after_the_swap
 from tests.support.row_tables import change, insert
@@ -40,10 +41,10 @@ def test_a_row_that_breaks_a_rule_of_the_new_column_comes_late(tmp_path: Path, r
     generation = ready(lake)
     insert(lake.path("a"), [bad])
     with pytest.raises(BadValue, match="does not hold"):
-        verbs.cutover(lake.env, generation, jobs=jobs())
+        commands.cutover(lake.env, generation, jobs=jobs())
     assert not swapped(lake, "a") and served(lake, "a") and lake.version == "1.0.0"
     change(lake.path("a"), lambda row: None if row["id"] == 9 else row)
-    verbs.cutover(lake.env, generation, jobs=jobs())
+    commands.cutover(lake.env, generation, jobs=jobs())
     assert (lake.version, table(lake, "a")) == ("1.1.0", {1: 7})
     declared = lake.state.entry(CollectionName("a"))
     assert declared.physical.checks == declared.declared.checks
@@ -55,10 +56,10 @@ def test_no_scan_of_a_rule_comes_after_the_swap(tmp_path: Path, rule: str) -> No
     lake = ruled(tmp_path, rule)
     seen: list[bool] = []
     runner = jobs(before=lambda job, request: seen.append(swapped(lake, "a")))
-    verbs.upgrade(lake.env, lake.second, jobs=runner)
+    commands.upgrade(lake.env, lake.second, jobs=runner)
     assert seen and not any(seen)
     assert (lake.version, table(lake, "a")) == ("1.1.0", {1: 7})
-    verbs.rollback(lake.env, jobs=jobs())
+    commands.rollback(lake.env, jobs=jobs())
     assert (lake.version, table(lake, "a")) == ("1.0.0", {1: "007"})
     whole(lake)
 
@@ -68,7 +69,7 @@ def test_no_scan_of_a_rule_comes_after_the_swap(tmp_path: Path, rule: str) -> No
 
 def said(lake: Lake) -> set[tuple[str, str, str]]:
     """Elements, their states, and what is being done; nothing is drift, and nothing wrong."""
-    status = verbs.status(lake.env)
+    status = commands.status(lake.env)
     assert status.drifted == ()
     assert verify(lake.env, lake.state, jobs()).findings == ()
     return {(item["element"], item["state"], item["phase"]) for item in status.document["elements"]}
@@ -81,13 +82,13 @@ def test_what_status_and_verify_say_before_and_after_the_swap(tmp_path: Path) ->
     assert said(lake) == waiting
     die_after_the_swap(lake.env, lake.path("a"), generation, jobs())
     assert swapped(lake, "a") and said(lake) == waiting
-    verbs.cutover(lake.env, generation, jobs=jobs())
+    commands.cutover(lake.env, generation, jobs=jobs())
     assert said(lake) == set()
 
 
 def test_the_plan_says_where_columns_change_places(tmp_path: Path) -> None:
     lake = ruled(tmp_path, ", CONSTRAINT few CHECK (s < 99)")
-    report = verbs.plan(lake.env, lake.second)
+    report = commands.plan(lake.env, lake.second)
     assert [stage["kind"] for stage in report.to_json()["stages"]] == ["change", "cutover", "commit", "contract"]
     change_stage, cutover = report.explanations()[:2]
     assert "1 metadata commit(s)" in " ".join(change_stage["lines"])
@@ -102,9 +103,9 @@ def test_a_pause_and_a_postponement_hold_the_swap(tmp_path: Path, say: Callable[
     generation = ready(lake)
     say(lake.env, "a")
     with pytest.raises(Paused):
-        verbs.cutover(replace(lake.env, waits=False), generation, jobs=jobs())
+        commands.cutover(replace(lake.env, waits=False), generation, jobs=jobs())
     assert served(lake, "a") and not swapped(lake, "a")
     controls.resume(lake.env, "a")
-    verbs.cutover(lake.env, generation, jobs=jobs())
+    commands.cutover(lake.env, generation, jobs=jobs())
     assert (lake.version, table(lake, "a")) == ("1.1.0", {1: 7})
     whole(lake)

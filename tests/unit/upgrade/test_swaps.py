@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.handles.errors import ReaderFenced
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.spark.runners import Job
-from airflow_provider_schemamig.core.upgrade import cutover, swaps, verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack, SealExpired, SourceTouched
-from airflow_provider_schemamig.core.upgrade.online_errors import SwapTakenBack
+from airflow_provider_schemamig.core.upgrade.execute import cutover, rename_swaps
+from airflow_provider_schemamig.core.upgrade.tables.errors import SwapTakenBack
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.row_tables import change, commit_at, insert, newest, snapshot
@@ -65,11 +66,11 @@ def copied(lake: Lake, folder: Path) -> Lake:
 
 def ready(lake: Lake) -> Generation:
     """Up to the cut-over."""
-    generation = verbs.preflight(lake.env, lake.second, jobs=jobs()).generation
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs()).generation
     assert generation is not None
-    verbs.promote(lake.env, generation)
-    verbs.expand(lake.env, generation)
-    verbs.change(lake.env, generation, jobs=jobs())
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.change(lake.env, generation, jobs=jobs())
     return generation
 
 
@@ -145,7 +146,7 @@ class Watched(Typed):
 def test_readers_of_the_release_are_served_whatever_another_table_takes(tmp_path: Path) -> None:
     lake = lake_of(tmp_path)
     runner = Watched(queries=jobs().queries, lake=lake)
-    verbs.upgrade(lake.env, lake.second, jobs=runner)
+    commands.upgrade(lake.env, lake.second, jobs=runner)
     assert {"fill", "digest"} <= {job for job, _, _ in runner.seen}
     assert all(found for _, _, found in runner.seen), runner.seen
     assert lake.version == "1.1.0" and not any(served(lake, name) for name in TYPED)
@@ -194,7 +195,7 @@ def test_nothing_long_comes_between_the_first_swap_and_the_ledger(tmp_path: Path
     lake = lake_of(tmp_path)
     timeline = Timeline(lake, busy)
     runner = jobs(before=timeline.on_job)
-    verbs.upgrade(replace(lake.env, on_write=timeline.on_write), lake.second, jobs=runner)
+    commands.upgrade(replace(lake.env, on_write=timeline.on_write), lake.second, jobs=runner)
     assert not [moment for moment in timeline.moments if moment.startswith("job")]
     assert 2 <= len(timeline.moments) < 30, timeline.moments
     assert busy is any(timeline.writers.refused[name] for name in TYPED)
@@ -230,16 +231,16 @@ def test_a_task_that_cannot_commit_swaps_back(
     with monkeypatch.context() as patched:
         patched.setattr(cutover, "_commit", commit)
         with pytest.raises(type(error)):
-            verbs.cutover(lake.env, generation, jobs=runner)
+            commands.cutover(lake.env, generation, jobs=runner)
     assert not any(swapped(lake, name) for name in TYPED)
     assert all(served(lake, name) for name in TYPED)
     assert numbers(lake, "a") == writers.wanted["a"]
     assert not snapshot(lake.path("r")).sealed
     writers.write_all(31)
     if rows_come:
-        verbs.rollback(lake.env, jobs=jobs())
+        commands.rollback(lake.env, jobs=jobs())
         writers.check("1.0.0")
-    verbs.upgrade(lake.env, lake.second, jobs=jobs())
+    commands.upgrade(lake.env, lake.second, jobs=jobs())
     writers.check("1.1.0")
 
 
@@ -251,17 +252,17 @@ def test_a_twin_takes_the_swaps_back_before_the_append(tmp_path: Path, monkeypat
     def commit(*found: Any) -> None:
         monkeypatch.setattr(cutover, "_commit", _refuse(SealExpired(seconds=60)))
         with suppress(SealExpired):
-            verbs.cutover(lake.env, generation, jobs=jobs())
+            commands.cutover(lake.env, generation, jobs=jobs())
         monkeypatch.setattr(cutover, "_commit", made)
         assert not any(swapped(lake, name) for name in TYPED)
         made(*found)
 
     monkeypatch.setattr(cutover, "_commit", commit)
     with pytest.raises(Exception, match=r"seal_lifted|swap_taken_back") as caught:
-        verbs.cutover(lake.env, generation, jobs=jobs())
+        commands.cutover(lake.env, generation, jobs=jobs())
     assert getattr(caught.value, "retryable", False)
     writers.write_all(40)
-    verbs.cutover(lake.env, generation, jobs=jobs())
+    commands.cutover(lake.env, generation, jobs=jobs())
     writers.check("1.1.0")
 
 
@@ -279,15 +280,15 @@ def test_swaps_that_were_taken_back_are_nobodys_to_commit_upon(tmp_path: Path, m
     def commit(*found: Any) -> None:
         monkeypatch.setattr(cutover, "_commit", _refuse(SealExpired(seconds=60)))
         with suppress(SealExpired):
-            verbs.cutover(lake.env, generation, jobs=jobs())
+            commands.cutover(lake.env, generation, jobs=jobs())
         monkeypatch.setattr(cutover, "_commit", made)
         made(*found)
 
     monkeypatch.setattr(cutover, "_commit", commit)
     with pytest.raises(SwapTakenBack):
-        verbs.cutover(lake.env, generation, jobs=jobs())
+        commands.cutover(lake.env, generation, jobs=jobs())
     assert served(lake, "a") and lake.version == "1.0.0"
-    verbs.cutover(lake.env, generation, jobs=jobs())
+    commands.cutover(lake.env, generation, jobs=jobs())
     assert (lake.version, table(lake, "a")) == ("1.1.0", {1: 7})
     whole(lake)
 
@@ -295,18 +296,18 @@ def test_swaps_that_were_taken_back_are_nobodys_to_commit_upon(tmp_path: Path, m
 def test_a_late_way_back_leaves_a_twins_swap_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One gave its swaps up and stood still; its twin has swapped anew since, and commits."""
     lake = lake_of(tmp_path)
-    generation, writers, go_back, made = ready(lake), Writers(lake), swaps._go_back, cutover._commit
+    generation, writers, go_back, made = ready(lake), Writers(lake), rename_swaps._go_back, cutover._commit
 
     def late(*found: Any) -> bool:
-        monkeypatch.setattr(swaps, "_go_back", go_back)
+        monkeypatch.setattr(rename_swaps, "_go_back", go_back)
         monkeypatch.setattr(cutover, "_commit", made)
-        verbs.cutover(lake.env, generation, jobs=jobs())
+        commands.cutover(lake.env, generation, jobs=jobs())
         assert lake.version == "1.1.0"
         return go_back(*found)
 
     monkeypatch.setattr(cutover, "_commit", _refuse(SealExpired(seconds=60)))
-    monkeypatch.setattr(swaps, "_go_back", late)
-    verbs.cutover(lake.env, generation, jobs=jobs())
+    monkeypatch.setattr(rename_swaps, "_go_back", late)
+    commands.cutover(lake.env, generation, jobs=jobs())
     writers.check("1.1.0")
 
 
@@ -320,11 +321,11 @@ def test_a_swap_that_could_not_be_taken_back_is_taken_back_once_its_rows_can(tmp
     monkeypatch.setattr(cutover, "_commit", _refuse(SealExpired(seconds=60)))
     for left in ({1: "7", 2: "two", 3: "3"}, {1: 7, 3: 3}):
         with pytest.raises(SealExpired):
-            verbs.cutover(lake.env, generation, jobs=jobs())
+            commands.cutover(lake.env, generation, jobs=jobs())
         assert table(lake, "a") == left
         change(lake.path("a"), lambda row: None if row["id"] == 2 else row)
     monkeypatch.undo()
-    verbs.cutover(lake.env, generation, jobs=jobs())
+    commands.cutover(lake.env, generation, jobs=jobs())
     assert (lake.version, table(lake, "a")) == ("1.1.0", {1: "7", 3: "3"})
     whole(lake)
 
@@ -349,18 +350,18 @@ def killed(lake: Lake, at: int) -> Iterator[tuple[Lake, Callable[[], bool]]]:
 
 def go_on(lake: Lake, generation: Generation, writers: Writers) -> None:
     if lake.version == "1.0.0":
-        verbs.cutover(lake.env, generation, jobs=jobs())
+        commands.cutover(lake.env, generation, jobs=jobs())
     writers.check("1.1.0")
 
 
 def go_back(lake: Lake, generation: Generation, writers: Writers) -> None:
     with suppress(NothingToRollBack):
-        verbs.rollback(lake.env, jobs=jobs())
+        commands.rollback(lake.env, jobs=jobs())
     writers.check("1.0.0")
 
 
 def another(lake: Lake, generation: Generation, writers: Writers) -> None:
-    verbs.upgrade(lake.env, lake.second, jobs=jobs(), claim_id="another")
+    commands.upgrade(lake.env, lake.second, jobs=jobs(), claim_id="another")
     writers.check("1.1.0")
 
 
@@ -380,7 +381,7 @@ def test_killed_at_every_write_of_the_cut_over(tmp_path: Path, stride: int) -> N
             lake = copied(start, tmp_path / f"{moment}-{name}")
             writers = Writers(lake, {found: dict(values) for found, values in before.wanted.items()})
             with killed(lake, moment) as (dying, died):
-                verbs.cutover(dying.env, generation, jobs=jobs())
+                commands.cutover(dying.env, generation, jobs=jobs())
             dies = died()
             for found in COLUMN:
                 with suppress(ConstraintViolated):

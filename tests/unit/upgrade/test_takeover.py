@@ -10,24 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.commit import commit_changes
-from airflow_provider_schemamig.core.deltalog.fence import Fenced
-from airflow_provider_schemamig.core.deltalog.head import read_head
-from airflow_provider_schemamig.core.deltalog.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import silent
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.cleanup import clean_up
-from airflow_provider_schemamig.core.upgrade.contract import contract_hold, end_holds
-from airflow_provider_schemamig.core.upgrade.cutover import cut_over
-from airflow_provider_schemamig.core.upgrade.expand import evolutions, expand, expand_move
-from airflow_provider_schemamig.core.upgrade.fill import without_spark
-from airflow_provider_schemamig.core.upgrade.holds import open_holds
-from airflow_provider_schemamig.core.upgrade.pausing import always
-from airflow_provider_schemamig.core.upgrade.settle import settle
-from airflow_provider_schemamig.core.upgrade.tables import table_store
-from airflow_provider_schemamig.core.upgrade.work import Work, lead
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context.context import Work, lead
+from airflow_provider_schemamig.core.upgrade.context.pausing import always
+from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
+from airflow_provider_schemamig.core.upgrade.execute.contract import contract_hold, end_holds
+from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
+from airflow_provider_schemamig.core.upgrade.execute.expand import evolutions, expand, expand_move
+from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
@@ -80,11 +80,11 @@ def test_twins_run_every_verb_at_once(lake: Lake, tmp_path: Path) -> None:
     generations = at_once(lambda: claimed(lake, lake.second, claim_id="run-1"))
     assert generations == [SECOND, SECOND]
     assert len(lake.state.replacements) == 1
-    for verb in (verbs.promote, verbs.expand, verbs.cutover, verbs.cleanup):
+    for verb in (commands.promote, commands.expand, commands.cutover, commands.cleanup):
         at_once(lambda verb=verb: verb(lake.env, SECOND))  # type: ignore[misc]
     at_target(lake, tmp_path)
     assert len(list(lake.path("flights").glob("_delta_log/*.json"))) == 4, "created, written, expanded, cut over"
-    at_once(lambda: verbs.contract(lake.env, at_once=True))
+    at_once(lambda: commands.contract(lake.env, at_once=True))
     at_target(lake, tmp_path / "contracted")
 
 
@@ -113,14 +113,14 @@ def test_two_roll_back_at_once(lake: Lake, tmp_path: Path) -> None:
 
     def back() -> str:
         try:
-            verbs.rollback(lake.env)
+            commands.rollback(lake.env)
         except SchemamigError as error:
             return error.code
         return "done"
 
     assert set(at_once(back)) <= {"done", "fenced", "nothing_to_roll_back"}
     if lake.version == "1.1.0":
-        verbs.rollback(lake.env)
+        commands.rollback(lake.env)
     assert lake.version == "1.0.0"
     assert rows(lake.path("flights"), "id", "dep_delay") == [{"id": 1, "dep_delay": 5}]
     whole(lake)
@@ -136,10 +136,10 @@ def test_a_second_generation_takes_over(lake: Lake, tmp_path: Path, moment: str)
     MOMENTS[moment](lake, lake.second)
     assert lake.upgrade(lake.second, claim_id="another").generation == 3
     at_target(lake, tmp_path)
-    for verb in (verbs.promote, verbs.expand, verbs.cutover, verbs.cleanup):
+    for verb in (commands.promote, commands.expand, commands.cutover, commands.cleanup):
         with unwritten_tables(lake), refused("fenced"):
             verb(lake.env, SECOND)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert rows(lake.path("flights"), "id", "dep_delay", "hour") == [{"id": 1, "dep_delay": 5, "hour": 9}]
     whole(lake)
 
@@ -152,11 +152,11 @@ def unwritten_tables(lake: Lake) -> contextlib.AbstractContextManager[None]:
 def test_a_second_generation_after_the_commit_does_nothing(lake: Lake) -> None:
     slow = claimed(lake, lake.second, claim_id="slow")
     fast = claimed(lake, lake.second, claim_id="fast")
-    for verb in (verbs.promote, verbs.expand, verbs.cutover):
+    for verb in (commands.promote, commands.expand, commands.cutover):
         verb(lake.env, fast)
     with refused("fenced"):
-        verbs.promote(lake.env, slow)
-    assert verbs.preflight(lake.env, lake.second, claim_id="slow", jobs=no_spark).generation is None
+        commands.promote(lake.env, slow)
+    assert commands.preflight(lake.env, lake.second, claim_id="slow", jobs=no_spark).generation is None
 
 
 # --- zombies -------------------------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_a_zombie_does_nothing(lake: Lake, name: str) -> None:
 def test_a_rolled_back_zombie_does_nothing(lake: Lake, name: str) -> None:
     expanded(lake, lake.second)
     zombie = lead(lake.env, SECOND, silent, task=name)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     with unwritten(lake.env), pytest.raises(Fenced):
         LEADER_WORK[name](zombie)
 
@@ -204,7 +204,7 @@ def test_a_zombie_that_is_past_the_ledger_meets_the_fence_on_the_table(lake: Lak
     move = expand_move(zombie, step)
     assert move is not None
     promoted(lake, lake.second, claim_id="another")
-    verbs.expand(lake.env, Generation(3))
+    commands.expand(lake.env, Generation(3))
     store = table_store(lake.env, zombie.state, shard)
     fence, tag = zombie.fence(shard), zombie.tag("late")
     phases = zombie.plan.phases_of(step, zombie.state)
@@ -218,7 +218,7 @@ def test_a_zombie_that_is_past_the_ledger_meets_the_fence_on_the_table(lake: Lak
     for attempt in attempts.values():
         with unwritten(lake.env), pytest.raises(Fenced):
             attempt()
-    for verb in (verbs.cutover, verbs.cleanup):
+    for verb in (commands.cutover, commands.cleanup):
         verb(lake.env, Generation(3))
     whole(lake)
 
@@ -231,11 +231,11 @@ def test_a_killed_rollback_then_the_same_release_again_and_back_for_good(lake: L
     lake.upgrade(lake.second)
     for write in (6, 12, 18):
         with contextlib.suppress(Crash):
-            verbs.rollback(lake.crashing_at(write))
+            commands.rollback(lake.crashing_at(write))
         assert lake.version == "1.1.0"
         lake.upgrade(lake.second)
         at_target(lake, tmp_path / str(write))
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     assert lake.version == "1.0.0"
     assert rows(lake.path("flights"), "id", "dep_delay", "hour") == [{"id": 1, "dep_delay": 5, "hour": 9}]
     assert rows(lake.path("stats")) == [{"origin": "JFK", "flights": 3}]
@@ -245,9 +245,9 @@ def test_a_killed_rollback_then_the_same_release_again_and_back_for_good(lake: L
 def test_no_contract_in_the_middle_of_a_rollback(lake: Lake) -> None:
     lake.upgrade(lake.second)
     with contextlib.suppress(Crash):
-        verbs.rollback(lake.crashing_at(6))
+        commands.rollback(lake.crashing_at(6))
     with refused("rollback_open"):
-        verbs.contract(lake.env, at_once=True)
-    verbs.rollback(lake.env)
+        commands.contract(lake.env, at_once=True)
+    commands.rollback(lake.env)
     assert lake.version == "1.0.0"
     whole(lake)

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, Progress
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade.timing import timing_of
+from airflow_provider_schemamig.core.upgrade.plan.estimate import timing_of
 
 BEGAN = pendulum.datetime(2026, 3, 1)
 

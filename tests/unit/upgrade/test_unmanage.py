@@ -10,10 +10,10 @@ import pytest
 from airflow_provider_schemamig.core.ledger.rows import Control, Object, Shard
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
-from airflow_provider_schemamig.core.upgrade.pins import pin, unpin
-from airflow_provider_schemamig.core.upgrade.unmanage import unmanage
+from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
+from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.adopting import Site
@@ -66,14 +66,14 @@ def test_a_table_of_our_own_may_go_too_and_come_back(site: Site) -> None:
     begin(site, *REMOVED[:2], REMOVED[2])
     schema = site.release / "schema.sql"
     schema.write_text(schema.read_text() + "\nCREATE TABLE made (id BIGINT);\n")
-    from airflow_provider_schemamig.core.release.scaffold import snapshot
+    from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
 
     snapshot(site.release)
     site.upgrade(hold=timedelta(0))
     path = Path(site.uri("made").removeprefix("file://"))
     unmanage(site.env, "made")
     for generation in (Generation(2),):
-        verbs.cleanup(site.env, generation)
+        commands.cleanup(site.env, generation)
     assert (path / "_delta_log").exists()
     site.adopt(made=path)
     found = site.state.shard_of(CollectionName("made"))
@@ -86,16 +86,16 @@ def test_what_it_waits_for(site: Site) -> None:
     assert "unpin --collection flights --holder ana" in refused(site).next_action
     unpin(site.env, "flights", "ana")
     begin(site, *WITH_GATE, 'evolution("flights")')
-    generation = verbs.preflight(site.env, site.release, jobs=no_spark).generation
+    generation = commands.preflight(site.env, site.release, jobs=no_spark).generation
     assert generation is not None
     found = refused(site)
     assert (found.code, f"cancel --generation {generation}" in found.next_action) == ("collection_in_use", True)
-    verbs.promote(site.env, generation)
+    commands.promote(site.env, generation)
     assert refused(site).code == "deployment_open"
-    verbs.expand(site.env, generation)
-    verbs.cutover(site.env, generation)
+    commands.expand(site.env, generation)
+    commands.cutover(site.env, generation)
     assert refused(site).code == "hold_open"
-    verbs.contract(site.env, at_once=True)
+    commands.contract(site.env, at_once=True)
     unmanage(site.env, "flights")
     site.check("1.1.0")
 
@@ -103,11 +103,11 @@ def test_what_it_waits_for(site: Site) -> None:
 def test_a_claim_of_before_is_for_other_tables_than_there_are(site: Site) -> None:
     """It has no step for what was given back, but its release declares it: somebody has to decide."""
     begin(site, *WITH_GATE, 'evolution("flights")')
-    generation = verbs.preflight(site.env, site.release, jobs=no_spark).generation
+    generation = commands.preflight(site.env, site.release, jobs=no_spark).generation
     assert generation is not None
     unmanage(site.env, "planes")
     with pytest.raises(SchemamigError) as caught:
-        verbs.promote(site.env, generation)
+        commands.promote(site.env, generation)
     assert caught.value.code == "plan_changed"
     with pytest.raises(SchemamigError) as caught:
         site.upgrade()
@@ -133,7 +133,7 @@ def test_ahead_of_its_release_or_not(site: Site) -> None:
 
 def test_at_its_own_release_there_is_nothing_to_do(site: Site) -> None:
     unmanage(site.env, "flights")
-    report = verbs.plan(site.env, site.release)
+    report = commands.plan(site.env, site.release)
     assert (report.exit_code, report.plan.notes) == (0, ("flights: given back by `unmanage`; nothing is done about it",))
     assert site.upgrade().generation is None
 
@@ -143,11 +143,11 @@ def test_an_edited_release_is_still_found(site: Site) -> None:
     unmanage(site.env, "flights")
     schema = site.release / "schema.sql"
     schema.write_text(schema.read_text() + "\nCREATE TABLE fresh (id BIGINT);\n")
-    from airflow_provider_schemamig.core.release.scaffold import snapshot
+    from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
 
     snapshot(site.release)
     with pytest.raises(SchemamigError) as caught:
-        verbs.plan(site.env, site.release)
+        commands.plan(site.env, site.release)
     assert caught.value.code == "release_changed"
 
 
@@ -164,7 +164,7 @@ def test_a_later_release_has_to_decide(site: Site, old: str, new: str, steps: st
     unmanage(site.env, "flights")
     begin(site, old, new, steps)
     with pytest.raises(SchemamigError) as caught:
-        verbs.plan(site.env, site.release)
+        commands.plan(site.env, site.release)
     assert (caught.value.code, caught.value.collection) == ("unmanaged", "flights")
 
 
@@ -175,7 +175,7 @@ def test_a_removal_removes_nothing_of_it(site: Site) -> None:
     site.upgrade(hold=timedelta(0))
     site.check("1.1.0")
     assert tree(site.folder / "out" / "flights") == before
-    assert verbs.plan(site.env, site.release).plan.is_empty
+    assert commands.plan(site.env, site.release).plan.is_empty
 
 
 def test_adopted_again_at_the_release_that_declares_it(site: Site) -> None:
@@ -197,7 +197,7 @@ def test_a_fill_does_not_read_what_is_not_here(site: Site) -> None:
         site, schema, "CREATE TABLE planes (id BIGINT, day STRING, n INT);\n", f'removal("flights"), replacement("planes", fill="{fill}")'
     )
     with pytest.raises(SchemamigError) as caught:
-        verbs.plan(site.env, site.release)
+        commands.plan(site.env, site.release)
     assert (caught.value.code, caught.value.collection) == ("unmanaged", "flights")
 
 

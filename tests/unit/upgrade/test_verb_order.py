@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.fake_jobs import FakeJobs
@@ -26,15 +26,15 @@ B = "CREATE TABLE b (id BIGINT);"
 SECOND = Generation(2)
 
 VERBS: dict[str, Callable[[Lake, Generation], object]] = {
-    "approve": lambda lake, generation: verbs.approve(lake.env, generation, "0" * 64, "somebody"),
-    "approved": lambda lake, generation: verbs.approved(lake.env, generation),
-    "fill": lambda lake, generation: verbs.fill(lake.env, generation, ["a"], jobs=no_spark),
-    "promote": lambda lake, generation: verbs.promote(lake.env, generation),
-    "stale": lambda lake, generation: verbs.to_change(lake.env, generation),
-    "expand": lambda lake, generation: verbs.expand(lake.env, generation),
-    "change": lambda lake, generation: verbs.change(lake.env, generation, jobs=no_spark),
-    "cutover": lambda lake, generation: verbs.cutover(lake.env, generation),
-    "cleanup": lambda lake, generation: verbs.cleanup(lake.env, generation),
+    "approve": lambda lake, generation: commands.approve(lake.env, generation, "0" * 64, "somebody"),
+    "approved": lambda lake, generation: commands.approved(lake.env, generation),
+    "fill": lambda lake, generation: commands.fill(lake.env, generation, ["a"], jobs=no_spark),
+    "promote": lambda lake, generation: commands.promote(lake.env, generation),
+    "stale": lambda lake, generation: commands.to_change(lake.env, generation),
+    "expand": lambda lake, generation: commands.expand(lake.env, generation),
+    "change": lambda lake, generation: commands.change(lake.env, generation, jobs=no_spark),
+    "cutover": lambda lake, generation: commands.cutover(lake.env, generation),
+    "cleanup": lambda lake, generation: commands.cleanup(lake.env, generation),
 }
 LEADER_VERBS = ("expand", "change", "cutover", "cleanup")
 
@@ -55,7 +55,7 @@ def test_unknown_generation(lake: Lake, verb: str) -> None:
 @pytest.mark.parametrize("verb", ["status", "contract", "rollback"])
 def test_no_environment(tmp_path: Path, verb: str) -> None:
     with refused("no_environment"):
-        getattr(verbs, verb)(Environment.open(str(tmp_path / "nothing")))
+        getattr(commands, verb)(Environment.open(str(tmp_path / "nothing")))
     assert not (tmp_path / "nothing").exists()
 
 
@@ -96,25 +96,25 @@ def test_no_cutover_while_a_hold_that_is_to_end_is_open(tmp_path: Path) -> None:
 def not_before_expand(lake: Lake, generation: Generation, collection: str | None) -> None:
     before = lake.version
     with refused("wrong_state", collection) as found:
-        verbs.cutover(lake.env, generation)
+        commands.cutover(lake.env, generation)
     assert found[0].next_action.startswith(f"Run `schemamig expand --generation {generation}` again")
     assert lake.version == before
-    verbs.expand(lake.env, generation)
-    verbs.cutover(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.cutover(lake.env, generation)
     whole(lake)
 
 
 def test_no_cleanup_and_no_contract_while_a_deployment_is_open(lake: Lake) -> None:
     generation = promoted(lake, lake.second)
     with refused("deployment_open") as found:
-        verbs.cleanup(lake.env, generation)
+        commands.cleanup(lake.env, generation)
     assert found[0].retryable
     for at_once in (False, True):
         with refused("deployment_open"):
-            verbs.contract(lake.env, at_once=at_once)
-    verbs.expand(lake.env, generation)
+            commands.contract(lake.env, at_once=at_once)
+    commands.expand(lake.env, generation)
     with refused("deployment_open"):
-        verbs.preflight(lake.env, lake.first, jobs=no_spark)
+        commands.preflight(lake.env, lake.first, jobs=no_spark)
 
 
 def test_every_verb_again_after_the_commit_changes_nothing(lake: Lake) -> None:
@@ -123,7 +123,7 @@ def test_every_verb_again_after_the_commit_changes_nothing(lake: Lake) -> None:
     state, log = lake.state, len(list(lake.path("a").glob("_delta_log/*.json")))
     for verb in ("promote", "stale", *LEADER_VERBS):
         VERBS[verb](lake, SECOND)
-    assert verbs.contract(lake.env).pending, "not due"
+    assert commands.contract(lake.env).pending, "not due"
     assert lake.state.raw == state.raw
     assert len(list(lake.path("a").glob("_delta_log/*.json"))) == log
 
@@ -131,7 +131,7 @@ def test_every_verb_again_after_the_commit_changes_nothing(lake: Lake) -> None:
 @pytest.mark.parametrize("verb", ["promote", *LEADER_VERBS])
 def test_what_was_rolled_back_stays_so(lake: Lake, verb: str) -> None:
     expanded(lake, lake.second)
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     version = lake.state.version
     with refused("wrong_state") as found:
         VERBS[verb](lake, SECOND)
@@ -158,15 +158,15 @@ def test_what_a_later_generation_overtook_is_fenced(lake: Lake, verb: str) -> No
 
 
 def test_approval_is_of_this_plan(lake: Lake) -> None:
-    checked = verbs.preflight(lake.env, lake.second, jobs=no_spark)
+    checked = commands.preflight(lake.env, lake.second, jobs=no_spark)
     assert checked.generation is not None
-    assert not verbs.approved(lake.env, checked.generation)
+    assert not commands.approved(lake.env, checked.generation)
     with refused("plan_changed"):
-        verbs.approve(lake.env, checked.generation, "0" * 64, "somebody")
-    assert not verbs.approved(lake.env, checked.generation)
-    first = verbs.approve(lake.env, checked.generation, checked.plan_digest, "somebody")
-    assert verbs.approved(lake.env, checked.generation)
-    verbs.approve(lake.env, checked.generation, checked.plan_digest, "somebody else")
+        commands.approve(lake.env, checked.generation, "0" * 64, "somebody")
+    assert not commands.approved(lake.env, checked.generation)
+    first = commands.approve(lake.env, checked.generation, checked.plan_digest, "somebody")
+    assert commands.approved(lake.env, checked.generation)
+    commands.approve(lake.env, checked.generation, checked.plan_digest, "somebody else")
     assert lake.state.approvals[checked.generation] == first, "once is enough"
 
 
@@ -174,7 +174,7 @@ def test_a_table_that_was_changed_since_preflight(lake: Lake) -> None:
     generation = claimed(lake, lake.second)
     foreign.add_column(lake.path("a"), "x")
     with refused("drift", "a"):
-        verbs.promote(lake.env, generation)
+        commands.promote(lake.env, generation)
 
 
 def test_what_the_tables_have_since_preflight(tmp_path: Path) -> None:
@@ -185,9 +185,9 @@ def test_what_the_tables_have_since_preflight(tmp_path: Path) -> None:
     early = claimed(lake, third, claim_id="early")
     expanded(lake, second)
     foreign.write(lake.path("a"), [{"id": 1, "x": "kept"}])
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     with refused("fenced"):
-        verbs.promote(lake.env, early)
+        commands.promote(lake.env, early)
     late = claimed(lake, third, claim_id="early")
     assert late > early
     finish(lake, late)
@@ -202,11 +202,11 @@ def test_a_hidden_column_that_went_since_preflight(tmp_path: Path) -> None:
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
     foreign.write(lake.path("a"), [{"id": 1, "x": "kept"}])
-    verbs.rollback(lake.env)
+    commands.rollback(lake.env)
     generation = claimed(lake, third)
     forget_hidden(lake)
     with refused("plan_changed"):
-        verbs.promote(lake.env, generation)
+        commands.promote(lake.env, generation)
 
 
 def forget_hidden(lake: Lake) -> None:
@@ -222,7 +222,7 @@ def forget_hidden(lake: Lake) -> None:
 
 
 def finish(lake: Lake, generation: Generation) -> None:
-    for verb in (verbs.promote, verbs.expand, verbs.cutover):
+    for verb in (commands.promote, commands.expand, commands.cutover):
         verb(lake.env, generation)
 
 
@@ -234,7 +234,7 @@ def test_a_commit_between_preflight_and_promote(tmp_path: Path) -> None:
     late = claimed(lake, third)
     finish(lake, slow)
     with refused("plan_changed") as found:
-        verbs.promote(lake.env, late)
+        commands.promote(lake.env, late)
     assert "from 1.1.0" in found[0].message
     lake.upgrade(third)
     assert lake.version == "1.2.0"
@@ -254,15 +254,15 @@ def filling(tmp_path: Path) -> Lake:
 
 def test_not_promoted_before_it_is_filled(filling: Lake) -> None:
     jobs = FakeJobs({"n": 7})
-    checked = verbs.preflight(filling.env, filling.second, jobs=jobs, fill=False)
+    checked = commands.preflight(filling.env, filling.second, jobs=jobs, fill=False)
     assert (checked.generation, checked.fills, jobs.fills) == (2, ("b",), [])
     with refused("not_built", "b"):
-        verbs.promote(filling.env, SECOND)
-    verbs.fill(filling.env, SECOND, ["a"], jobs=no_spark)
+        commands.promote(filling.env, SECOND)
+    commands.fill(filling.env, SECOND, ["a"], jobs=no_spark)
     with refused("not_built", "b"):
-        verbs.promote(filling.env, SECOND)
-    verbs.fill(filling.env, SECOND, ["b"], jobs=jobs)
-    verbs.fill(filling.env, SECOND, ["b"], jobs=no_spark)
+        commands.promote(filling.env, SECOND)
+    commands.fill(filling.env, SECOND, ["b"], jobs=jobs)
+    commands.fill(filling.env, SECOND, ["b"], jobs=no_spark)
     finish(filling, SECOND)
     assert rows(filling.path("b")) == [{"n": 7}] * 3
     whole(filling)
@@ -272,15 +272,15 @@ def test_a_shard_that_is_gone_is_not_promoted(filling: Lake) -> None:
     claimed_with(filling, FakeJobs({"n": 7}))
     shutil.rmtree(filling.env.table_location(f"b/{built(filling)}").local_path or Path())
     with refused("not_built", "b"):
-        verbs.promote(filling.env, SECOND)
+        commands.promote(filling.env, SECOND)
 
 
 def test_what_only_rearranges_makes_no_fill_stale_and_what_deletes_does(filling: Lake) -> None:
     claimed_with(filling, FakeJobs({"n": 7}))
     foreign.compact(filling.path("a"))
-    assert verbs.to_change(filling.env, SECOND) == ()
+    assert commands.to_change(filling.env, SECOND) == ()
     foreign.delete_all(filling.path("a"))
-    assert verbs.to_change(filling.env, SECOND) == ("b",)
+    assert commands.to_change(filling.env, SECOND) == ("b",)
 
 
 def test_what_was_filled_twice_and_compacted_is_not_its_users(filling: Lake) -> None:
@@ -288,39 +288,39 @@ def test_what_was_filled_twice_and_compacted_is_not_its_users(filling: Lake) -> 
     jobs = FakeJobs({"n": 7}, compacts=True)
     claimed_with(filling, jobs)
     foreign.write(filling.path("a"), [{"id": 4}])
-    for verb in (verbs.promote, verbs.expand):
+    for verb in (commands.promote, commands.expand):
         verb(filling.env, SECOND)
-    verbs.change(filling.env, SECOND, jobs=jobs)
-    verbs.cutover(filling.env, SECOND)
+    commands.change(filling.env, SECOND, jobs=jobs)
+    commands.cutover(filling.env, SECOND)
     foreign.compact(filling.path("b"))
     assert jobs.fills == ["append", "overwrite"]
-    verbs.rollback(filling.env)
+    commands.rollback(filling.env)
     assert filling.version == "1.0.0"
 
 
 def test_what_users_deleted_from_a_replacement_is_lost_by_a_rollback(filling: Lake) -> None:
-    verbs.upgrade(filling.env, filling.second, jobs=FakeJobs({"n": 7}))
+    commands.upgrade(filling.env, filling.second, jobs=FakeJobs({"n": 7}))
     foreign.delete_all(filling.path("b"))
     with refused("lossy_rollback"):
-        verbs.rollback(filling.env)
+        commands.rollback(filling.env)
 
 
 def test_rows_that_came_after_the_fill_are_in_it_after_all(filling: Lake) -> None:
     jobs = FakeJobs({"n": 7})
     claimed_with(filling, jobs)
-    assert verbs.to_change(filling.env, SECOND) == ()
+    assert commands.to_change(filling.env, SECOND) == ()
     foreign.write(filling.path("a"), [{"id": 4}])
-    assert verbs.to_change(filling.env, SECOND) == ("b",)
-    verbs.promote(filling.env, SECOND)
-    verbs.expand(filling.env, SECOND)
-    verbs.change(filling.env, SECOND, collections=["a"], jobs=no_spark)
-    assert verbs.to_change(filling.env, SECOND) == ("b",)
-    verbs.change(filling.env, SECOND, jobs=jobs)
-    assert verbs.to_change(filling.env, SECOND) == ()
-    verbs.cutover(filling.env, SECOND)
+    assert commands.to_change(filling.env, SECOND) == ("b",)
+    commands.promote(filling.env, SECOND)
+    commands.expand(filling.env, SECOND)
+    commands.change(filling.env, SECOND, collections=["a"], jobs=no_spark)
+    assert commands.to_change(filling.env, SECOND) == ("b",)
+    commands.change(filling.env, SECOND, jobs=jobs)
+    assert commands.to_change(filling.env, SECOND) == ()
+    commands.cutover(filling.env, SECOND)
     assert jobs.fills == ["append", "overwrite"]
     assert rows(filling.path("b")) == [{"n": 7}] * 4
-    verbs.rollback(filling.env)
+    commands.rollback(filling.env)
     whole(filling)
 
 
@@ -330,13 +330,13 @@ def test_a_fill_that_breaks_a_key_of_its_collection(tmp_path: Path) -> None:
     foreign.write(lake.path("a"), [{"id": 1}])
     jobs = FakeJobs({"n": 7}, violations=[{"collection": "b", "rule": "PRIMARY KEY (n)", "count": 2, "sample": ["7"]}])
     with refused("data_violation", "b"):
-        verbs.preflight(lake.env, lake.second, jobs=jobs)
+        commands.preflight(lake.env, lake.second, jobs=jobs)
     with refused("not_built", "b"):
-        verbs.promote(lake.env, SECOND)
+        commands.promote(lake.env, SECOND)
 
 
 def claimed_with(lake: Lake, jobs: FakeJobs) -> None:
-    assert verbs.preflight(lake.env, lake.second, jobs=jobs).generation == SECOND
+    assert commands.preflight(lake.env, lake.second, jobs=jobs).generation == SECOND
 
 
 def built(lake: Lake) -> str:

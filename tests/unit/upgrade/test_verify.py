@@ -11,19 +11,21 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import courses, online, verbs, verify_log
-from airflow_provider_schemamig.core.upgrade import verify as verify_module
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
-from airflow_provider_schemamig.core.upgrade.verify import verify, verify_environment
-from airflow_provider_schemamig.core.upgrade.verify_findings import Finding, Verified
-from airflow_provider_schemamig.core.upgrade.verify_table import look
+from airflow_provider_schemamig.core.upgrade.execute import online, online_schedule
+from airflow_provider_schemamig.core.upgrade.verify import log as verify_log
+from airflow_provider_schemamig.core.upgrade.verify import verify as verify_module
+from airflow_provider_schemamig.core.upgrade.verify.findings import Finding, Verified
+from airflow_provider_schemamig.core.upgrade.verify.table import look
+from airflow_provider_schemamig.core.upgrade.verify.verify import verify, verify_environment
 from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.lake import Lake, no_spark
 from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.row_tables import alter, change, commit_at, insert, newest, restore, snapshot
 from tests.support.upgrades import deployed, releases, two_releases
-from tests.unit.elements.filling import checkpoint
+from tests.unit.online.filling import checkpoint
 from tests.unit.upgrade.test_online import OPERATIONS, changed
 
 A = CollectionName("a")
@@ -78,16 +80,16 @@ def test_every_operation_in_every_state(tmp_path: Path, name: str, every_write: 
             assert found.findings == (), (moment, what, key)
             seen.append(key)
 
-    verbs.upgrade(replace(lake.env, on_write=watched), lake.second, jobs=OnlineJobs())
+    commands.upgrade(replace(lake.env, on_write=watched), lake.second, jobs=OnlineJobs())
     assert told(verified(lake)) == []
     insert(lake.path("a"), [operation.made[0] | {name: 4 for name in ("id", "u", "v") if name in operation.made[0]}])
     assert told(verified(lake)) == []
-    verbs.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
     assert told(verified(lake)) == []
     insert(lake.path("a"), [operation.given[0] | {name: 3 for name in ("id", "u", "v") if name in operation.given[0]}])
-    verbs.upgrade(replace(lake.env, on_write=watched if every_write else None), lake.second, jobs=OnlineJobs())
+    commands.upgrade(replace(lake.env, on_write=watched if every_write else None), lake.second, jobs=OnlineJobs())
     assert told(verified(lake)) == []
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert told(verified(lake)) == []
     assert seen or operation.after.endswith("UNIQUE (u)"), "a key is no commit on the table"
 
@@ -135,9 +137,9 @@ def test_2_values_under_a_name_that_is_no_column(tmp_path: Path) -> None:
 
 def test_2_a_column_that_a_change_of_type_left_behind(tmp_path: Path) -> None:
     lake = OPERATIONS["text to a number"].lake(tmp_path)
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     held = lake.state
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     path = lake.path("a")
     with_old = next(
         action["metaData"]
@@ -198,7 +200,7 @@ def test_4_deletion_vectors_hide_what_statistics_count(tmp_path: Path) -> None:
 def defaults(folder: Path) -> Lake:
     """Column ``n`` came with a default."""
     lake = OPERATIONS["column with a default"].lake(folder)
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert told(verified(lake, no_spark)) == []
     return lake
 
@@ -235,7 +237,7 @@ def test_4_what_a_writer_wants_to_be_null_is_no_finding(tmp_path: Path) -> None:
 def test_4_what_the_log_does_not_reach_any_more_is_not_looked_at(tmp_path: Path) -> None:
     """A checkpoint, and the commits after it: what is there now is known, not how it came."""
     lake = OPERATIONS["two types, NOT NULL on one of them, and more"].lake(tmp_path)
-    verbs.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     checkpoint(lake.env.table_store(lake.state.shard_of(A).uri))
     log = lake.path("a") / "_delta_log"
     for version in range(newest(lake.path("a"))):
@@ -303,7 +305,7 @@ def _no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_fill(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courses, "backfill", lambda work, *given, **options: snapshot(_path(work)).version)
+    monkeypatch.setattr(online_schedule, "backfill", lambda work, *given, **options: snapshot(_path(work)).version)
 
 
 def _path(work: Any) -> Path:
@@ -344,7 +346,7 @@ def test_an_engine_that_leaves_work_out_is_found_out(
 
     generation = changed(lake, Late())
     if committed:
-        verbs.cutover(lake.env, generation, jobs=OnlineJobs())
+        commands.cutover(lake.env, generation, jobs=OnlineJobs())
     elif expected[1].startswith("type:"):
         die_after_the_swap(lake.env, lake.path("a"), generation, OnlineJobs())
     assert expected in [(condition, element) for condition, element, _ in told(verified(lake))]
@@ -357,7 +359,7 @@ def test_a_batch_that_fills_in_nothing_is_found_out(tmp_path: Path) -> None:
         def _query(self, text: str, rows: Any) -> list[dict[str, Any]]:
             return [{**row, "n": None} if "n" in row else row for row in super()._query(text, rows)]
 
-    verbs.upgrade(lake.env, lake.second, jobs=Nothing())
+    commands.upgrade(lake.env, lake.second, jobs=Nothing())
     assert told(verified(lake, no_spark)) == [(4, "column:n", 2)]
 
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from airflow_provider_schemamig.core.elements.watch import Validated
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.verify_keys import KeysVerified, verify_keys
-from airflow_provider_schemamig.core.upgrade.watch_keys import watch_keys
+from airflow_provider_schemamig.core.online.key_validation import Validated
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.verify.keys import KeysVerified, verify_keys
+from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
 from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.lake import Lake
@@ -151,7 +151,7 @@ def test_a_key_over_what_is_not_there_is_said_not_to_be_asked(lake: Lake) -> Non
     foreign.drop_column(lake.path("t"), "plane")
     found = verify_keys(lake.env, lake.state, KeyJobs(), {})
     assert found.unasked == (PLANE,)
-    assert verbs.status(lake.env).drifted
+    assert commands.status(lake.env).drifted
 
 
 # --- how far it got is written down ----------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_a_mark_of_another_table_counts_for_nothing(tmp_path: Path) -> None:
     lake = deployed(tmp_path, *releases(tmp_path, (SCHEMA, ""), (other, 'replacement("t")')))
     put(lake, "t", id=[1], plane=[None])
     watched(lake)
-    verbs.upgrade(lake.env, lake.second, jobs=KeyJobs())
+    commands.upgrade(lake.env, lake.second, jobs=KeyJobs())
     for number in range(3):  # as many versions as the table of before had, and more
         write_deltalake(str(lake.path("t")), pa.table({"id": [str(number)], "plane": pa.array([None], pa.string())}), mode="append")
     assert watched(lake) == ([], [("t", None), ("t", None)])

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.deltalog.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState, ShardState
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import verbs
+from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, LossyRollback, RollbackOpen
-from airflow_provider_schemamig.core.upgrade.tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
 from tests.support.product import Product
 
 
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ def test_contract_ends_the_hold_that_a_rolled_back_deployment_left(lake: Lake, t
     third.release("1.0.0", (lake.first / "schema.sql").read_text())
     third.release("1.1.0", (lake.second / "schema.sql").read_text(), _steps(lake.second))
     folder = third.release("1.2.0", (lake.second / "schema.sql").read_text() + "CREATE TABLE more (id BIGINT);")
-    checked = verbs.preflight(lake.env, folder, jobs=no_spark)
+    checked = commands.preflight(lake.env, folder, jobs=no_spark)
     assert checked.generation is not None
-    verbs.promote(lake.env, checked.generation)
-    verbs.rollback(lake.env)
+    commands.promote(lake.env, checked.generation)
+    commands.rollback(lake.env)
     assert hold_of(lake, 2).state is HoldState.OPEN
-    verbs.contract(lake.env, at_once=True)
+    commands.contract(lake.env, at_once=True)
     assert hold_of(lake, 2).state is HoldState.CLOSED
     assert [shard.collection for shard in lake.state.shards.values() if shard.state is ShardState.RETIRED] == []
 
@@ -73,10 +73,10 @@ def _steps(folder: Path) -> str:
 def test_contract_waits_for_a_rollback_that_was_cut(lake: Lake) -> None:
     lake.upgrade(lake.second)
     with pytest.raises(Crash):
-        verbs.rollback(lake.crashing_at(3))
+        commands.rollback(lake.crashing_at(3))
     with pytest.raises(RollbackOpen):
-        verbs.contract(lake.env, at_once=True)
-    verbs.rollback(lake.env)
+        commands.contract(lake.env, at_once=True)
+    commands.rollback(lake.env)
     assert lake.version == "1.0.0"
 
 
@@ -91,13 +91,13 @@ def test_rows_that_come_in_while_a_rollback_begins_are_not_lost(lake: Lake) -> N
             append(lake.path("stats"), [{"origin": "JFK", "dest": "LAX", "flights": "3"}])
 
     with pytest.raises(LossyRollback):
-        verbs.rollback(replace(lake.env, on_write=hook))
+        commands.rollback(replace(lake.env, on_write=hook))
     assert lake.version == "1.1.0"
     assert hold_of(lake, 2).state is HoldState.OPEN
     assert not list(lake.state.intents)
     append(lake.path("stats"), [{"origin": "JFK", "dest": "LAX", "flights": "4"}])
     assert len(rows(lake.path("stats"))) == 2
-    verbs.rollback(lake.env, allow_lossy=True)
+    commands.rollback(lake.env, allow_lossy=True)
     assert lake.version == "1.0.0"
 
 
@@ -115,7 +115,7 @@ def test_a_seal_that_was_overwritten_is_no_seal(lake: Lake) -> None:
             new.replace(path)
 
     with pytest.raises(CommitLost):
-        verbs.upgrade(replace(lake.env, on_write=hook), lake.second, jobs=no_spark)
+        commands.upgrade(replace(lake.env, on_write=hook), lake.second, jobs=no_spark)
     assert lake.version == "1.0.0"
     lake.upgrade(lake.second)
     (shard,) = [s for s in lake.state.shards.values() if s.state is ShardState.RETIRED and s.collection == "stats"]

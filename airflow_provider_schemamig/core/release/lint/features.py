@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.folder import Release
+from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, ChangeType, DropColumn, RenameColumn, SetDefault
 from airflow_provider_schemamig.core.schema.describe import describe
-from airflow_provider_schemamig.core.schema.diff import diff
+from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, walk
 
 

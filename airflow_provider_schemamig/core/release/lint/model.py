@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.folder_errors import FileRefusal
-
-if TYPE_CHECKING:
-    from airflow_provider_schemamig.core.release.lint.subject import Subject
+from airflow_provider_schemamig.core.release.folder.errors import FileRefusal
+from airflow_provider_schemamig.core.release.lint.hit import Hit
+from airflow_provider_schemamig.core.release.lint.subject import Subject
 
 
 class Severity(StrEnum):
@@ -20,16 +17,6 @@ class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     NOTICE = "notice"
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One place where a rule says something: ``line`` of ``file`` (from 1), relative to the release folder."""
-
-    file: str
-    line: int
-    collection: CollectionName | None
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

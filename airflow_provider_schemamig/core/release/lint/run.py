@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_schemamig.core.release.check import check_reading
-from airflow_provider_schemamig.core.release.folder import Release
-from airflow_provider_schemamig.core.release.folder_errors import SCHEMA_SQL
-from airflow_provider_schemamig.core.release.lint import rules_comments
-from airflow_provider_schemamig.core.release.lint.model import Finding, Hit, LintError, Rule, Severity
+from airflow_provider_schemamig.core.release.folder.errors import SCHEMA_SQL
+from airflow_provider_schemamig.core.release.folder.lock import module_file
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.lint.hit import Hit
+from airflow_provider_schemamig.core.release.lint.model import Finding, LintError, Rule, Severity
+from airflow_provider_schemamig.core.release.lint.rules import comments as rules_comments
 from airflow_provider_schemamig.core.release.lint.subject import Subject
 from airflow_provider_schemamig.core.release.lint.suppress import Suppression, suppressions
-from airflow_provider_schemamig.core.release.lock import module_file
 from airflow_provider_schemamig.exceptions import Refusal
 
 #: Every rule, by code.

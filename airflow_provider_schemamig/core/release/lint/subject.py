@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.folder import Release
-from airflow_provider_schemamig.core.release.folder_errors import SCHEMA_SQL
-from airflow_provider_schemamig.core.release.lint.model import Hit
-from airflow_provider_schemamig.core.release.modules import Migration
-from airflow_provider_schemamig.core.release.parse import places
-from airflow_provider_schemamig.core.release.sql_text import Statement, line_and_column
+from airflow_provider_schemamig.core.release.folder.errors import SCHEMA_SQL
+from airflow_provider_schemamig.core.release.folder.modules import Migration
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.lint.hit import Hit
+from airflow_provider_schemamig.core.release.sql.parse import places
+from airflow_provider_schemamig.core.release.sql.text import Statement, line_and_column
 from airflow_provider_schemamig.core.release.steps import Evolution, Replacement, Rewrite, Step
 from airflow_provider_schemamig.core.schema.changes import Change
-from airflow_provider_schemamig.core.schema.diff import Diff, diff
+from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
 from airflow_provider_schemamig.core.schema.model import Declaration
 
 Declarations = Mapping[CollectionName, Declaration]

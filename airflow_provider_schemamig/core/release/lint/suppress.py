@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.release.folder_errors import SCHEMA_SQL
-from airflow_provider_schemamig.core.release.lint.model import Hit
+from airflow_provider_schemamig.core.release.folder.errors import SCHEMA_SQL
+from airflow_provider_schemamig.core.release.folder.modules import comments
+from airflow_provider_schemamig.core.release.lint.hit import Hit
 from airflow_provider_schemamig.core.release.lint.subject import Subject
-from airflow_provider_schemamig.core.release.modules import comments
-from airflow_provider_schemamig.core.release.sql_text import line_and_column, line_comments, statements
+from airflow_provider_schemamig.core.release.sql.text import line_and_column, line_comments, statements
 
 _MARK = re.compile(r"(?:#|--)+\s*schemamig:\s*(?P<rest>.*)", re.IGNORECASE)
 _ALLOW = re.compile(r"allow\s+(?P<codes>[^\s,]+(?:\s*,\s*[^\s,]+)*)(?:\s+because\b[\s:]*(?P<reason>.*))?", re.IGNORECASE)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
 @pytest.fixture
-def env(tmp_path: Path) -> Environment:
-    return Environment.open(str(tmp_path / "lake"))
+def env(tmp_path: Path) -> EnvironmentRoot:
+    return EnvironmentRoot.open(str(tmp_path / "lake"))

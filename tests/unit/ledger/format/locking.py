@@ -11,7 +11,7 @@ from pathlib import Path
 
 from airflow_provider_schemamig.core.ledger import format as package
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
-from airflow_provider_schemamig.core.release.lock import digest
+from airflow_provider_schemamig.core.release.folder.lock import digest
 
 FOLDER = Path(next(iter(package.__path__)))
 LOCK = "objects.lock"

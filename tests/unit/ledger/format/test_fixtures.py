@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import decode, encode, row_type_of
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld, LedgerInUse, LedgerTooNew
 from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS
 from airflow_provider_schemamig.core.ledger.history import read_history
-from airflow_provider_schemamig.core.ledger.maintenance import compact
 from airflow_provider_schemamig.core.ledger.rows import (
     Control,
     DeploymentState,
@@ -33,10 +34,9 @@ from airflow_provider_schemamig.core.ledger.rows import (
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.ledger.verify import verify
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
-from airflow_provider_schemamig.core.upgrade import verbs
-from airflow_provider_schemamig.core.upgrade.controls import throttle
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import tree
@@ -76,7 +76,7 @@ class Found:
 
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_looking_changes_no_byte_and_shows_the_newest_format(found: Found) -> No
         "1.0.0",
         "1.1.0",
     }
-    assert verbs.status(found.env).drifted == ()
+    assert commands.status(found.env).drifted == ()
     assert verify(LedgerReader(found.env)) == ()
     assert found.gates(None) == found.gates("1.1.0") == ["A1"]
     assert tree(found.folder) == before
@@ -144,13 +144,13 @@ def test_looking_changes_no_byte_and_shows_the_newest_format(found: Found) -> No
 @every
 def test_a_plan_with_its_data_is_the_same_before_and_after_and_writes_nothing(found: Found) -> None:
     before = tree(found.folder)
-    report = verbs.plan(found.env, found.next, jobs=FakeJobs)
+    report = commands.plan(found.env, found.next, jobs=FakeJobs)
     assert tree(found.folder) == before
     assert report.refusals == ()
     assert any("ledger upgrade" in note for note in report.notes) is not report.view.state.is_current  # type: ignore[union-attr]
     assert report.to_json()["timing"]["checked_seconds"] > 0
     upgrade_ledger(found.env)
-    after = verbs.plan(found.env, found.next, jobs=FakeJobs)
+    after = commands.plan(found.env, found.next, jobs=FakeJobs)
     assert after.plan.digest == report.plan.digest
     assert not any("ledger upgrade" in note for note in after.notes)
 
@@ -172,13 +172,13 @@ def test_the_upgrade_stores_what_was_seen(found: Found) -> None:
 def test_the_claim_of_before_is_carried_out_after(found: Found) -> None:
     """A claimed deployment keeps what it built; its readers of 1.1.0 still find the gate of 1.1.0 in what 1.2.0 calls a stand."""
     upgrade_ledger(found.env)
-    outcome = verbs.upgrade(found.env, found.next, jobs=no_spark, claim_id=found.state.deployments[GENERATION].claim_id)
+    outcome = commands.upgrade(found.env, found.next, jobs=no_spark, claim_id=found.state.deployments[GENERATION].claim_id)
     assert (outcome.generation, str(outcome.target)) == (GENERATION, "1.2.0")
     assert found.gates("1.1.0") == ["A1"]
     assert found.gates("1.2.0") == [None]
     assert verify(LedgerReader(found.env)) == ()
-    assert verbs.status(found.env).drifted == ()
-    verbs.rollback(found.env)
+    assert commands.status(found.env).drifted == ()
+    commands.rollback(found.env)
     assert found.gates(None) == found.gates("1.1.0") == ["A1"]
 
 
@@ -197,14 +197,14 @@ def _building(state: State) -> list[Update]:
 
 @older
 def test_an_upgrade_that_is_given_up_never_locks_older_software_out(found: Found) -> None:
-    checked = verbs.preflight(found.env, found.next, claim_id="newer", jobs=no_spark)
+    checked = commands.preflight(found.env, found.next, claim_id="newer", jobs=no_spark)
     assert checked.generation == 4
-    verbs.approve(found.env, checked.generation, checked.plan_digest)
+    commands.approve(found.env, checked.generation, checked.plan_digest)
     LedgerWriter(found.env).transact(_building)
     throttle(found.env, None, rows_per_second=100)
     assert not found.state.is_current
     assert isinstance(found.state.controls["*"], Control)
-    verbs.cancel(found.env, checked.generation)
+    commands.cancel(found.env, checked.generation)
     number = found.state.format
     state = LedgerReader(found.env, known_to(number)).state()
     assert state.is_current
@@ -217,13 +217,13 @@ def test_an_upgrade_that_is_given_up_never_locks_older_software_out(found: Found
 
 
 REFUSED: dict[str, Callable[[Found], Any]] = {
-    "upgrade": lambda found: verbs.upgrade(found.env, found.next, jobs=no_spark),
-    "promote": lambda found: verbs.promote(found.env, GENERATION),
-    "expand": lambda found: verbs.expand(found.env, GENERATION),
-    "change": lambda found: verbs.change(found.env, GENERATION, jobs=no_spark),
-    "cutover": lambda found: verbs.cutover(found.env, GENERATION),
-    "cleanup": lambda found: verbs.cleanup(found.env, Generation(2)),
-    "rollback": lambda found: verbs.rollback(found.env),
+    "upgrade": lambda found: commands.upgrade(found.env, found.next, jobs=no_spark),
+    "promote": lambda found: commands.promote(found.env, GENERATION),
+    "expand": lambda found: commands.expand(found.env, GENERATION),
+    "change": lambda found: commands.change(found.env, GENERATION, jobs=no_spark),
+    "cutover": lambda found: commands.cutover(found.env, GENERATION),
+    "cleanup": lambda found: commands.cleanup(found.env, Generation(2)),
+    "rollback": lambda found: commands.rollback(found.env),
     "writing it anew": lambda found: compact(LedgerWriter(found.env)),
 }
 
@@ -237,7 +237,7 @@ def test_what_changes_the_environment_is_refused_on_an_older_format(found: Found
         assert caught.value.what == what
         assert "`schemamig ledger upgrade`" in caught.value.next_action
         assert tree(found.folder) == before, what
-    assert verbs.upgrade(found.env, found.folder / "product" / "1.1.0", jobs=no_spark).stages == (), "nothing to do is nothing to refuse"
+    assert commands.upgrade(found.env, found.folder / "product" / "1.1.0", jobs=no_spark).stages == (), "nothing to do is nothing to refuse"
     assert tree(found.folder) == before
 
 
@@ -315,12 +315,12 @@ def test_a_leader_of_older_software_in_flight_is_refused_at_its_next_append(foun
 def test_the_way_back_that_older_software_left_is_still_there(found: Found) -> None:
     upgrade_ledger(found.env)
     assert found.gates("1.1.0") == ["A1"]
-    verbs.rollback(found.env)
+    commands.rollback(found.env)
     for collection, columns in (("flights", {"id", "dep_delay", "hour"}), ("stats", {"origin", "flights"}), ("untouched", {"id"})):
         for release in (None, "1.0.0"):
             assert set(found.env.reader(collection, release).arrow().column_names) == columns
     assert verify(LedgerReader(found.env)) == ()
-    assert verbs.status(found.env).drifted == ()
+    assert commands.status(found.env).drifted == ()
 
 
 # --- what older processes left open --------------------------------------------------------------------------------------------------
@@ -347,8 +347,8 @@ def test_an_intent_that_was_left_open_is_carried_over_and_settled(found: Found) 
     assert [step.rows for step in upgrade_ledger(found.env).steps] == [3]
     assert texts(found.state) == seen
     assert tuple(found.state.intents.values()) == (intent,)
-    verbs.upgrade(found.env, found.next, jobs=no_spark)
+    commands.upgrade(found.env, found.next, jobs=no_spark)
     assert dict(found.state.intents) == {}
     assert found.gates("1.1.0") == ["A1"]
-    assert verbs.status(found.env).drifted == ()
+    assert commands.status(found.env).drifted == ()
     assert verify(LedgerReader(found.env)) == ()

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import turns
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerDamaged, LedgerFormatOld, LedgerTooNew, LedgerTooOld
 from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, Snapshot, Update
 from airflow_provider_schemamig.core.ledger.format.formats import Formats, Step
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
 from tests.support.bytes import tree
 from tests.unit.ledger.format.fakes import NEWEST, THINGS, formats_of, step, thing
@@ -30,11 +30,11 @@ THINGS_AT_LAST = {'"a"': '{"name":"a","value_10":10}', '"b"': '{"name":"b","valu
 
 @pytest.fixture(autouse=True)
 def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture
-def old(env: Environment) -> Environment:
+def old(env: EnvironmentRoot) -> EnvironmentRoot:
     """A ledger of format 1 with three things, a leader, and rows of a collection that nobody knows."""
     writer = LedgerWriter(env, formats_of(1, 1))
     writer.create("env-1")
@@ -43,11 +43,11 @@ def old(env: Environment) -> Environment:
     return env
 
 
-def things(env: Environment, formats: Formats) -> Any:
+def things(env: EnvironmentRoot, formats: Formats) -> Any:
     return LedgerReader(env, formats).state().raw.get("things")
 
 
-def seen(env: Environment, formats: Formats = ALL) -> dict[str, Any]:
+def seen(env: EnvironmentRoot, formats: Formats = ALL) -> dict[str, Any]:
     """What a reader sees, whatever is stored: every collection but the format's own number."""
     state = LedgerReader(env, formats).state()
     return {name: dict(state._texts[name]) for name in state._texts if name != "config"}
@@ -56,7 +56,7 @@ def seen(env: Environment, formats: Formats = ALL) -> dict[str, Any]:
 # --- the way it goes -----------------------------------------------------------------------------------------------------------------
 
 
-def test_nine_steps_are_nine_commits_in_order(old: Environment) -> None:
+def test_nine_steps_are_nine_commits_in_order(old: EnvironmentRoot) -> None:
     before = LedgerReader(old, ALL).state().version
     done = upgrade_ledger(old, formats=ALL)
     assert (done.source, done.target) == (1, 10)
@@ -67,14 +67,14 @@ def test_nine_steps_are_nine_commits_in_order(old: Environment) -> None:
         assert LedgerReader(old, ALL).state(before + number).format == 1 + number, "the number came with the step's rows"
 
 
-def test_nothing_is_to_be_done_twice(old: Environment) -> None:
+def test_nothing_is_to_be_done_twice(old: EnvironmentRoot) -> None:
     upgrade_ledger(old, formats=ALL)
     before = tree(Path(str(old.location.local_path)))
     assert upgrade_ledger(old, formats=ALL).steps == ()
     assert tree(Path(str(old.location.local_path))) == before
 
 
-def test_a_reader_sees_in_memory_what_the_upgrade_will_store(old: Environment) -> None:
+def test_a_reader_sees_in_memory_what_the_upgrade_will_store(old: EnvironmentRoot) -> None:
     before = tree(Path(str(old.location.local_path)))
     expected = seen(old)
     assert expected["things"] == THINGS_AT_LAST
@@ -84,8 +84,8 @@ def test_a_reader_sees_in_memory_what_the_upgrade_will_store(old: Environment) -
 
 
 @pytest.mark.parametrize("first", [1, 4, 9, 10])
-def test_an_environment_made_new_equals_one_that_was_brought_here(env: Environment, tmp_path: Path, first: int) -> None:
-    made, brought = LedgerWriter(env, ALL), LedgerWriter(Environment.open(str(tmp_path / "brought")), formats_of(first, first))
+def test_an_environment_made_new_equals_one_that_was_brought_here(env: EnvironmentRoot, tmp_path: Path, first: int) -> None:
+    made, brought = LedgerWriter(env, ALL), LedgerWriter(EnvironmentRoot.open(str(tmp_path / "brought")), formats_of(first, first))
     made.create("env-1")
     brought.create("env-1")
     upgrade_ledger(brought.env, formats=ALL)
@@ -98,7 +98,7 @@ def test_an_environment_made_new_equals_one_that_was_brought_here(env: Environme
 
 @pytest.mark.parametrize("crash", [0, 4, 8])
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_crash_between_two_steps_leaves_the_format_in_between(old: Environment, crash: int, moment: str) -> None:
+def test_a_crash_between_two_steps_leaves_the_format_in_between(old: EnvironmentRoot, crash: int, moment: str) -> None:
     class Died(BaseException):
         pass
 
@@ -122,9 +122,11 @@ def test_a_crash_between_two_steps_leaves_the_format_in_between(old: Environment
     assert things(old, ALL) == THINGS_AT_LAST
 
 
-def test_racing_upgrades_take_each_step_once(old: Environment) -> None:
+def test_racing_upgrades_take_each_step_once(old: EnvironmentRoot) -> None:
     found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(upgrade_ledger(Environment.open(str(old.location.local_path)), formats=ALL)))]
+    threads = [
+        threading.Thread(target=lambda: found.append(upgrade_ledger(EnvironmentRoot.open(str(old.location.local_path)), formats=ALL)))
+    ]
     threads += [threading.Thread(target=threads[0]._target) for _ in range(2)]  # type: ignore[attr-defined]
     for thread in threads:
         thread.start()
@@ -134,7 +136,7 @@ def test_racing_upgrades_take_each_step_once(old: Environment) -> None:
     assert things(old, ALL) == THINGS_AT_LAST
 
 
-def test_an_older_process_in_flight_conflicts_reads_again_and_is_refused(old: Environment) -> None:
+def test_an_older_process_in_flight_conflicts_reads_again_and_is_refused(old: EnvironmentRoot) -> None:
     older = LedgerWriter(old, formats_of(1, 3))
     decided: list[int] = []
 
@@ -151,7 +153,7 @@ def test_an_older_process_in_flight_conflicts_reads_again_and_is_refused(old: En
     assert list(LedgerReader(old, ALL).state().deployments) == [1]
 
 
-def test_rows_of_collections_that_nobody_knows_stay_as_they_are(old: Environment) -> None:
+def test_rows_of_collections_that_nobody_knows_stay_as_they_are(old: EnvironmentRoot) -> None:
     from airflow_provider_schemamig.core.ledger.codec import RawRow
     from tests.unit.ledger.samples import append_raw
 
@@ -167,7 +169,7 @@ def test_rows_of_collections_that_nobody_knows_stay_as_they_are(old: Environment
     ("formats", "error"), [(formats_of(2, 10), LedgerTooOld), (formats_of(1, 9), LedgerTooNew)], ids=["too old", "too new"]
 )
 def test_outside_of_what_is_known_nothing_else_is_looked_at(
-    env: Environment, old: Environment, formats: Formats, error: type[Exception], tmp_path: Path
+    env: EnvironmentRoot, old: EnvironmentRoot, formats: Formats, error: type[Exception], tmp_path: Path
 ) -> None:
     if error is LedgerTooNew:
         upgrade_ledger(old, formats=ALL)
@@ -185,7 +187,7 @@ def test_outside_of_what_is_known_nothing_else_is_looked_at(
     assert tree(Path(str(old.location.local_path))) == before
 
 
-def test_what_was_too_old_goes_through_software_in_between(old: Environment) -> None:
+def test_what_was_too_old_goes_through_software_in_between(old: EnvironmentRoot) -> None:
     with pytest.raises(LedgerTooOld, match="knows formats from 4 on"):
         upgrade_ledger(old, formats=formats_of(4, 10))
     upgrade_ledger(old, formats=formats_of(1, 4))
@@ -196,7 +198,7 @@ def test_what_was_too_old_goes_through_software_in_between(old: Environment) -> 
 # --- what may be written on an older format ------------------------------------------------------------------------------------------
 
 
-def test_on_an_older_format_only_frozen_collections_are_written(old: Environment) -> None:
+def test_on_an_older_format_only_frozen_collections_are_written(old: EnvironmentRoot) -> None:
     writer = LedgerWriter(old, ALL)
     state = writer.transact(lambda state: [Put(deployment(2))])
     assert (state.format, list(state.deployments)) == (1, [1, 2])
@@ -288,7 +290,7 @@ WRONG: dict[str, tuple[Step, str]] = {
 
 
 @pytest.mark.parametrize(("wrong", "reason"), WRONG.values(), ids=WRONG.keys())
-def test_a_step_that_is_wrong_is_found_before_anything_is_written(old: Environment, wrong: Step, reason: str) -> None:
+def test_a_step_that_is_wrong_is_found_before_anything_is_written(old: EnvironmentRoot, wrong: Step, reason: str) -> None:
     formats = formats_of(1, 3, steps=[wrong, step(2)])
     before = tree(Path(str(old.location.local_path)))
     with pytest.raises(FormatStepFailed, match=reason) as caught:
@@ -301,7 +303,7 @@ def test_a_step_that_is_wrong_is_found_before_anything_is_written(old: Environme
     assert LedgerReader(old, formats_of(1, 1)).state().raw["things"], "and the software before it still works"
 
 
-def test_a_later_step_that_is_wrong_stops_the_first_one_too(old: Environment) -> None:
+def test_a_later_step_that_is_wrong_stops_the_first_one_too(old: EnvironmentRoot) -> None:
     formats = formats_of(1, 4, steps=[step(1), step(2), step(3, upgrade=lambda snapshot: [])])
     before = tree(Path(str(old.location.local_path)))
     with pytest.raises(FormatStepFailed) as caught:
@@ -312,7 +314,7 @@ def test_a_later_step_that_is_wrong_stops_the_first_one_too(old: Environment) ->
     assert things(old, ALL) == THINGS_AT_LAST
 
 
-def test_a_damaged_row_stops_the_step_and_hides_nothing_frozen(old: Environment) -> None:
+def test_a_damaged_row_stops_the_step_and_hides_nothing_frozen(old: EnvironmentRoot) -> None:
     from airflow_provider_schemamig.core.ledger.codec import RawRow
     from tests.unit.ledger.samples import append_raw
 
@@ -323,9 +325,9 @@ def test_a_damaged_row_stops_the_step_and_hides_nothing_frozen(old: Environment)
     assert (state.format, state.leader) == (1, leader())
 
 
-def test_a_copy_of_the_ledger_is_as_good(old: Environment, tmp_path: Path) -> None:
+def test_a_copy_of_the_ledger_is_as_good(old: EnvironmentRoot, tmp_path: Path) -> None:
     shutil.copytree(Path(str(old.location.local_path)), tmp_path / "copy")
-    copy = Environment.open(str(tmp_path / "copy"))
+    copy = EnvironmentRoot.open(str(tmp_path / "copy"))
     upgrade_ledger(copy, formats=ALL)
     assert things(copy, ALL) == THINGS_AT_LAST
     assert LedgerReader(old, ALL).state().format == 1

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Format, Formats, Step
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.unit.ledger.format.fixtures.make import LAKES, make
 from tests.unit.ledger.format.locking import draft
 from tests.unit.ledger.format.synthetic import objects_v0, v0_to_v1
@@ -37,7 +37,7 @@ def unpack(name: str, folder: Path, cache: Path) -> None:
             make(cache / real, LAKES[real])
         shutil.copytree(cache / real, folder, dirs_exist_ok=True)
     if name == OLDER:
-        _bring_down(Environment.open(str(folder / "lake")))
+        _bring_down(EnvironmentRoot.open(str(folder / "lake")))
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def known_to(number: int) -> Formats:
     return Formats(FORMATS.formats[: count + 1], FORMATS.steps[:count])
 
 
-def _bring_down(env: Environment) -> None:
+def _bring_down(env: EnvironmentRoot) -> None:
     """Write the ledger's rows as software of format 0 would have."""
     state = LedgerReader(env).state()
     rows = []

@@ -1,0 +1,215 @@
+"""A fit over Arrow arrays, without a JVM: the same columns, types and rows as ``select`` gives in Spark.
+
+delta-rs reads and writes only what it reads and writes rightly: the closed lists below (research/delta.md A2, delta_spark.md; rows and
+names of mapped, nested and deletion-vector tables are compared with Spark's in the tests).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.core.access.errors import NeedsSpark
+from airflow_provider_schemamig.core.access.read_mapping import Fit
+from airflow_provider_schemamig.core.access.write_mapping import BEYOND_FLOAT
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.columns import match
+from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.paths import Fields, join
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.spark.errors import BadValue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Features that change nothing for who reads, and those that delta-rs' ``scan`` reads rightly.
+READABLE = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "materializePartitionColumns",
+        "rowTracking",
+        "timestampNtz",
+        "v2Checkpoint",
+    }
+)
+#: What delta-rs keeps when it appends. It knows of column mapping, too; such tables are left to Spark until that is proven.
+APPENDABLE = frozenset(
+    {"appendOnly", "changeDataFeed", "checkConstraints", "invariants", "timestampNtz", "v2Checkpoint", "deletionVectors"}
+)
+
+
+def check_honest(head: Head, collection: CollectionName, known: frozenset[str], doing: str) -> None:
+    """Raises NeedsSpark if the table has a feature that delta-rs may get wrong."""
+    other = sorted(head.features - known)
+    if other:
+        raise NeedsSpark(collection=collection, doing=doing, because=f"the table has the features {', '.join(other)}")
+
+
+def check_readable(fit: Fit, collection: CollectionName) -> None:
+    """Raises NeedsSpark for a map of structs: delta-rs stops at files from before a field was added to them."""
+    for field in fit.source.fields:
+        if _has_map_of_structs(field.type):
+            raise NeedsSpark(collection=collection, doing="reading", because=f"column {field.name} is a map of structs")
+
+
+def _has_map_of_structs(data_type: DataType) -> bool:
+    match data_type:
+        case Primitive():
+            return False
+        case Array(element=element):
+            return _has_map_of_structs(element)
+        case Map(key=key, value=value):
+            return _has_struct(key) or _has_struct(value)
+        case Struct(fields=fields):
+            return any(_has_map_of_structs(field.type) for field in fields)
+
+
+def _has_struct(data_type: DataType) -> bool:
+    """True if there is a struct in it."""
+    match data_type:
+        case Primitive():
+            return False
+        case Array(element=element):
+            return _has_struct(element)
+        case Map(key=key, value=value):
+            return _has_struct(key) or _has_struct(value)
+        case Struct():
+            return True
+
+
+def arrow_schema(fields: Fields) -> pa.Schema:
+    """The columns as delta-rs maps Delta's types to Arrow's, which is as Spark does for all types that a declaration may have."""
+    import pyarrow as pa
+    from deltalake import Schema
+
+    document = {"type": "struct", "fields": [field_to_delta(Field(f.name, f.type, f.nullable)) for f in fields]}
+    schema: pa.Schema = pa.schema(Schema.from_json(json.dumps(document)).to_arrow())
+    return pa.schema([pa.field(f.name, _plain(f.type), f.nullable) for f in schema])
+
+
+def show(table: pa.Table, fit: Fit) -> pa.Table:
+    """``table``, which has the columns of ``fit.source`` by name, as ``fit.target``.
+
+    Raises BadValue where a value does not fit: of a reader's fit every value does.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(fit.target.fields)
+    shower = _Shower(match(fit.source, fit.shown, fit.renames))
+    length = table.num_rows
+    columns = []
+    for field, target in zip(fit.shown.fields, schema, strict=True):
+        path = join("", field.name)
+        origin = shower.origins.get(path)
+        if origin is None:
+            columns.append(pa.nulls(length, target.type))
+            continue
+        source = fit.source.field(origin)
+        assert source is not None  # origins are paths of the source
+        column = table[origin].combine_chunks()
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        try:
+            columns.append(shower.value(array, source.type, field.type, origin, path, target.type).cast(target.type))
+        except pa.ArrowInvalid as error:
+            wanted = fit.target.field(field.name)
+            assert wanted is not None  # it has the columns of ``shown``
+            raise BadValue(condition="Arrow", detail=f"column {path} is {type_sql(wanted.type)}: {error}") from error
+    return pa.table(columns, schema=schema) if columns else pa.table({})
+
+
+def _plain(data_type: Any) -> Any:
+    """The type without field metadata (Delta's varchar marker and the like), which would make equal tables unequal."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(data_type):
+        inner = [data_type.field(number) for number in range(data_type.num_fields)]
+        return pa.struct([pa.field(f.name, _plain(f.type), f.nullable) for f in inner])
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field("element", _plain(data_type.value_type), data_type.value_field.nullable))
+    if pa.types.is_map(data_type):
+        return pa.map_(_plain(data_type.key_type), pa.field("value", _plain(data_type.item_type), data_type.item_field.nullable))
+    return data_type
+
+
+class _Shower:
+    """Arrays of the source's type to arrays of the shown one. ``target``: the Arrow type in the end, for what is not there."""
+
+    def __init__(self, origins: Any) -> None:
+        self.origins = origins
+
+    def value(self, array: Any, old: DataType, new: DataType, origin: str, path: str, target: Any) -> Any:
+        match old, new:
+            case Struct(), Struct():
+                return self._struct(array, old, new, origin, path, target)
+            case Array(), Array():
+                return self._list(array, old, new, origin, path, target)
+            case Map(), Map():
+                return self._map(array, old, new, origin, path, target)
+            case _:
+                return _cast(array, target)
+
+    def _struct(self, array: Any, old: Struct, new: Struct, origin: str, path: str, target: Any) -> Any:
+        import pyarrow as pa
+
+        types = {f.name: f.type for f in old.fields}
+        # Flattened: what lies below a NULL is no value, and may be anything.
+        inside = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
+        children = []
+        for field, wanted in zip(new.fields, (target.field(n) for n in range(target.num_fields)), strict=True):
+            here = join(path, field.name)
+            there = self.origins.get(here)
+            if there is None:
+                children.append(pa.nulls(len(array), wanted.type))
+                continue
+            name = there.rpartition(".")[2]
+            children.append(self.value(inside[name], types[name], field.type, there, here, wanted.type))
+        return pa.StructArray.from_arrays(children, fields=[f.with_nullable(True) for f in target], mask=array.is_null())
+
+    def _list(self, array: Any, old: Array, new: Array, origin: str, path: str, target: Any) -> Any:
+        import pyarrow as pa
+
+        array = _whole(array)
+        element = target.value_field.with_nullable(True)
+        values = self.value(array.values, old.element, new.element, f"{origin}.element", f"{path}.element", target.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, type=pa.list_(element), mask=array.is_null())
+
+    def _map(self, array: Any, old: Map, new: Map, origin: str, path: str, target: Any) -> Any:
+        import pyarrow as pa
+
+        array = _whole(array)
+        keys = self.value(array.keys, old.key, new.key, f"{origin}.key", f"{path}.key", target.key_type)
+        items = self.value(array.items, old.value, new.value, f"{origin}.value", f"{path}.value", target.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, mask=array.is_null())
+
+
+def _cast(array: Any, target: Any) -> Any:
+    """Raises ArrowInvalid where a value would be another one: Arrow itself sees no overflow of a FLOAT."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = array.cast(target)
+    narrows = pa.types.is_float32(target) and pa.types.is_float64(array.type)
+    if narrows and pc.any(pc.and_not(pc.is_inf(found), pc.is_inf(array))).as_py():
+        raise pa.ArrowInvalid(BEYOND_FLOAT)
+    return found
+
+
+def _whole(array: Any) -> Any:
+    """Not a slice of a longer array: offsets are relative to what lies below."""
+    import pyarrow as pa
+
+    return array if array.offset == 0 else array.take(pa.array(range(len(array)), pa.int64()))

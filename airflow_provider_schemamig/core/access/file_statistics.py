@@ -1,0 +1,114 @@
+"""What a table's log tells about the rows of one version: did they keep a promise that its schema no longer makes?
+
+Rows that came in while the schema made the promise keep it. So only the files added since are looked at, by their statistics; and where a
+type was widened, not those that handles of a release with the type of before wrote, which say so in their commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.access.releases import entries_of
+from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.log.commits import commits, nulls_since, unproven_since, values_in
+from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
+from airflow_provider_schemamig.core.delta.names import stored_names
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ColumnPath, ShardId
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Primitive, walk
+from airflow_provider_schemamig.core.schema.paths import Slot, field_at, path_in_files, slot_at
+from airflow_provider_schemamig.core.schema.widening import is_widening
+from airflow_provider_schemamig.core.storage import ReadStore
+
+#: Before a table's first version.
+_EVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvidence:
+    """``read_mapping.Evidence`` for the version of ``head``; costs one small read a commit since the promise was taken back."""
+
+    store: ReadStore
+    head: Head
+    live: Shape
+    state: State
+    shard: ShardId
+
+    def no_null(self, path: ColumnPath) -> bool:
+        since = self._promised_until(path, lambda slot: not slot.nullable)
+        try:
+            return nulls_since(self.store, self.head, path, since) is False
+        except LogTruncated:  # nobody can tell any more
+            return False
+
+    def within(self, path: ColumnPath, narrow: Primitive, limits: tuple[int, int] | None) -> bool:
+        def kept(slot: Slot) -> bool:
+            return slot.type == narrow or is_widening(slot.type, narrow)
+
+        try:
+            since = self._promised_until(path, kept)
+            since = self._kept_in_log_until(path, kept) if since == _EVER else since
+            proven = self._writers_of(path, kept)
+            files = unproven_since(self.store, since, self.head.version, lambda commit: _schema_hash(commit) in proven)
+        except LogTruncated:
+            return False
+        if not files or limits is None:
+            return not files
+        found = values_in(files, self.head, path)
+        return found is not None and limits[0] <= found[0] and found[1] <= limits[1]
+
+    def _kept_in_log_until(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> int:
+        """As ``_promised_until``, by the table's log: a type that was widened and rolled back before its commit is in no entry of the
+        ledger. Raises LogTruncated."""
+        wanted, ended, keeps = path_in_files(path, self.live.stored), _EVER, False
+        for commit in commits(self.store, _EVER, self.head.version):
+            if commit.metadata is None:
+                continue
+            there = replace(self.head, metadata=commit.metadata)
+            shape = Shape(there.declaration(self.live.declaration.name), stored_names(there.schema))
+            before, keeps = keeps, any(map(kept, _slots(shape, wanted)))
+            if before and not keeps:
+                ended = commit.version
+        return ended
+
+    def _writers_of(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> frozenset[str]:
+        """Schema hashes of the releases whose handles write only values that were ``kept``. None where the table fills in a default."""
+        wanted = path_in_files(path, self.live.stored)
+        column = field_at(self.live.fields, path.partition(".")[0])
+        if column is None or column.default is not None:
+            return frozenset()
+        shapes = {fingerprint(item.declared): Shape(item.declared, dict(item.stored_names)) for item in entries_of(self.state, self.shard)}
+        return frozenset(found for found, shape in shapes.items() if any(map(kept, _slots(shape, wanted))))
+
+    def _promised_until(self, path: ColumnPath, promised: Callable[[Slot], bool]) -> int:
+        """The version whose commit ended the last schema with ``promised`` true of the field at ``path``; rather too early a one."""
+        wanted = path_in_files(path, self.live.stored)
+        found = entries_of(self.state, self.shard)
+        for number in range(len(found) - 1, -1, -1):
+            shape = Shape(found[number].physical, dict(found[number].stored_names))
+            if not any(promised(slot) for slot in _slots(shape, wanted)):
+                continue
+            if number + 1 < len(found):
+                return found[number + 1].since_table_version
+            # What ended it is not in the ledger yet: an upgrade on its way.
+            bases = [intent.base_version for intent in self.state.intents_of(self.shard)]
+            return max(min(bases, default=_EVER), found[number].since_table_version)
+        return _EVER
+
+
+def _schema_hash(commit: Commit) -> str | None:
+    """What a handle says of the release that it wrote for (``statement.Stamp``); None for everybody else's commit."""
+    try:
+        found = json.loads(commit.info.get("userMetadata") or "null")
+    except ValueError:
+        return None
+    return str(found["schema_hash"]) if isinstance(found, dict) and {"schema_hash", "attempt"} <= found.keys() else None
+
+
+def _slots(shape: Shape, wanted: tuple[str, ...]) -> list[Slot]:
+    paths = (path for path, _ in walk(shape.fields) if path_in_files(path, shape.stored) == wanted)
+    return [slot for path in paths if (slot := slot_at(shape.fields, path)) is not None]

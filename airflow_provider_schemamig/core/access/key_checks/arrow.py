@@ -1,0 +1,126 @@
+"""The checks of a write over Arrow arrays, without a JVM: the same verdict as the guarded statement of Spark, at one version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.core.access.arrow.read import READABLE, check_honest
+from airflow_provider_schemamig.core.access.arrow.times import check_times
+from airflow_provider_schemamig.core.access.errors import KeyViolated, NeedsSpark
+from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check, KeyCheck, Known, NotTwice
+from airflow_provider_schemamig.core.access.resolved_table import Place
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.storage import ReadStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+_SAMPLES = 5
+_COUNT = "n"
+
+
+def check_rows(
+    rows: pa.Table, table: DeltaTable, checks: Sequence[Check], options: Mapping[str, str], collection: CollectionName, place: Place
+) -> None:
+    """``rows`` have the columns and types of ``table``, which is that of ``place``, loaded at the version they are appended to.
+
+    Raises KeyViolated; NeedsSpark for what delta-rs or Arrow may compare wrongly.
+    """
+    for check in checks:
+        assert not isinstance(check, Alone), "a merge is a statement of Spark"
+        keys = _keys(rows, check, collection)
+        match check:
+            case NotTwice():
+                broken = _twice(keys)
+                if check.in_table and not broken.num_rows:
+                    _check_times(place.store, place.head, check.columns, collection)
+                    broken = keys.join(_stored(table, check.columns, keys), keys.column_names, join_type="left semi")
+            case Known():
+                broken = keys.join(_known(check, rows, table, keys, options, collection, place), keys.column_names, join_type="left anti")
+        if broken.num_rows:
+            texts = sorted({f"({', '.join(map(str, row.values()))})" for row in broken.to_pylist()})
+            raise KeyViolated(collection=collection, key=check.rule, count=broken.num_rows, sample=tuple(texts[:_SAMPLES]))
+
+
+def _keys(rows: pa.Table, check: KeyCheck, collection: CollectionName) -> pa.Table:
+    """The key of every row that has one: columns k0, k1, ..."""
+    import pyarrow as pa
+
+    for name in check.columns:
+        if pa.types.is_floating(rows.schema.field(name).type):
+            raise NeedsSpark(collection=collection, doing="appending", because=f"{name} of {check.rule} is not a whole number")
+    return _named(rows.select(list(check.columns))).drop_null()
+
+
+def _named(keys: pa.Table) -> pa.Table:
+    return keys.rename_columns([f"k{number}" for number in range(keys.num_columns)])
+
+
+def _twice(keys: pa.Table) -> pa.Table:
+    counted = keys.group_by(keys.column_names).aggregate([([], "count_all")])
+    counted = counted.rename_columns([*keys.column_names, _COUNT])
+    repeated = counted.filter(_more_than_one(counted)).drop_columns([_COUNT])
+    return keys.join(repeated, keys.column_names, join_type="left semi")
+
+
+def _more_than_one(counted: pa.Table) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    return pc.greater(counted[_COUNT], 1)
+
+
+def _known(
+    check: Known,
+    rows: pa.Table,
+    table: DeltaTable,
+    keys: pa.Table,
+    options: Mapping[str, str],
+    collection: CollectionName,
+    place: Place,
+) -> pa.Table:
+    """What may be referred to."""
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    if check.head is None:
+        _check_times(place.store, place.head, check.to, collection)
+        own = _named(rows.select(list(check.to))).drop_null().cast(keys.schema)
+        return pa.concat_tables([_stored(table, check.to, keys), own])
+    check_honest(check.head, collection, READABLE, f"reading {check.head.location.uri}")
+    assert check.store is not None  # as its head is known
+    _check_times(check.store, check.head, check.to, collection)
+    other = DeltaTable(check.head.location.uri, version=check.head.version, storage_options=dict(options))
+    return _stored(other, check.to, keys)
+
+
+def _check_times(store: ReadStore, head: Head, columns: Sequence[str], collection: CollectionName) -> None:
+    """Raises NeedsSpark if delta-rs might read the keys of the table as others."""
+    fields = tuple(field for field in head.declaration(collection).fields if field.name in columns)
+    check_times(store, head, fields, collection, f"reading the keys of {head.location.uri}")
+
+
+def _stored(table: DeltaTable, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    """The keys of the table's rows that ``keys`` could be among, in its types."""
+    import pyarrow as pa
+
+    found = pa.table(table.scan(columns=list(columns), predicate=_between(columns, keys)))
+    return _named(found.select(list(columns))).drop_null().cast(keys.schema)
+
+
+def _between(columns: Sequence[str], keys: pa.Table) -> str | None:
+    """No row of another key: what cannot match is not read, where a file's statistics say so. Whole numbers only, which need no care."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not keys.num_rows:
+        return "false"
+    bounds = []
+    for name, column in zip(columns, keys.columns, strict=True):
+        if pa.types.is_integer(column.type):
+            quoted = '"' + name.replace('"', '""') + '"'
+            least, most = (pc.min_max(column)[end].as_py() for end in ("min", "max"))
+            bounds.append(f"{quoted} BETWEEN {least} AND {most}")
+    return " AND ".join(bounds) or None

@@ -1,0 +1,153 @@
+"""What the keys in force ask of one write, checked in the very statement or at the very version that commits it (DESIGN section 6).
+
+A statement that reads the table to look for keys conflicts with everyone who adds rows meanwhile; Delta then lets one of two writers of
+the same key through, and the other finds the key when it tries again (research/rewrite.md section 5). So no condition may keep the
+statement from reading a part of the table in which the key could be: the only one it has is that the keys are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider_schemamig.core.access.errors import RowsReferredTo
+from airflow_provider_schemamig.core.access.mode import Mode
+from airflow_provider_schemamig.core.access.read_mapping import Unfit
+from airflow_provider_schemamig.core.access.resolved_table import Place
+from airflow_provider_schemamig.core.access.write_mapping import WriteFit
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.online.keys import Keys, Reference, Unique, keys_in_force, live_names
+from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+
+
+@dataclass(frozen=True, slots=True)
+class NotTwice:
+    """No key twice among the rows written, nor (``in_table``) once more in the table, but in the very row of it that is updated: the one
+    that is equal in ``same``. Where the merge changes the key (``changes``) there is no more than one such row: all would get the same.
+    """
+
+    rule: str
+    columns: tuple[str, ...]
+    in_table: bool
+    same: tuple[str, ...] = ()
+    changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the rows refer to is there: in ``to`` of another table at ``head``, or (``head`` None) of this one with the rows written.
+
+    ``in_table``: whether rows that this table has now are still there afterwards. ``in_rows``: whether the rows written have ``to``.
+    """
+
+    rule: str
+    columns: tuple[str, ...]
+    head: Head | None
+    to: tuple[str, ...]
+    in_table: bool = True
+    in_rows: bool = False
+    #: The other table's.
+    store: ReadStore | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """No two rows of a merge are equal in what it is on (``columns``; NULL equals NULL): it could not say which one is written."""
+
+    columns: tuple[str, ...]
+
+
+KeyCheck = NotTwice | Known
+Check = KeyCheck | Alone
+
+
+def checks_of(env: EnvironmentRoot, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
+    """What has to be looked at for a write of ``fit.columns``; of a collection without keys only in a merge. ``on``: of a merge.
+
+    Raises Unfit where that cannot be known before the statement runs, RowsReferredTo, and TableMissing for what is referred to.
+    """
+    name = place.shard.collection
+    _check_not_referred_to(place, frozenset(fit.columns), mode, frozenset(on))
+    keys = keys_in_force(place.state, name)
+    alone = (Alone(tuple(on)),) if mode is Mode.MERGE else ()
+    if not keys:
+        return alone
+    asked = _Asked(env, place, frozenset(fit.columns), mode, tuple(on))
+    return (*asked.checks(keys, live_names(place.state, name, place.head.schema)), *alone)
+
+
+def _check_not_referred_to(place: Place, written: frozenset[str], mode: Mode, on: frozenset[str]) -> None:
+    """Raises RowsReferredTo. Whether a row is referred to is not asked, as TRUNCATE does not in other databases: the other table may get
+    one that refers to it at any moment, and nothing would make the two writers conflict."""
+    if mode is Mode.APPEND:
+        return
+    state, name = place.state, place.shard.collection
+    names = live_names(state, name, place.head.schema)
+    for referring in sorted(state.objects):
+        for key in keys_in_force(state, referring).references:
+            if key.collection != name:
+                continue
+            updated = [names[column] for column in key.to if names.get(column) in written - on]
+            if mode is Mode.MERGE and updated:
+                raise RowsReferredTo(collection=name, key=key.rule, referring=referring, column=updated[0])
+            if mode is Mode.OVERWRITE and referring != name:  # the rows that come in refer to each other
+                raise RowsReferredTo(collection=name, key=key.rule, referring=referring, column=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    env: EnvironmentRoot
+    place: Place
+    written: frozenset[str]
+    mode: Mode
+    on: tuple[str, ...]
+
+    def checks(self, keys: Keys, names: Mapping[str, str]) -> tuple[Check, ...]:
+        found: list[Check] = []
+        for key in keys:
+            columns = self._columns(key, key.columns, names)
+            if self._is_written(key, columns):
+                found.append(self._unique(key, columns) if isinstance(key, Unique) else self._reference(key, columns, names))
+        return tuple(found)
+
+    def _columns(self, key: Unique | Reference, columns: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
+        for column in columns:
+            if column not in names:
+                raise Unfit(column, f"belongs to {key.rule}, and is not in the table")
+        return tuple(names[column] for column in columns)
+
+    def _is_written(self, key: Unique | Reference, columns: Sequence[str]) -> bool:
+        """False if the write leaves the key as it is in older rows, and NULL in new ones. Raises Unfit if only a part is known."""
+        missing = [column for column in columns if column not in self.written]
+        if not missing:
+            return True
+        live = self.place.live.declaration
+        for column in missing:
+            field = live.field(column)
+            if field is not None and field.default is not None:
+                raise Unfit(column, f"is left to its DEFAULT, which cannot be compared for {key.rule} before it is written")
+        if self.mode is Mode.MERGE and not set(columns).isdisjoint(self.written - set(self.on)):
+            raise Unfit(missing[0], f"is not among the columns of the rows, and other columns of {key.rule} would be updated")
+        return False
+
+    def _unique(self, key: Unique, columns: tuple[str, ...]) -> NotTwice:
+        match self.mode:
+            case Mode.APPEND:
+                return NotTwice(key.rule, columns, in_table=True)
+            case Mode.OVERWRITE:
+                return NotTwice(key.rule, columns, in_table=False)
+            case Mode.MERGE:  # on exactly the key: where it is in the table, that row is updated
+                return NotTwice(key.rule, columns, set(self.on) != set(columns), self.on, changes=not set(columns) <= set(self.on))
+
+    def _reference(self, key: Reference, columns: tuple[str, ...], names: Mapping[str, str]) -> Known:
+        state = self.place.state
+        if key.collection == self.place.shard.collection:
+            to = self._columns(key, key.to, names)
+            return Known(key.rule, columns, None, to, self.mode is not Mode.OVERWRITE, self.written.issuperset(to))
+        if key.collection not in state.objects:
+            raise Unfit(columns[0], f"refers to {key.collection}, which has no table")
+        shard = state.shard_of(key.collection)
+        store = self.env.table_store(shard.uri, shard.table_id)
+        head = read_head(store)
+        return Known(key.rule, columns, head, self._columns(key, key.to, live_names(state, key.collection, head.schema)), store=store)

@@ -1,0 +1,72 @@
+"""A rewrite that is being prepared, seen before it is promoted: ``up`` over the live table, at no cost but the read (issue 4, item 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.access.read_mapping import fit_reader
+from airflow_provider_schemamig.core.access.releases import Planned, shape_of
+from airflow_provider_schemamig.core.access.resolved_table import Place
+from airflow_provider_schemamig.core.access.select import select, version_sql
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
+from airflow_provider_schemamig.core.release.queries.query import bind
+from airflow_provider_schemamig.core.schema.sql import quote, type_sql
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.exceptions import Refusal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(eq=False, kw_only=True)
+class OtherMeaning(Refusal):
+    """``up`` would mean something else on the reader's session than where the rewrite runs."""
+
+    code = "other_meaning"
+    setting: str
+    found: str
+    wanted: str
+
+    @property
+    def message(self) -> str:
+        return f"the session has {self.setting} = {self.found}, and the rewrite will run with {self.wanted}: its rows could be other ones."
+
+    @property
+    def next_action(self) -> str:
+        return f"SET {self.setting} = {self.wanted} on the session, or leave out `spark=`."
+
+
+def preview(env: EnvironmentRoot, state: State, planned: Planned, place: Place, wanted: Shape, spark: SparkSession) -> str:
+    """The query that gives the columns of ``wanted`` (of the release to come) at the version of ``place``. Raises Unfit, OtherMeaning.
+
+    Lookups are read at their newest version; the rewrite itself reads them as they are when its copy begins.
+    """
+    step = planned.step
+    assert isinstance(step, RewriteStep)
+    _check_meaning(spark, step.collection, step.up)
+    own = fit_reader(place.live, shape_of(state.entry(step.old.name)), place.evidence(), ahead=False)
+    rows = {step.old.name: (planned.projection or "*", select(own, version_sql(place.uri, place.head.version)))}
+    for name, projection in planned.lookups:
+        shard = state.shard_of(name)
+        head = read_head(env.table_store(shard.uri, shard.table_id))
+        rows[name] = (projection, f"SELECT * FROM {version_sql(head.location.uri, head.version)}")
+    views = {name: quote(f"schemamig_{name}") for name in rows}
+    inputs = ", ".join(f"{views[name]} AS (SELECT {projection} FROM ({query}))" for name, (projection, query) in rows.items())
+    columns = ", ".join(f"CAST({quote(f.name)} AS {type_sql(f.type)}) AS {quote(f.name)}" for f in wanted.fields)
+    return f"WITH {inputs} SELECT {columns} FROM (\n{bind(step.up, views)}\n)"
+
+
+def _check_meaning(spark: SparkSession, collection: CollectionName, query: str) -> None:
+    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS, SUBSTITUTES
+
+    for setting, wanted in MEANING_SETTINGS.items():
+        if setting == SUBSTITUTES and "${" not in query:  # Spark's default is another one, and nothing depends on it
+            continue
+        found = spark.conf.get(setting, None) or ""
+        if found.lower() != wanted.lower():
+            raise OtherMeaning(collection=collection, setting=setting, found=found, wanted=wanted)

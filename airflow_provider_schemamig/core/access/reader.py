@@ -1,0 +1,132 @@
+"""A reader built for one release, which goes on through upgrades or is fenced, and never returns wrong rows (DESIGN section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.core.access.arrow.read import READABLE, check_honest, check_readable, show
+from airflow_provider_schemamig.core.access.arrow.times import check_times
+from airflow_provider_schemamig.core.access.errors import NeedsSpark, ReaderFenced, UnknownColumn
+from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.access.handle import Handle
+from airflow_provider_schemamig.core.access.preview import preview
+from airflow_provider_schemamig.core.access.read_mapping import Fit, Unfit, fit_reader, only
+from airflow_provider_schemamig.core.access.releases import Declared
+from airflow_provider_schemamig.core.access.resolved_table import Look, Place
+from airflow_provider_schemamig.core.access.select import select, version_sql
+from airflow_provider_schemamig.core.access.sessions import own_session
+from airflow_provider_schemamig.core.ledger.nodes import NodeKind
+from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What one call reads: version ``version`` of ``shard``, in Spark by ``query``. ``fit`` is None for a preview: only Spark runs it."""
+
+    shard: str
+    version: int
+    query: str
+    fit: Fit | None
+    place: Place
+
+
+class Reader(Handle):
+    """Reads ``collection`` in the shape that ``release`` declares.
+
+    Each call looks anew, pins a version, and is checked against that as a whole before a row is returned.
+    """
+
+    def __init__(
+        self, env: EnvironmentRoot, collection: str, release: Version | None, spark: SparkSession | None, node: str | None = None
+    ) -> None:
+        self._version: int | None = None
+        super().__init__(env, collection, release, spark, node, kind=NodeKind.READER)
+
+    @property
+    def version(self) -> int | None:
+        """The table version that the last call read; None before the first."""
+        return self._version
+
+    def df(self, columns: Sequence[str] | None = None) -> DataFrame:
+        """The rows as a Spark DataFrame (classic or Connect, as the session is), lazily read at the pinned version.
+
+        ``columns``: names that the release declares, top level, in this order; default: all, in the release's order. What is left out
+        cannot fence. Raises ReaderFenced, UnknownColumn, UnknownRelease, NotInRelease, and the errors of ``core.spark.errors``.
+        """
+        from airflow_provider_schemamig.core.spark.translate import translated
+
+        query = self.pin(columns).query
+        with translated("read", self.collection):
+            return self._session().sql(query)
+
+    def arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows as an Arrow table, read by delta-rs without a JVM: the same columns, types and rows as ``df``.
+
+        Raises what ``df`` raises, and NeedsSpark for a table that delta-rs would not read rightly: type widening, say, a TIMESTAMP that may
+        lie outside 1900 to 2261 in a file that Spark wrote as it does by default, or a DATE that may be of Spark 2's calendar.
+        """
+        import pyarrow as pa
+        from deltalake import DeltaTable
+
+        pinned = self.pin(columns)
+        fit, place = pinned.fit, pinned.place
+        if fit is None:
+            raise NeedsSpark(collection=self.collection, doing="reading", because="the preview of a rewrite is a query")
+        check_honest(place.head, self.collection, READABLE, "reading")
+        check_readable(fit, self.collection)
+        check_times(place.store, place.head, fit.source.fields, self.collection, "reading")
+        table = DeltaTable(place.uri, version=pinned.version, storage_options=self._env.delta_options)
+        names = [field.name for field in fit.source.fields]
+        # A table's first column stands in where none is needed: rows have to be counted all the same.
+        rows = pa.table(table.scan(columns=names or [place.live.fields[0].name]))
+        return show(rows, fit)
+
+    def pin(self, columns: Sequence[str] | None = None) -> Pinned:
+        """Look at ledger and table, and say how the pinned version is to be shown. Raises as ``df``; reads no row, starts no JVM."""
+        seen = self._look()
+        wanted = self._only(seen.declared, columns)
+        try:
+            pinned = self._preview(seen, wanted) if seen.is_preview else self._shown(seen, wanted)
+        except Unfit as unfit:
+            raise ReaderFenced(
+                collection=self.collection,
+                column=unfit.path or None,
+                release=seen.declared.release,
+                current=seen.declared.current,
+                reason=unfit.reason,
+                under_way=seen.under_way,
+                left_behind=seen.is_left_behind,
+            ) from None
+        self._version = pinned.version
+        return pinned
+
+    def _only(self, declared: Declared, columns: Sequence[str] | None) -> Shape:
+        try:
+            return only(declared.shape, columns)
+        except KeyError as missing:
+            raise UnknownColumn(collection=self.collection, release=declared.release, column=missing.args[0]) from None
+
+    def _shown(self, seen: Look, wanted: Shape) -> Pinned:
+        place = seen.table()
+        fit = fit_reader(place.live, wanted, place.evidence(), ahead=seen.declared.is_ahead, gone=seen.gone)
+        query = select(fit, version_sql(place.uri, place.head.version))
+        return Pinned(place.shard.shard, place.head.version, query, fit, place)
+
+    def _preview(self, seen: Look, wanted: Shape) -> Pinned:
+        place, planned = seen.place, seen.declared.planned
+        if place is None or planned is None:
+            raise Unfit("", "has no table to be previewed from")
+        query = preview(self._env, seen.state, planned, place, wanted, self._session())
+        return Pinned(place.shard.shard, place.head.version, query, None, place)
+
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = own_session(self._env)
+        return self._spark

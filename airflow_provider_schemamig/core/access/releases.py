@@ -1,0 +1,209 @@
+"""What a release declares of a collection, by nothing but the ledger; and which table has that collection's rows now."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.access.errors import NotInRelease, UnknownRelease
+from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.jsonable import from_json
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
+from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, SchemaEntry, Shard
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
+from airflow_provider_schemamig.core.release.columns import match
+from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, RewriteStep
+from airflow_provider_schemamig.core.release.merge.merged import Replace as ReplaceStep
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+
+_OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A step of the open deployment that leads to the release; what is stored with it, so that no release folder is needed."""
+
+    deployment: Deployment
+    step: MergedStep
+    #: For a rewrite: the SELECT list that shows the old table to ``up``, and those of its lookups.
+    projection: str | None = None
+    lookups: tuple[tuple[CollectionName, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What ``release`` declares of a collection. ``shard``: the table it was declared for, or that its own will be made of; None if its
+    own will be made of nothing."""
+
+    release: Version
+    current: Version
+    shape: Shape
+    shard: ShardId | None
+    #: From the ledger; None for a release that the environment is not at yet and that changes the collection.
+    entry: SchemaEntry | None = None
+    planned: Planned | None = None
+
+    @property
+    def is_ahead(self) -> bool:
+        return self.release > self.current
+
+    @property
+    def awaits_table(self) -> bool:
+        """True if the release will have a table of its own for the collection, which is not in place."""
+        return self.planned is not None and not isinstance(self.planned.step, Evolve)
+
+
+def declared_by(env: EnvironmentRoot, state: State, collection: CollectionName, release: Version | None) -> Declared:
+    """``release`` None: as the environment has it now. Raises UnknownRelease, NotInRelease, NoEnvironment."""
+    if state.release is None:
+        raise NoEnvironment(uri=env.location.uri)
+    current = state.release.version
+    if release is None:
+        if collection not in state.objects:
+            raise NotInRelease(collection=collection, release=current)
+        entry = state.entry(collection)
+        return Declared(current, current, shape_of(entry), entry.shard, entry)
+    coming = _coming(state, release, current)
+    if coming is not None:
+        return _planned(env, state, collection, coming, current)
+    if not _was_here(state, release):
+        raise UnknownRelease(collection=collection, release=release, current=current)
+    if release == current and collection not in state.objects and collection not in state.release_set():
+        raise NotInRelease(collection=collection, release=release)
+    return _recorded(state, collection, release, current)
+
+
+def shape_of(entry: SchemaEntry) -> Shape:
+    """The fields as they are called in the data files."""
+    return Shape(entry.declared, dict(entry.stored_names))
+
+
+def live_shard(state: State, collection: CollectionName, shard: ShardId | None) -> Shard | None:
+    """The table with the rows of the collection that ``shard`` held: the same one under whatever name, else its successor.
+
+    None if there is none: removed, or not yet there.
+    """
+    known = None if shard is None else state.shards.get(shard)
+    names = [collection] if known is None else [known.collection, collection]
+    for name in names:
+        if name in state.objects:
+            return state.shard_of(name)
+    return None
+
+
+# --- releases the environment was at -------------------------------------------------------------------------------------------------
+
+
+def _recorded(state: State, collection: CollectionName, release: Version, current: Version) -> Declared:
+    entry = entry_of_release(state, collection, release)
+    if entry is None:
+        raise NotInRelease(collection=collection, release=release)
+    return Declared(release, current, shape_of(entry), entry.shard, entry)
+
+
+def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:
+    """Return the newest schema of the release, or of the last one before it that changed the collection.
+
+    What was rolled back counts for the programs of that very release alone, as long as no other release took its number.
+    """
+    stands = _stands(state, release)
+    entries = [state.schemas[key] for key in state.schemas if key[0] == collection]
+    found = [
+        (entry.release, entry.schema_id, entry)
+        for entry in entries
+        if entry.release is not None and entry.release <= release and (not entry.rolled_back or (entry.release == release and not stands))
+    ]
+    return max(found, key=lambda item: item[:2])[2] if found else None
+
+
+def _stands(state: State, release: Version) -> bool:
+    """Whether the environment is at the release, or came through it to where it is."""
+    committed = [found for found in state.deployments.values() if found.state is DeploymentState.COMMITTED]
+    is_current = state.release is not None and state.release.version == release
+    return is_current or any(release in (found.source, found.target) for found in committed)
+
+
+def _was_here(state: State, release: Version) -> bool:
+    return _stands(state, release) or any(release in (hold.source, hold.target) for hold in state.holds.values())
+
+
+def entries_of(state: State, shard: ShardId) -> Sequence[SchemaEntry]:
+    """The schemas a table had, oldest first, under whatever name of its collection."""
+    found = [entry for entry in state.schemas.values() if entry.shard == shard]
+    return sorted(found, key=lambda entry: (entry.since_table_version, entry.schema_id))
+
+
+# --- a release in preparation --------------------------------------------------------------------------------------------------------
+
+
+def _coming(state: State, release: Version, current: Version) -> Deployment | None:
+    """The newest open deployment that leads from where the environment is to ``release``."""
+    found = [d for d in state.deployments.values() if d.state in _OPEN and d.target == release and d.source == current != release]
+    return max(found, key=lambda deployment: deployment.generation, default=None)
+
+
+def _planned(env: EnvironmentRoot, state: State, collection: CollectionName, deployment: Deployment, current: Version) -> Declared:
+    release = deployment.target
+    stored = _stored(env, deployment.plan_digest)
+    for planned in planned_steps(env, deployment):
+        step = planned.step
+        if isinstance(step, Remove):
+            if step.collection == collection:
+                raise NotInRelease(collection=collection, release=release)
+        elif step.collection == collection:
+            return _after(state, step, planned, current)
+        elif not isinstance(step, Create) and step.old.name == collection:
+            raise NotInRelease(collection=collection, release=release)  # it will go by another name
+    if collection not in state.objects:
+        raise NotInRelease(collection=collection, release=release)
+    entry = state.entry(collection)
+    shape = shape_of(entry)
+    restated = next((declaration for declaration in stored.restated if declaration.name == collection), shape.declaration)
+    return Declared(release, current, replace(shape, declaration=restated), entry.shard, entry)
+
+
+def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, planned: Planned, current: Version) -> Declared:
+    release = planned.deployment.target
+    paths = frozenset(path for path, _ in walk(step.new.fields))
+    if not isinstance(step, Evolve):
+        source = None if isinstance(step, Create) else state.objects[step.old.name].shard
+        return Declared(release, current, Shape(step.new, {}, paths), source, None, planned)
+    before = state.entry(step.old.name)
+    known = shape_of(before)
+    origins = {new: old for new, old in match(step.old, step.new, step.renames).items() if old not in known.new}
+    names = {new: known.name_in_files(old) for new, old in origins.items()}
+    return Declared(release, current, Shape(step.new, names, paths - names.keys()), before.shard, None, planned)
+
+
+def planned_steps(env: EnvironmentRoot, deployment: Deployment) -> tuple[Planned, ...]:
+    """The merged steps stored with a deployment. Raises PlanMissing."""
+    stored = _stored(env, deployment.plan_digest)
+    projections, inputs = dict(stored.projections), dict(stored.inputs)
+    return tuple(Planned(deployment, step, projections.get(step.collection), inputs.get(step.collection, ())) for step in stored.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Of a stored plan, what concerns handles; its whole form belongs to the layer above."""
+
+    steps: tuple[MergedStep, ...]
+    restated: tuple[Declaration, ...]
+    projections: tuple[tuple[CollectionName, str], ...]
+    inputs: tuple[tuple[CollectionName, tuple[tuple[CollectionName, str], ...]], ...]
+
+
+@functools.lru_cache(maxsize=4)
+def _stored(env: EnvironmentRoot, digest: str) -> _Stored:
+    """A plan never changes: it is found by its content (``ledger.blobs``)."""
+    target = read_plan(env, digest)["target"]
+    inputs = ((name, tuple((item["collection"], item["projection"]) for item in found)) for name, found in target.get("fill_inputs", ()))
+    return _Stored(
+        from_json(tuple[MergedStep, ...], target["steps"]),
+        from_json(tuple[Declaration, ...], target.get("restated", ())),
+        from_json(tuple[tuple[CollectionName, str], ...], target.get("projections", ())),
+        tuple(inputs),
+    )

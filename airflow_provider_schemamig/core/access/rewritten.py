@@ -1,0 +1,94 @@
+"""Which columns a rewrite left as they were: those it hands through keep their identity in the new table, all others are other columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.access.releases import Planned, entry_of_release, planned_steps, shape_of
+from airflow_provider_schemamig.core.ledger.errors import PlanMissing
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ColumnPath, ShardId
+from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
+from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.schema.paths import path_in_files
+from airflow_provider_schemamig.core.schema.sql import quote
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def seen_from(env: EnvironmentRoot, state: State, live: Shape, shard: ShardId, origin: ShardId) -> Shape:
+    """The shape of ``shard`` with the names that its columns had in ``origin``, an earlier table of the collection.
+
+    A column that a rewrite or replacement in between made anew gets a name that no column ever had.
+    """
+    if shard == origin:
+        return live
+    names = {}
+    paths = [path for path, _ in walk(live.fields)]
+    step = step_that_made(env, state, shard)
+    if step is not None and isinstance(step.step, RewriteStep) and step.deployment.source is not None:
+        entry = entry_of_release(state, step.step.old.name, step.deployment.source)
+        if entry is not None:
+            before = seen_from(env, state, shape_of(entry), entry.shard, origin)
+            names = _carried(live, paths, before, _kept(step))
+    # Tables of ours are made without column mapping, so what a column was called when the table was made is its name in the files.
+    return replace(live, stored={path: names.get(path, f"{shard}/{live.name_in_files(path)}") for path in paths})
+
+
+def _carried(live: Shape, paths: list[ColumnPath], before: Shape, kept: dict[str, str]) -> dict[ColumnPath, str]:
+    known = {path for path, _ in walk(before.fields)}
+    found = {}
+    for path in paths:
+        top, *rest = path_in_files(path, live.stored)
+        if top in kept:
+            old = ColumnPath(".".join((kept[top], *rest)))
+            if old in known:
+                found[path] = before.name_in_files(old)
+    return found
+
+
+def step_that_made(env: EnvironmentRoot, state: State, shard: ShardId) -> Planned | None:
+    """The step that made the table; None if that is no longer known."""
+    known = state.shards.get(shard)
+    deployment = None if known is None else state.deployments.get(known.generation)
+    if deployment is None:
+        return None
+    try:
+        steps = planned_steps(env, deployment)
+    except PlanMissing:
+        return None
+    names = {entry.collection for entry in state.schemas.values() if entry.shard == shard}
+    return next((planned for planned in steps if planned.step.collection in names), None)
+
+
+def _kept(planned: Planned) -> dict[str, str]:
+    """Name in the new table -> name in the old one, of the columns that go through projection and ``up`` unchanged."""
+    assert isinstance(planned.step, RewriteStep)
+    plain = set((planned.projection or "").split(", "))
+    return {new: old for new, old in handed_through(planned.step.up).items() if quote(old) in plain}
+
+
+def handed_through(query: str) -> dict[str, str]:
+    """Output column -> input column, of the columns that the query shows as they are; none unless it is a plain SELECT of every row."""
+    import sqlglot
+    from sqlglot import exp
+
+    tree = sqlglot.parse_one(_PLACEHOLDER.sub(lambda match: quote(match[1]), query), dialect="spark")
+    if not isinstance(tree, exp.Select) or any(value for name, value in tree.args.items() if name not in _PLAIN):
+        return {}
+    table = tree.args["from_"].this
+    if not isinstance(table, exp.Table):
+        return {}
+    found = {}
+    for item in tree.expressions:
+        column = item.unalias()
+        if isinstance(column, exp.Column) and column.table in ("", table.name, table.alias) and not column.args.get("db"):
+            found[item.alias_or_name] = column.name
+    return found
+
+
+#: The parts of a SELECT that neither take rows away nor add any.
+_PLAIN = frozenset({"expressions", "from_", "kind"})

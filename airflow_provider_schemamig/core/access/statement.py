@@ -1,0 +1,188 @@
+"""What a writer commits: by one Spark statement, or by delta-rs; tagged, and under Delta's own transaction id if it has one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.core.access.arrow.checks import unlike_part
+from airflow_provider_schemamig.core.access.arrow.read import APPENDABLE, arrow_schema, check_honest, show
+from airflow_provider_schemamig.core.access.errors import NeedsSpark
+from airflow_provider_schemamig.core.access.key_checks.arrow import check_rows
+from airflow_provider_schemamig.core.access.key_checks.guard import Check
+from airflow_provider_schemamig.core.access.key_checks.sql import explained, guarded
+from airflow_provider_schemamig.core.access.mode import Mode
+from airflow_provider_schemamig.core.access.resolved_table import Place
+from airflow_provider_schemamig.core.access.select import select, updates
+from airflow_provider_schemamig.core.access.write_mapping import WriteFit
+from airflow_provider_schemamig.core.delta.names import fields_in
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
+from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
+from airflow_provider_schemamig.core.schema.model import Primitive, walk
+from airflow_provider_schemamig.core.schema.sql import quote
+from airflow_provider_schemamig.core.schema.widening import varchar_length
+from airflow_provider_schemamig.core.storage import require_safe_log_store, spark_uri
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """Delta's transaction id: of one ``app_id`` only numbers above the highest one in the table's log are written."""
+
+    app_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the commit says of its writer, in ``commitInfo.userMetadata``. ``attempt`` finds the commit again.
+
+    ``origin``: the environment (``config.env_id``) that the rows were first written to, by which streams between environments tell their
+    own events from those that came from elsewhere (seed 004). The ``source`` version of such a commit is its own, so it is null.
+    """
+
+    schema_hash: Fingerprint
+    release: Version
+    node: str | None
+    origin: str
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def text(self) -> str:
+        about = {"schema_hash": self.schema_hash, "release": str(self.release), "node": self.node, "attempt": self.attempt}
+        return canonical({**about, "origin": self.origin, "source": None})
+
+
+# --- Spark ---------------------------------------------------------------------------------------------------------------------------
+
+
+def run_statement(
+    data: DataFrame, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str], stamp: Stamp, txn: Txn | None, checks: Sequence[Check] = ()
+) -> None:
+    """Commit ``data`` by one statement that names every column. ``on``: the table's names.
+
+    Raises what Spark raises; KeyViolated if rows break one of ``checks``.
+    """
+    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS, WRITING_SETTINGS
+    from airflow_provider_schemamig.core.spark.storage_access import session_settings
+
+    spark = data.sparkSession
+    view = f"schemamig_rows_{stamp.attempt}"
+    data.createOrReplaceTempView(view)
+    table = f"delta.{quote(spark_uri(place.uri))}"
+    rows = select(fit.into, f"({select(fit.given, quote(view))})")
+    source = guarded(rows, table, checks, fit.columns) if checks else rows
+    try:
+        with (
+            session_settings(spark, {**MEANING_SETTINGS, **WRITING_SETTINGS, **_settings(stamp, txn)}),
+            explained(spark, rows, table, checks),
+        ):
+            spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on)).collect()
+    finally:
+        spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")
+
+
+def statement(table: str, rows: str, mode: Mode, columns: Mapping[str, str], on: Sequence[str]) -> str:
+    """``columns``: what is written -> what a merge makes of it in a row that is there, of the aliases ``s`` and ``t``."""
+    names = ", ".join(quote(column) for column in columns)
+    match mode:
+        case Mode.APPEND:
+            return f"INSERT INTO {table} ({names}) {rows}"
+        case Mode.OVERWRITE:
+            return f"INSERT OVERWRITE {table} ({names}) {rows}"
+        case Mode.MERGE:
+            same = " AND ".join(f"t.{quote(column)} <=> s.{quote(column)}" for column in on)
+            changed = ", ".join(f"t.{quote(column)} = {value}" for column, value in columns.items() if column not in on)
+            values = ", ".join(f"s.{quote(column)}" for column in columns)
+            update = f" WHEN MATCHED THEN UPDATE SET {changed}" if changed else ""
+            insert = f" WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+            return f"MERGE INTO {table} AS t USING ({rows}) AS s ON {same}{update}{insert}"
+
+
+def _settings(stamp: Stamp, txn: Txn | None) -> Mapping[str, str]:
+    settings = {"spark.databricks.delta.commitInfo.userMetadata": stamp.text}
+    if txn is not None:
+        settings["spark.databricks.delta.write.txnAppId"] = txn.app_id
+        settings["spark.databricks.delta.write.txnVersion"] = str(txn.number)
+    return settings
+
+
+# --- delta-rs ------------------------------------------------------------------------------------------------------------------------
+
+
+def append_arrow(
+    data: pa.Table,
+    place: Place,
+    fit: WriteFit,
+    collection: CollectionName,
+    options: Mapping[str, str],
+    stamp: Stamp,
+    txn: Txn | None,
+    checks: Sequence[Check],
+) -> None:
+    """Append ``data`` to the very version that it was fitted to, or to a later one of the same metadata; exactly once by ``txn``.
+
+    With ``checks`` to exactly that version: what others add after it has not been compared. Raises KeyViolated, NeedsSpark,
+    UnsafeLogStore, and what delta-rs raises.
+    """
+    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
+
+    check_appendable(place, collection)
+    require_safe_log_store(place.store)
+    table = DeltaTable(place.uri, version=place.head.version, storage_options=dict(options))
+    written = None if txn is None else table.transaction_version(txn.app_id)
+    if txn is not None and written is not None and written >= txn.number:
+        return
+    transactions = [] if txn is None else [Transaction(txn.app_id, txn.number)]
+    rows = _filled_up(show(show(data, fit.given), fit.into), place)
+    check_rows(rows, table, checks, options, collection, place)
+    write_deltalake(
+        table,
+        rows,
+        mode="append",
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": stamp.text}, app_transactions=transactions, max_commit_retries=0 if checks else None
+        ),
+        post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+    )
+
+
+def check_appendable(place: Place, collection: CollectionName) -> None:
+    """Raises NeedsSpark for a table with a rule that delta-rs would not keep."""
+    check_honest(place.head, collection, APPENDABLE, "appending")
+    _check_expressions(place, collection)
+    for path, column in walk(place.live.fields):
+        if isinstance(column.type, Primitive) and varchar_length(column.type.name) is not None:
+            raise NeedsSpark(collection=collection, doing="appending", because=f"nothing would check the length of {path}")
+        if "." in path and not column.nullable:
+            raise NeedsSpark(collection=collection, doing="appending", because=f"nothing would check the NOT NULL of {path}")
+
+
+def _check_expressions(place: Place, collection: CollectionName) -> None:
+    """Raises NeedsSpark unless delta-rs reads every expression that rows are checked by as Spark does."""
+    for key, expression in place.head.properties.items():
+        if key.lower().startswith(CONSTRAINT):
+            part = unlike_part(expression, place.live.fields)
+            if part is not None:
+                because = f"its engine may take {part} in the CHECK {key[len(CONSTRAINT) :]} for something else than Spark does"
+                raise NeedsSpark(collection=collection, doing="appending", because=because)
+    for path, column in fields_in(place.head.schema):
+        if "delta.invariants" in (column.get("metadata") or {}):
+            raise NeedsSpark(collection=collection, doing="appending", because=f"{path} has an invariant of its own")
+
+
+def _filled_up(rows: pa.Table, place: Place) -> pa.Table:
+    """With NULL for the table's other columns: delta-rs would make it a change of schema otherwise."""
+    import pyarrow as pa
+
+    schema = arrow_schema(place.live.fields)
+    known = set(rows.column_names)
+    columns: list[Any] = [rows[f.name].cast(f.type) if f.name in known else pa.nulls(rows.num_rows, f.type) for f in schema]
+    # Nullable to Arrow: then it is delta-rs that finds the NULL where none may be, with the words it has for that.
+    return pa.table(columns, schema=pa.schema([f.with_nullable(True) for f in schema]))

@@ -1,0 +1,138 @@
+"""One commit of a Delta log: its actions, decoded only as far as somebody asks.
+
+A commit can hold a hundred thousand ``add`` actions; who wants to know its metaData should not pay for them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from airflow_provider_schemamig.core.delta.errors import LogDamaged
+
+RawAction = Mapping[str, Any]
+#: The metadata domain of liquid clustering.
+CLUSTERING = "delta.clustering"
+#: The feature by which rows have ids, and the domain that says which were given.
+ROW_TRACKING, ROW_IDS = "rowTracking", "delta.rowTracking"
+#: Delta's operations that only lay rows out anew. After a statement Delta may run one by itself (auto compaction), with all settings of the
+#: statement, so that its commit has the statement's user metadata.
+REARRANGING = frozenset({"OPTIMIZE", "REORG"})
+#: What makes a data file the same file: its path, decoded (writers encode differently), and its deletion vector.
+FileId = tuple[str, str]
+
+
+def file_id(file: RawAction) -> FileId:
+    """The identity of an ``add`` or ``remove`` action: a file with another deletion vector is another file."""
+    vector: Mapping[str, Any] = file.get("deletionVector") or {}
+    identity = f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
+    return unquote(str(file["path"]), errors="surrogateescape"), identity
+
+
+class Commit:
+    """Commit ``version`` of the table at ``uri``, from the bytes of its JSON file. Actions are Delta's own objects, all keys kept."""
+
+    def __init__(self, version: int, data: bytes, uri: str) -> None:
+        self.version = version
+        self._data = data
+        self._uri = uri
+
+    @property
+    def info(self) -> RawAction:
+        """``commitInfo``, or an empty object."""
+        found = self.actions("commitInfo")
+        return found[0] if found else {}
+
+    @property
+    def milliseconds(self) -> int | None:
+        """When it was made, since 1970, as it says itself; None if it does not."""
+        found = self.info.get("inCommitTimestamp", self.info.get("timestamp"))
+        return found if isinstance(found, int) else None
+
+    @property
+    def user_metadata(self) -> str | None:
+        """What who made it says of it. None of what only rearranges rows: that may be the text of the statement before it."""
+        return None if self.info.get("operation") in REARRANGING else self.info.get("userMetadata")
+
+    @property
+    def protocol(self) -> RawAction | None:
+        return self._last("protocol")
+
+    @property
+    def metadata(self) -> RawAction | None:
+        return self._last("metaData")
+
+    @property
+    def adds(self) -> Sequence[RawAction]:
+        return self.actions("add")
+
+    @property
+    def removes(self) -> Sequence[RawAction]:
+        return self.actions("remove")
+
+    @property
+    def txns(self) -> Sequence[RawAction]:
+        """Transaction identifiers: ``appId``, ``version``, ``lastUpdated``."""
+        return self.actions("txn")
+
+    @property
+    def domains(self) -> Sequence[RawAction]:
+        return self.actions("domainMetadata")
+
+    @property
+    def clustering(self) -> RawAction | None:
+        """The domain that says by which columns the table is clustered."""
+        return next((domain for domain in reversed(self.domains) if domain.get("domain") == CLUSTERING), None)
+
+    @property
+    def changes_table(self) -> bool:
+        """True if it may have changed what the table is: schema, properties, features, clustering."""
+        return not (self.metadata is None and self.protocol is None and self.clustering is None)
+
+    @functools.cached_property
+    def has_files(self) -> bool:
+        """True if the commit adds a file, for whatever reason."""
+        return any(self._is(line, "add") for line in self._lines_with("add"))
+
+    @functools.cached_property
+    def changes_rows(self) -> bool:
+        """True if the commit adds or removes rows: not if it only rearranges them (``dataChange`` false), nor if it has none."""
+        return any(file.get("dataChange", True) for file in self._files())
+
+    def _files(self) -> Iterator[RawAction]:
+        for kind in ("add", "remove"):
+            yield from (action[kind] for action in map(self._decode, self._lines_with(kind)) if kind in action)
+
+    def actions(self, kind: str) -> Sequence[RawAction]:
+        """The actions of one kind, in the order of the file. Raises LogDamaged."""
+        return tuple(action[kind] for action in map(self._decode, self._lines_with(kind)) if kind in action)
+
+    def _last(self, kind: str) -> RawAction | None:
+        found = self.actions(kind)
+        return found[-1] if found else None
+
+    def _lines_with(self, kind: str) -> list[bytes]:
+        token = b'"%s"' % kind.encode()
+        return [line for line in self._lines if token in line] if token in self._data else []
+
+    @functools.cached_property
+    def _lines(self) -> list[bytes]:
+        return [line for line in self._data.split(b"\n") if line.strip()]
+
+    def _is(self, line: bytes, kind: str) -> bool:
+        return line.startswith(b'{"%s"' % kind.encode()) or kind in self._decode(line)
+
+    def _decode(self, line: bytes) -> RawAction:
+        try:
+            action = json.loads(line)
+        except ValueError as error:
+            raise LogDamaged(uri=self._uri, reason=f"version {self.version} is not JSON ({error})") from error
+        return action if isinstance(action, dict) else {}
+
+
+def encode_actions(actions: Sequence[Mapping[str, Any]]) -> bytes:
+    """The content of a commit file. Not ASCII only, as Spark writes it."""
+    return "".join(json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n" for action in actions).encode()

@@ -1,0 +1,201 @@
+"""Schema changes as ONE put-if-absent commit: edited, replayed in memory, validated, and only then linked (DESIGN section 6)."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.actions import Commit, RawAction, encode_actions
+from airflow_provider_schemamig.core.delta.commit.append import Entry, append, uses_in_commit_timestamps
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence, txn_of
+from airflow_provider_schemamig.core.delta.features import check_writable
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.delta.metadata.clustering import clustering_domain
+from airflow_provider_schemamig.core.delta.metadata.edit import edit
+from airflow_provider_schemamig.core.delta.metadata.validate import TableState, validate
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.schema.changes import AddCheck, Change, SetNotNull
+from airflow_provider_schemamig.core.storage import Store, WriteReceipt, require_safe_log_store
+from airflow_provider_schemamig.exceptions import Conflict
+
+
+@dataclass(eq=False)
+class MetadataMoved(Conflict):
+    """Somebody changed the table's metadata, protocol or clustering since it was looked at; nothing was written."""
+
+    code = "metadata_moved"
+    uri: str
+    version: int | None = None
+
+    @property
+    def message(self) -> str:
+        at = "" if self.version is None else f" (version {self.version})"
+        return f"the schema of {self.uri} was changed by somebody else meanwhile{at}."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again: the change is planned anew on top of what is there."
+
+
+@dataclass(eq=False)
+class FilesArrived(Conflict):
+    """Rows came in after the files were looked at, and the change was only right without them; nothing was written."""
+
+    code = "files_arrived"
+    uri: str
+    version: int
+
+    @property
+    def message(self) -> str:
+        return f"rows were written to {self.uri} (version {self.version}) between looking at its files and changing its schema."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again: the files are looked at anew."
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The head as it is after a commit of ours, and the proof of the write for ``storage.confirm``."""
+
+    head: Head
+    receipt: WriteReceipt
+
+
+def commit_changes(
+    store: Store,
+    base: Head,
+    changes: Sequence[Change],
+    fence: Fence,
+    tag: Tag,
+    *,
+    since: int,
+    forget: Sequence[ColumnPath] = (),
+    checked_at: int | None = None,
+    asked_later: bool = False,
+    table_id: str | None = None,
+    txns: Mapping[str, int] = MappingProxyType({}),
+    stood_before: bool = False,
+) -> Committed:
+    """All ``changes`` in one commit on top of ``base``. Winners that brought data only are stepped over; nothing is ever overwritten.
+
+    ``since``: the intent's base version; a later epoch's fence after it stops us. ``forget``: drops of columns that no file carries.
+    ``checked_at``: the version at which the caller looked at the files, where the change is only right for those (``forget``, a
+    restored NOT NULL or CHECK; default then: the base). ``asked_later``: a CHECK of which rows are asked once it is enforced, or a NOT NULL
+    that a CHECK has enforced before; rows may come in between. ``stood_before``: see ``edit``. Changes of nothing make a commit without
+    metaData, which disturbs nobody.
+    ``table_id``: the id that the table gets back, which somebody took from it. ``txns``: transaction versions by application id, for the
+    same commit.
+
+    Raises MetadataMoved, FilesArrived, Fenced, UnsafeLogStore, UnsupportedFeature, CatalogManagedTable, and what ``edit`` raises.
+    """
+    after = edit(base.protocol, base.metadata, changes, forget=forget, clustering=base.clustering, stood_before=stood_before)
+    rules = not asked_later and any(isinstance(change, SetNotNull | AddCheck) for change in changes)
+    depends_on_files = bool(forget) or rules
+    if checked_at is None and depends_on_files:
+        checked_at = base.version
+    parameters = {"changes": json.dumps([describe(change) for change in changes])}
+    return commit_edited(
+        store,
+        base,
+        after,
+        fence,
+        tag,
+        parameters=parameters,
+        since=since,
+        forget=forget,
+        checked_at=checked_at,
+        txns=txns,
+        table_id=table_id,
+    )
+
+
+def commit_edited(
+    store: Store,
+    base: Head,
+    after: TableState,
+    fence: Fence,
+    tag: Tag,
+    *,
+    parameters: Mapping[str, str],
+    since: int,
+    forget: Sequence[ColumnPath] = (),
+    checked_at: int | None = None,
+    txns: Mapping[str, int] = MappingProxyType({}),
+    table_id: str | None = None,
+) -> Committed:
+    """``commit_changes`` for metadata that is edited already."""
+    before = _state(base)
+    if table_id is not None:
+        before, after = _with_id(before, table_id), _with_id(after, table_id)
+    uri = store.location.uri
+    require_safe_log_store(store)
+    check_writable(after.protocol, uri)
+    actions = _actions(base, after)
+    replayed = replay(base, actions)
+    validate(uri, before, _state(replayed), forget)
+    check_fence(store, fence, since, base.version)
+    if checked_at is not None:
+        for commit in commits(store, checked_at, base.version):
+            _refuse_files(commit, uri)
+    judge = functools.partial(_judge, uri=uri, fence=fence, exclusive=checked_at is not None)
+    ict = uses_in_commit_timestamps(replayed.metadata)
+    actions += [txn_of(app_id, version) for app_id, version in txns.items()]
+    appended = append(store, base.version, Entry(tag, actions, parameters), judge, in_commit_timestamps=ict)
+    return Committed(replace(replayed, version=appended.version), appended.receipt)
+
+
+def describe(change: Change) -> dict[str, Any]:
+    """A change in the commit's operationParameters: its op and what it is about."""
+    about = {"op": change.op}
+    for name in ("path", "key", "name", "check"):
+        value = getattr(change, name, None)
+        if value is not None:
+            about[name] = value if isinstance(value, str) else str(getattr(value, "name", None) or getattr(value, "columns", value))
+    return about
+
+
+def replay(base: Head, actions: Sequence[RawAction]) -> Head:
+    """The head after these actions, read from the very bytes that will be written."""
+    commit = Commit(base.version + 1, encode_actions(actions), base.location.uri)
+    domains = {**base.domains, **{domain["domain"]: domain for domain in commit.domains}}
+    return Head(base.location, base.version + 1, commit.protocol or base.protocol, commit.metadata or base.metadata, domains)
+
+
+def _actions(base: Head, after: TableState) -> list[RawAction]:
+    actions: list[RawAction] = []
+    if after.protocol != base.protocol:
+        actions.append({"protocol": after.protocol})
+    if after.metadata != base.metadata:
+        actions.append({"metaData": after.metadata})
+    if after.clustering not in (None, base.clustering):
+        actions.append({"domainMetadata": clustering_domain(after.clustering or ())})
+    return actions
+
+
+def _state(head: Head) -> TableState:
+    return TableState(head.protocol, head.metadata, head.clustering)
+
+
+def _with_id(state: TableState, table_id: str) -> TableState:
+    return state._replace(metadata={**state.metadata, "id": table_id})
+
+
+def _judge(commit: Commit, *, uri: str, fence: Fence, exclusive: bool) -> None:
+    """A commit that came in between: whose is it, and may ours follow it?"""
+    fence.check(commit)
+    if commit.changes_table:
+        raise MetadataMoved(uri=uri, version=commit.version)
+    if exclusive:
+        _refuse_files(commit, uri)
+
+
+def _refuse_files(commit: Commit, uri: str) -> None:
+    if commit.has_files:
+        raise FilesArrived(uri=uri, version=commit.version)

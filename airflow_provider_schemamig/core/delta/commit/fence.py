@@ -1,0 +1,149 @@
+"""The fence: Delta's own ``txn`` action keeps older leaders' Spark jobs and commits off a table (DESIGN section 4).
+
+A fence commit disturbs nobody else: it has no metaData. A statement of an older epoch that is in flight fails with
+ConcurrentTransactionException, one that starts later is skipped by Delta (research/delta_spark.md, last section), and our own
+committer stops with ``Fenced``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.delta.actions import Commit, RawAction
+from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, Judge, append, uses_in_commit_timestamps
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.features import check_writable
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
+from airflow_provider_schemamig.core.delta.log.snapshot import read_checkpoint, read_crc
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, ShardId
+from airflow_provider_schemamig.core.storage import ReadStore, Store, require_safe_log_store
+from airflow_provider_schemamig.core.times import now_millis
+from airflow_provider_schemamig.exceptions import Refusal
+
+#: Transaction versions of one epoch: its fence is ``epoch * EPOCH_STRIDE``, its n-th Spark statement ``epoch * EPOCH_STRIDE + n``.
+EPOCH_STRIDE = 2**32
+
+
+@dataclass(eq=False)
+class Fenced(Refusal):
+    """Another leader took over. Not retryable: a fenced process never claims again."""
+
+    code = "fenced"
+    what: str
+    held_epoch: int
+    current_epoch: int
+
+    @property
+    def message(self) -> str:
+        return f"{self.what} belongs to epoch {self.held_epoch}, but the environment is led by epoch {self.current_epoch} now."
+
+    @property
+    def next_action(self) -> str:
+        return "Nothing is to be done here: `schemamig status` shows who leads; start a new deployment if one is still needed."
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The right of an epoch to write to one shard."""
+
+    env_id: str
+    shard: ShardId
+    epoch: Epoch
+
+    @property
+    def app_id(self) -> str:
+        """The application id of Delta's transaction identifiers; one per environment and shard."""
+        return f"{RESERVED_PREFIX}:{self.env_id}:{self.shard}"
+
+    @property
+    def version(self) -> int:
+        return self.epoch * EPOCH_STRIDE
+
+    def check(self, commit: Commit) -> None:
+        """Raises Fenced if the commit is of a later epoch, a fence or one of its statements."""
+        self.check_version(max((int(txn["version"]) for txn in commit.txns if txn.get("appId") == self.app_id), default=None))
+
+    def check_version(self, version: int | None) -> None:
+        """Raises Fenced if a transaction version is of a later epoch."""
+        if version is not None and version // EPOCH_STRIDE > self.epoch:
+            raise Fenced(what=f"shard {self.shard}", held_epoch=self.epoch, current_epoch=version // EPOCH_STRIDE)
+
+
+def check_fence(store: ReadStore, fence: Fence, since: int, upto: int) -> None:
+    """Look for a later epoch in the commits ``since + 1`` .. ``upto``. Raises Fenced."""
+    try:
+        for commit in commits(store, since, upto):
+            fence.check(commit)
+    except LogTruncated:  # cleaned up meanwhile: the state has it, too
+        fence.check_version(read_fence(store, fence.app_id))
+
+
+def read_fence(store: ReadStore, app_id: str, at: int | None = None) -> int | None:
+    """The highest transaction version a table has (``at``: had at this version) of an application id, or None.
+
+    Raises TableMissing, LogTruncated.
+    """
+    return max((int(txn["version"]) for txn in _txns(store, at) if txn.get("appId") == app_id), default=None)
+
+
+def read_txns(store: ReadStore, prefix: str, at: int | None = None) -> dict[str, int]:
+    """The highest transaction version (``at``: at this version) of every application id that begins so. Raises as ``read_fence``."""
+    found: dict[str, int] = {}
+    for txn in _txns(store, at):
+        app_id = str(txn.get("appId"))
+        if app_id.startswith(prefix):
+            found[app_id] = max(int(txn["version"]), found.get(app_id, int(txn["version"])))
+    return found
+
+
+def _txns(store: ReadStore, at: int | None = None) -> Iterator[RawAction]:
+    """The newest first."""
+    files = list_log(store, at)
+    for version in range(files.version, -1, -1):
+        checksum = read_crc(store, version) if version in files.crcs else None
+        if checksum is not None and checksum.txns is not None:
+            yield from checksum.txns
+            return
+        if version in files.checkpoints:
+            yield from read_checkpoint(store, files.checkpoints[version], with_txns=True).txns or ()
+            return
+        yield from read_commit(store, version).txns
+
+
+def txn_of(app_id: str, version: int) -> RawAction:
+    """The action."""
+    return {"txn": {"appId": app_id, "version": version, "lastUpdated": now_millis()}}
+
+
+def put_fence(store: Store, fence: Fence, tag: Tag) -> int:
+    """Commit the fence unless the epoch (or a statement of it) is there already; the table version that stands behind it.
+
+    Raises Fenced if a later epoch was there first, UnsupportedFeature, CatalogManagedTable, UnsafeLogStore, TableMissing.
+    """
+    require_safe_log_store(store)
+    head = read_head(store)
+    check_writable(head.protocol, store.location.uri)
+    current = read_fence(store, fence.app_id)
+    fence.check_version(current)
+    if current is not None and current >= fence.version:
+        return head.version
+    return put_txns(store, head, {fence.app_id: fence.version}, tag, fence.check).version
+
+
+def fence_txns(store: ReadStore, fence: Fence) -> dict[str, int]:
+    """The fence for a commit that makes the table remember transaction identifiers again; what it still remembers is not taken back."""
+    return {fence.app_id: max(fence.version, read_fence(store, fence.app_id) or 0)}
+
+
+def put_txns(store: Store, head: Head, txns: Mapping[str, int], tag: Tag, judge: Judge) -> Appended:
+    """Commit application id -> version and nothing else. ``judge`` is asked about each commit after ``head`` and raises what it likes:
+    Delta believes the newest version of an id, not the highest, so who may have been faster is for the caller to say.
+
+    Raises what ``append`` raises.
+    """
+    entry = Entry(tag, [txn_of(app_id, version) for app_id, version in txns.items()])
+    return append(store, head.version, entry, judge, in_commit_timestamps=uses_in_commit_timestamps(head.metadata))

@@ -1,0 +1,211 @@
+"""A table's data files: those of a version, and what two versions differ in (the tail without change data, DESIGN section 6).
+
+The difference of files needs neither a change data feed nor a key: the rows of the files added minus the rows of the files removed are
+exactly the net change (research/rewrite.md section 2). What only rearranged rows (``dataChange`` false: OPTIMIZE) is left out of it, so
+that its cost follows what changed and not what was compacted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from airflow_provider_schemamig.core.delta.actions import Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.delta.errors import LogDamaged
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.listing import list_log
+from airflow_provider_schemamig.core.delta.log.snapshot import read_json, read_parquet
+from airflow_provider_schemamig.core.delta.properties import CHANGE_DATA_FEED, is_on
+from airflow_provider_schemamig.core.storage import ReadStore
+
+#: What it takes to read a file.
+_READ = ("path", "partitionValues", "size", "modificationTime", "dataChange", "deletionVector", "clusteringProvider")
+_SIDECARS = "_sidecars"
+_NUM_RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """``add`` actions whose rows, ``added`` minus ``removed``, are the net change between two versions, each sorted by path.
+
+    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail.
+    """
+
+    added: tuple[RawAction, ...]
+    removed: tuple[RawAction, ...]
+    changed: bool
+
+
+def active_files(store: ReadStore, version: int, *, statistics: bool = False) -> Mapping[FileId, RawAction]:
+    """The ``add`` actions of the table at a version; out of a checkpoint come of the statistics ``numRecords`` alone, but with
+    ``statistics`` all that it has as JSON.
+
+    Raises TableMissing, LogTruncated (the version's history is gone), LogDamaged.
+    """
+    files = list_log(store, version)
+    start = max(files.checkpoints, default=-1)
+    found = {} if start < 0 else {file_id(add): add for add in _checkpoint_files(store, files.checkpoints[start], statistics)}
+    for commit in commits(store, start, version):
+        for removed in commit.removes:
+            found.pop(file_id(removed), None)
+        for added in commit.adds:
+            found[file_id(added)] = added
+    return found
+
+
+def file_difference(store: ReadStore, lo: int, hi: int) -> FileDifference:
+    """What the commits ``lo + 1`` .. ``hi`` changed, from these commits alone wherever they tell. Raises as ``active_files`` does."""
+    replay = _Replay()
+    for commit in commits(store, lo, hi):
+        replay.take(commit)
+    if not replay.plain:
+        before, after = active_files(store, lo), active_files(store, hi)
+        added = [after[file] for file in after.keys() - before.keys()]
+        removed = [before[file] for file in before.keys() - after.keys()]
+        return FileDifference(_by_path(added), _by_path(removed), replay.changed)
+    return FileDifference(_by_path(replay.added.values()), _by_path(_complete(store, lo, replay)), replay.changed)
+
+
+def batches(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
+    """The files by path, cut where a batch would exceed a limit; a file that is larger than ``max_bytes`` is a batch of its own."""
+    return cut(_by_path(files), max_files, max_bytes)
+
+
+def cut(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
+    """``batches`` of files in the order they are given in."""
+    found: list[tuple[RawAction, ...]] = []
+    batch: list[RawAction] = []
+    size = 0
+    for file in files:
+        if batch and (len(batch) == max_files or size + file["size"] > max_bytes):
+            found.append(tuple(batch))
+            batch, size = [], 0
+        batch.append(file)
+        size += file["size"]
+    return [*found, tuple(batch)] if batch else found
+
+
+def has_cdf(store: ReadStore, lo: int, hi: int) -> bool:
+    """Was the change data feed on for all of ``lo + 1`` .. ``hi``? The commit that switches it on may be the first of them.
+
+    Raises as ``read_head`` does.
+    """
+    if lo >= hi:
+        return True
+    first = read_head(store, lo + 1).metadata
+    later = (commit.metadata for commit in commits(store, lo + 1, hi))
+    return all(records_changes(metadata) for metadata in (first, *later) if metadata is not None)
+
+
+def records_changes(metadata: RawAction) -> bool:
+    """Is the change data feed on under this metaData?"""
+    return is_on(metadata, CHANGE_DATA_FEED)
+
+
+# --- replaying commits ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Replay:
+    """Files as they come and go, commit by commit. ``plain`` False: a file would have to count twice, so the commits alone do not tell."""
+
+    added: dict[FileId, RawAction] = field(default_factory=dict)
+    removed: dict[FileId, RawAction] = field(default_factory=dict)
+    seen: dict[FileId, RawAction] = field(default_factory=dict)
+    changed: bool = False
+    plain: bool = True
+
+    def take(self, commit: Commit) -> None:
+        adds = {file_id(add): add for add in commit.adds}
+        removes = {file_id(remove): remove for remove in commit.removes}
+        self.seen.update(adds)
+        moved_out = [file for file, remove in removes.items() if not _changes_rows(remove)]
+        # Compacted were files of these commits only: the new ones stand for them. Otherwise the old ones go on standing for the new.
+        if moved_out and all(file in self.added for file in moved_out):
+            for file in moved_out:
+                del self.added[file]
+            self._add({file: add for file, add in adds.items() if not _changes_rows(add)})
+        self._remove({file: remove for file, remove in removes.items() if _changes_rows(remove)})
+        self._add({file: add for file, add in adds.items() if _changes_rows(add)})
+        self.changed = self.changed or any(map(_changes_rows, (*removes.values(), *adds.values())))
+
+    def _add(self, files: Mapping[FileId, RawAction]) -> None:
+        self._put(files, self.added, self.removed)
+
+    def _remove(self, files: Mapping[FileId, RawAction]) -> None:
+        self._put(files, self.removed, self.added)
+
+    def _put(self, files: Mapping[FileId, RawAction], to: dict[FileId, RawAction], other: dict[FileId, RawAction]) -> None:
+        for file, action in files.items():
+            if other.pop(file, None) is None:
+                self.plain = self.plain and file not in to
+                to[file] = action
+
+
+def _changes_rows(action: RawAction) -> bool:
+    return bool(action.get("dataChange", True))
+
+
+def _complete(store: ReadStore, lo: int, replay: _Replay) -> Iterator[RawAction]:
+    """The removed files as ``add`` actions. A ``remove`` may lack what it takes to read the file; the ``add`` before it has it."""
+    before: Mapping[FileId, RawAction] | None = None
+    for file, remove in replay.removed.items():
+        if file in replay.seen:
+            yield replay.seen[file]
+        elif remove.get("partitionValues") is not None and remove.get("size") is not None:
+            yield {"modificationTime": 0, **{key: remove[key] for key in _READ if remove.get(key) is not None}}
+        else:
+            before = active_files(store, lo) if before is None else before
+            if file not in before:
+                raise LogDamaged(uri=store.location.uri, reason=f"{file[0]} is removed after version {lo}, and was not there")
+            yield before[file]
+
+
+def _by_path(files: Iterable[RawAction]) -> tuple[RawAction, ...]:
+    return tuple(sorted(files, key=file_id))
+
+
+# --- checkpoints ---------------------------------------------------------------------------------------------------------------------
+
+
+def _checkpoint_files(store: ReadStore, names: Sequence[str], statistics: bool) -> Iterator[RawAction]:
+    """The ``add`` actions in the files of one checkpoint; those of a V2 checkpoint lie in its sidecars, or in itself."""
+    for name in names:
+        adds, sidecars = _json_files(store, name) if name.endswith(".json") else _parquet_files(store, name, statistics)
+        yield from adds
+        for sidecar in sidecars:
+            yield from _parquet_files(store, f"{_SIDECARS}/{unquote(sidecar).rpartition('/')[2]}", statistics)[0]
+
+
+def _json_files(store: ReadStore, name: str) -> tuple[Sequence[RawAction], Sequence[str]]:
+    commit = read_json(store, name)
+    return commit.adds, [str(sidecar["path"]) for sidecar in commit.actions("sidecar")]
+
+
+def _parquet_files(store: ReadStore, name: str, statistics: bool) -> tuple[Sequence[RawAction], Sequence[str]]:
+    table = read_parquet(store, name, ["sidecar.path", *(f"add.{key}" for key in _READ), "add.stats", "add.stats_parsed.numRecords"])
+    columns = {column: table[column].drop_null().to_pylist(maps_as_pydicts="strict") for column in table.column_names}
+    return [_action(add, statistics) for add in columns.get("add", ())], [sidecar["path"] for sidecar in columns.get("sidecar", ())]
+
+
+def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
+    """An ``add`` action as JSON has it: what is null is left out, but for partition values."""
+    action = {key: add[key] for key in _READ if add.get(key) is not None}
+    vector = action.pop("deletionVector", None)
+    if vector:
+        action["deletionVector"] = {key: value for key, value in vector.items() if value is not None}
+    if statistics and add.get("stats"):
+        return {**action, "stats": add["stats"]}
+    rows = _rows(add)
+    return action if rows is None else {**action, "stats": f'{{"numRecords":{rows}}}'}
+
+
+def _rows(add: Mapping[str, Any]) -> int | None:
+    """Statistics are most of a checkpoint's bytes; only the number of rows is kept of them."""
+    parsed = (add.get("stats_parsed") or {}).get("numRecords")
+    found = None if parsed is not None else _NUM_RECORDS.search(add.get("stats") or "")
+    return parsed if found is None else int(found[1])

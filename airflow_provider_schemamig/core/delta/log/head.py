@@ -1,0 +1,207 @@
+"""A table's head: version, protocol and metaData, read without its files (DESIGN section 6).
+
+The newest commits are read backwards until protocol and metaData are found; a ``.crc`` or a checkpoint on the way ends the search
+(research/delta.md A5). Raw actions are kept whole, unknown keys included, because the committer writes them back (A9).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.actions import CLUSTERING, ROW_IDS, ROW_TRACKING, RawAction
+from airflow_provider_schemamig.core.delta.errors import AnotherTable, LogDamaged, LogTruncated, TableMissing
+from airflow_provider_schemamig.core.delta.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
+from airflow_provider_schemamig.core.delta.log.listing import LogFiles, commit_key, list_from, list_log, read_commit, table_exists
+from airflow_provider_schemamig.core.delta.log.snapshot import Snapshot, read_checkpoint, read_crc
+from airflow_provider_schemamig.core.delta.metadata.clustering import Clustering, clustering_of
+from airflow_provider_schemamig.core.delta.names import logical_path
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
+from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
+from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import Location, ReadStore
+
+__all__ = [
+    "AnotherTable",
+    "Head",
+    "LogDamaged",
+    "LogTruncated",
+    "TableMissing",
+    "another_table",
+    "look_at_head",
+    "read_head",
+    "table_exists",
+]
+
+
+#: The state that a feature keeps in a domain of its own.
+_DOMAINS = {"clustering": CLUSTERING, ROW_TRACKING: ROW_IDS}
+
+
+@dataclass(frozen=True)
+class Head:
+    """A table at one version. ``domains``: domain -> its domainMetadata action, read only of a table with a feature that has one."""
+
+    location: Location
+    version: int
+    protocol: RawAction
+    metadata: RawAction
+    domains: Mapping[str, RawAction] = field(default_factory=dict)
+    #: True if it is another table than the one that is known to lie there (``ReadStore.table_id``); only ``look_at_head`` gives such heads.
+    is_another: bool = False
+
+    @property
+    def table_id(self) -> str:
+        return str(self.metadata["id"])
+
+    @functools.cached_property
+    def features(self) -> frozenset[str]:
+        """All table features, those implied by legacy protocol numbers included."""
+        return effective_features(self.protocol)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's configuration as it stands."""
+        return self.metadata.get("configuration") or {}
+
+    @functools.cached_property
+    def schema(self) -> dict[str, Any]:
+        """The schema as Delta's JSON; not to be changed. Raises LogDamaged."""
+        try:
+            found = json.loads(self.metadata["schemaString"])
+        except (ValueError, KeyError) as error:
+            raise LogDamaged(uri=self.location.uri, reason=f"its schema is not JSON ({error})") from error
+        return dict(found)
+
+    @functools.cached_property
+    def clustering(self) -> Clustering:
+        """The clustering columns as physical paths."""
+        return clustering_of(self.domains.get(CLUSTERING))
+
+    def declaration(self, name: CollectionName) -> Declaration:
+        """What the table says of itself. Keys are not in a table; schemamig's own constraints are left out.
+
+        Raises InvalidSchemaJson, UnknownDeltaType.
+        """
+        found = declaration_from_delta(name, self.metadata)
+        if not self.clustering:
+            return found
+        return replace(found, clustered_by=tuple(logical_path(self.schema, path) for path in self.clustering))
+
+    @property
+    def sealed_for(self) -> str | None:
+        """The shard that a seal of ours says the rows have moved to; None if the table is open."""
+        prefix = CONSTRAINT + SEAL_PREFIX
+        return next((key.removeprefix(prefix) for key in self.properties if key.startswith(prefix)), None)
+
+
+def read_head(store: ReadStore, at: int | None = None) -> Head:
+    """The newest head, or the one at version ``at``.
+
+    Raises TableMissing, AnotherTable (than ``store.table_id``), LogDamaged, LogTruncated, CatalogManagedTable (its newest commits are not
+    in the log).
+    """
+    head = look_at_head(store, at)
+    if head.is_another:
+        raise another_table(store, head)
+    return head
+
+
+def another_table(store: ReadStore, head: Head, collection: CollectionName | None = None) -> AnotherTable:
+    """What to raise about a head that ``is_another``."""
+    return AnotherTable(collection=collection, uri=store.location.uri, expected=str(store.table_id), found=head.table_id)
+
+
+def look_at_head(store: ReadStore, at: int | None = None) -> Head:
+    """``read_head``, where another table is nothing to stop at: its head says that it is one."""
+    head = _head(store, at)
+    if store.table_id in (None, head.table_id) or _had_id(store, str(store.table_id)):
+        return head
+    return replace(head, is_another=True)
+
+
+def check_goes_on(store: ReadStore, since: Head) -> None:
+    """Raise AnotherTable, TableMissing or LogTruncated unless the log goes on from ``since``.
+
+    To be asked before a commit on top of what was looked at minutes ago. A log that begins anew is another table: a commit of ours would be
+    its gap, or bring it foreign files. In one that was cleaned up beyond ``since`` nobody would read it.
+    """
+    now = _head(store, None)
+    if now.version > since.version and not store.exists(commit_key(since.version + 1)):
+        raise LogTruncated(uri=store.location.uri, version=since.version + 1)
+    if now.version < since.version or not (now.table_id == since.table_id or _had_id(store, since.table_id)):
+        raise AnotherTable(uri=store.location.uri, expected=since.table_id, found=now.table_id)
+
+
+def _had_id(store: ReadStore, table_id: str) -> bool:
+    """Is it the log of the table of this id? CREATE OR REPLACE TABLE gives a table another id, and RESTORE its id of then: so the id may be
+    any that the log has."""
+    files = list_from(store, 0)
+    checkpoints = (read_checkpoint(store, files.checkpoints[version]).metadata for version in sorted(files.checkpoints, reverse=True))
+    commits = (read_commit(store, version).metadata for version in sorted(files.commits, reverse=True))
+    return any(metadata is not None and metadata.get("id") == table_id for metadata in itertools.chain(checkpoints, commits))
+
+
+def _head(store: ReadStore, at: int | None) -> Head:
+    files = list_log(store, at)
+    found = _Search()
+    for version in range(files.version, -1, -1):
+        if _look_at(store, files, version, found):
+            break
+    if found.protocol is None or found.metadata is None:
+        raise LogDamaged(uri=store.location.uri, reason="no protocol or metaData action in it")
+    if effective_features(found.protocol) & CATALOG_MANAGED:
+        raise CatalogManagedTable(uri=store.location.uri)
+    domains = found.domains if _domains_of(found.protocol) else {}
+    return Head(store.location, files.version, found.protocol, found.metadata, domains)
+
+
+@dataclass
+class _Search:
+    """What has been found so far, newest first: what is there is never replaced by something older."""
+
+    protocol: RawAction | None = None
+    metadata: RawAction | None = None
+    domains: dict[str, RawAction] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        return self.protocol is not None and self.metadata is not None and _domains_of(self.protocol) <= self.domains.keys()
+
+    def take(self, found: Snapshot) -> None:
+        self.protocol = self.protocol or found.protocol
+        self.metadata = self.metadata or found.metadata
+        self.domains = {domain["domain"]: domain for domain in found.domains or ()} | self.domains
+
+
+def _domains_of(protocol: RawAction) -> set[str]:
+    return {domain for feature, domain in _DOMAINS.items() if feature in effective_features(protocol)}
+
+
+def _look_at(store: ReadStore, files: LogFiles, version: int, found: _Search) -> bool:
+    """Look at one version; True if nothing older is needed."""
+    if version in files.crcs:
+        checksum = read_crc(store, version)
+        if checksum is not None and (checksum.domains is not None or not _domains_of(checksum.protocol)):
+            found.take(checksum)
+            return True
+    checkpoint = files.checkpoints.get(version)
+    if version in files.commits:
+        commit = read_commit(store, version)
+        found.protocol = found.protocol or commit.protocol
+        found.metadata = found.metadata or commit.metadata
+        for domain in commit.domains:
+            found.domains.setdefault(domain["domain"], domain)
+    elif checkpoint is None:
+        raise LogTruncated(uri=store.location.uri, version=version)
+    if found.done:
+        return True
+    if checkpoint is None:
+        return False
+    found.take(read_checkpoint(store, checkpoint))
+    return True

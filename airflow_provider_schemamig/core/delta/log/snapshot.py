@@ -1,0 +1,127 @@
+"""Protocol, metaData, domains and transaction identifiers out of checkpoints and ``.crc`` files; never the list of files.
+
+Parquet checkpoints are read by column, so a checkpoint of 100,000 files costs a few milliseconds (research/delta.md A5). pyarrow is
+imported when the first one is met: a table without checkpoints, or with a ``.crc``, does not need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.core.delta.actions import Commit, RawAction
+from airflow_provider_schemamig.core.delta.errors import LogDamaged
+from airflow_provider_schemamig.core.delta.log.listing import LOG, crc_key
+from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The table's state at one version, as far as it is no file. ``domains`` and ``txns`` None: not known here."""
+
+    protocol: RawAction
+    metadata: RawAction
+    domains: Sequence[RawAction] | None
+    txns: Sequence[RawAction] | None
+
+
+def read_crc(store: ReadStore, version: int) -> Snapshot | None:
+    """Spark's version checksum, which repeats protocol and metadata; None if it is missing, damaged or lacks them: it is best effort."""
+    try:
+        found = json.loads(store.get(crc_key(version)))
+        protocol, metadata = found["protocol"], found["metadata"]
+    except (ObjectMissing, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(protocol, dict) or not isinstance(metadata, dict) or "schemaString" not in metadata:
+        return None
+    return Snapshot(protocol, metadata, found.get("domainMetadata"), found.get("setTransactions"))
+
+
+def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool = False) -> Snapshot:
+    """A classic, multi-part or V2 checkpoint, its parts in any order. Raises LogDamaged if it lacks protocol or metaData.
+
+    The sidecars of a V2 checkpoint hold files only. Transaction identifiers can be many; they are read on request.
+    """
+    kinds = ["protocol", "metaData", "domainMetadata", *(["txn"] if with_txns else [])]
+    found: dict[str, list[RawAction]] = {kind: [] for kind in kinds}
+    for name in names:
+        for kind, actions in _actions(store, name, kinds).items():
+            found[kind] += actions
+    if not found["protocol"] or not found["metaData"]:
+        raise LogDamaged(uri=store.location.uri, reason=f"checkpoint {'/'.join(names)} lacks protocol or metaData")
+    return Snapshot(found["protocol"][-1], found["metaData"][-1], found["domainMetadata"], found.get("txn"))
+
+
+def _actions(store: ReadStore, name: str, kinds: Sequence[str]) -> Mapping[str, Sequence[RawAction]]:
+    if name.endswith(".json"):
+        commit = read_json(store, name)
+        return {kind: commit.actions(kind) for kind in kinds}
+    table = read_parquet(store, name, kinds, _is_there)
+    return {kind: [_plain(item) for item in table[kind].drop_null()] for kind in table.column_names}
+
+
+#: A field that every action of a kind has.
+_REQUIRED = {"protocol": "minReaderVersion", "metaData": "id", "domainMetadata": "domain", "txn": "appId"}
+
+
+def _is_there(metadata: Any, kind: str) -> bool:
+    """Whether the file has such actions, by its statistics. To find none among a million files takes as long as to find one."""
+    path = f"{kind}.{_REQUIRED[kind]}"
+    at = next((number for number in range(metadata.num_columns) if metadata.schema.column(number).path == path), None)
+    if at is None:
+        return True
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    chunks = ((group.num_rows, group.column(at).statistics) for group in groups)
+    return any(found is None or not found.has_null_count or found.null_count < rows for rows, found in chunks)
+
+
+def read_json(store: ReadStore, name: str) -> Commit:
+    """A V2 checkpoint in JSON, which reads like a commit; it must not disappear. Raises LogDamaged."""
+    with _damage(store, name):
+        return Commit(-1, store.get(f"{LOG}/{name}"), store.location.uri)
+
+
+def read_parquet(
+    store: ReadStore, name: str, columns: Sequence[str], is_there: Callable[[Any, str], bool] = lambda metadata, column: True
+) -> pyarrow.Table:
+    """Those of ``columns`` (dotted, if not the whole column is wanted) that a checkpoint or sidecar has, and that ``is_there`` says of its
+    footer. Raises LogDamaged."""
+    import pyarrow.parquet as parquet
+
+    with _damage(store, name), store.open_random(f"{LOG}/{name}") as source:
+        file = parquet.ParquetFile(source)
+        known = set(file.schema_arrow.names)
+        wanted = [column for column in columns if column.partition(".")[0] in known and is_there(file.metadata, column)]
+        return file.read(columns=wanted, use_threads=False)
+
+
+@contextlib.contextmanager
+def _damage(store: ReadStore, name: str) -> Iterator[None]:
+    try:
+        yield
+    except ObjectMissing:
+        raise LogDamaged(uri=store.location.uri, reason=f"{name} disappeared while it was read") from None
+    except ValueError as error:  # pyarrow's errors are ValueErrors
+        raise LogDamaged(uri=store.location.uri, reason=f"{name}: {error}") from error
+
+
+def _plain(scalar: Any) -> Any:
+    """An Arrow scalar as the JSON action has it: maps are objects, and what is null is left out."""
+    import pyarrow.types as types
+
+    if not scalar.is_valid:
+        return None
+    if types.is_struct(scalar.type):
+        plain = {name: _plain(item) for name, item in scalar.items()}
+        return {name: item for name, item in plain.items() if item is not None}
+    if types.is_map(scalar.type):
+        return dict(scalar.as_py())
+    if types.is_list(scalar.type):
+        return [_plain(item) for item in scalar.values]
+    return scalar.as_py()

@@ -1,0 +1,133 @@
+"""A table's protocol, metaData and clustering after changes: pure functions over Delta's actions (DESIGN section 6; research/delta.md A9).
+
+All changes of a collection are edited together and go into ONE commit. Rows are never touched. The protocol is raised by exactly the
+table features that the new metadata needs; column mapping is switched on when a rename or drop first needs it, and only at (3,7).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.actions import RawAction
+from airflow_provider_schemamig.core.delta.features import effective_features, with_features
+from airflow_provider_schemamig.core.delta.metadata import columns, table
+from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, Clustering
+from airflow_provider_schemamig.core.delta.metadata.editor import Draft, open_draft
+from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta, check_allowed
+from airflow_provider_schemamig.core.delta.metadata.validate import TableState
+from airflow_provider_schemamig.core.delta.needs import needed_features
+from airflow_provider_schemamig.core.delta.properties import APPEND_ONLY, CONSTRAINT, SYMLINK_MANIFEST, check_retentions, is_on
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
+from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
+from airflow_provider_schemamig.core.schema.expressions.rules import refuse_check, refuse_default
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG
+
+_EDITORS: Mapping[type[Any], Callable[[Draft, Any], None]] = {
+    c.AddColumn: columns.add,
+    c.DropColumn: columns.drop,
+    c.RenameColumn: columns.rename,
+    c.ChangeType: columns.change_type,
+    c.Relax: columns.relax,
+    c.SetNotNull: columns.set_not_null,
+    c.SetDefault: columns.set_default,
+    c.SetComment: columns.set_comment,
+    c.ReorderColumns: columns.reorder,
+    c.SetProperty: table.set_property,
+    c.AddCheck: table.add_check,
+    c.DropCheck: table.drop_check,
+    c.AddKey: table.nothing,
+    c.DropKey: table.nothing,
+    c.AddForeignKey: table.nothing,
+    c.DropForeignKey: table.nothing,
+    c.ChangePartitioning: table.not_instant,
+    c.ChangeClustering: table.change_clustering,
+}
+
+#: Where a seal keeps what it replaced, so that lifting it gives the table back as it was.
+_BEFORE_SEAL = f"{RESERVED_PREFIX}.beforeSeal."
+
+
+def edit(
+    protocol: RawAction,
+    metadata: RawAction,
+    changes: Iterable[c.Change],
+    *,
+    forget: Sequence[ColumnPath] = (),
+    clustering: Clustering = (),
+    stood_before: bool = False,
+) -> TableState:
+    """Protocol, metaData and clustering after ``changes``, one after the other; the arguments are not touched. What is in place changes
+    nothing.
+
+    ``forget``: columns among the drops that no file carries; removing those does not switch column mapping on.
+    ``clustering``: the table's clustering columns (``Head.clustering``), which must not be dropped.
+    ``stood_before``: the changes are a way back to what the table was: that is not judged.
+
+    Raises RefusedByDelta, NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda,
+    UnusableExpression.
+    """
+    draft = open_draft(metadata, forget, clustering)
+    changes = tuple(changes)
+    for change in changes:
+        _EDITORS[type(change)](draft, change)
+        if not stood_before:
+            _refuse_unusable(draft, change)
+    had_manifest = is_on(metadata, SYMLINK_MANIFEST)
+    protocol, metadata = _closed(protocol, metadata, draft)
+    if not stood_before:
+        if any(isinstance(change, c.SetProperty) and change.key in (LOG, FILES) for change in changes):
+            check_retentions(draft.configuration)  # of both at once: each by itself may be wrong on the way
+        check_allowed(draft.schema, metadata)
+        if is_on(metadata, SYMLINK_MANIFEST) and not had_manifest and "deletionVectors" in effective_features(protocol):
+            raise RefusedByDelta(reasons=(f"{SYMLINK_MANIFEST} would be on, and some of its files may have deletion vectors",))
+    if draft.clustering != clustering:  # taken back, its features stay
+        protocol = with_features(protocol, FEATURES)
+    return TableState(protocol, metadata, draft.clustering)
+
+
+def _refuse_unusable(draft: Draft, change: c.Change) -> None:
+    """Raises UnusableExpression for a CHECK or DEFAULT that would stop every writer."""
+    match change:
+        case c.AddCheck(check=check):
+            refuse_check(check.name, check.expression, fields_from_delta(json.dumps(draft.schema)))
+        case c.SetDefault(path=path, new=str() as text):
+            (found,) = fields_from_delta(json.dumps({"type": "struct", "fields": [draft.field(change, path)]}))
+            refuse_default(path, text, found.type)
+        case c.AddColumn(path=path, field=field):
+            refuse_default(path, field.default, field.type)
+
+
+def sealed(protocol: RawAction, metadata: RawAction, moved_to: str) -> tuple[RawAction, RawAction]:
+    """With the seal: CHECK ``schemamig_moved_to_<shard>`` (1 = 0) and appendOnly, which every writer, Spark or delta-rs, obeys."""
+    protocol, metadata = unsealed(protocol, metadata)
+    draft = open_draft(metadata, (), ())
+    if APPEND_ONLY in draft.configuration:
+        draft.configuration[_BEFORE_SEAL + APPEND_ONLY] = draft.configuration[APPEND_ONLY]
+    draft.configuration[APPEND_ONLY] = "true"
+    draft.configuration[f"{CONSTRAINT}{SEAL_PREFIX}{moved_to}"] = "1 = 0"
+    return _closed(protocol, metadata, draft)
+
+
+def unsealed(protocol: RawAction, metadata: RawAction) -> tuple[RawAction, RawAction]:
+    """Without any seal of ours; features stay. A table that is not sealed comes back as it is."""
+    draft = open_draft(metadata, (), ())
+    seals = [key for key in draft.configuration if key.startswith(CONSTRAINT + SEAL_PREFIX)]
+    if not seals:
+        return protocol, metadata
+    for key in seals:
+        del draft.configuration[key]
+    draft.configuration.pop(APPEND_ONLY, None)
+    before = draft.configuration.pop(_BEFORE_SEAL + APPEND_ONLY, None)
+    if before is not None:
+        draft.configuration[APPEND_ONLY] = before
+    return _closed(protocol, metadata, draft)
+
+
+def _closed(protocol: RawAction, metadata: RawAction, draft: Draft) -> tuple[RawAction, RawAction]:
+    edited = draft.close()
+    if edited == metadata:  # nothing is worth a commit, so nothing is worth a protocol change either
+        return protocol, metadata
+    return with_features(protocol, needed_features(draft.schema, draft.configuration)), edited

@@ -1,0 +1,93 @@
+"""Changes of properties, constraints and layout made to a table's metadata. Each function is one kind of change."""
+
+from __future__ import annotations
+
+from airflow_provider_schemamig.core.delta.metadata.clustering import check_clustering
+from airflow_provider_schemamig.core.delta.metadata.editor import Draft
+from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster, NotInstant
+from airflow_provider_schemamig.core.delta.names import logical_path
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, check_property
+from airflow_provider_schemamig.core.schema.changes import (
+    AddCheck,
+    AddForeignKey,
+    AddKey,
+    ChangeClustering,
+    ChangePartitioning,
+    DropCheck,
+    DropForeignKey,
+    DropKey,
+    SetProperty,
+)
+from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression
+from airflow_provider_schemamig.core.schema.retention import DEFAULT_HOURS, hours_of, longer
+
+
+def set_property(draft: Draft, change: SetProperty) -> None:
+    check_property(change.key, change.new)
+    found, new = draft.configuration.get(change.key), change.new
+    if found not in (change.old, new):
+        if change.key not in DEFAULT_HOURS or hours_of(change.key, found) < hours_of(change.key, change.old):
+            raise draft.refused(change, f"its value is {found}")
+        new = longer(change.key, new, found)  # a pin or somebody keeps more history than is declared, which is no drift: so it stays
+    draft.configuration.pop(change.key, None)
+    if new is not None:
+        draft.configuration[change.key] = new
+
+
+def add_check(draft: Draft, change: AddCheck) -> None:
+    """Enforced by every writer from this commit on, without a scan; old rows are validated afterwards (research/delta_spark.md)."""
+    key = _key_of(draft, change.check.name)
+    found = draft.configuration.get(key)
+    if found is None:
+        draft.configuration[key] = change.check.expression
+    elif not _same(found, change.check.expression):
+        raise draft.refused(change, f"there is a CHECK {change.check.name} of that name: {found}")
+
+
+def drop_check(draft: Draft, change: DropCheck) -> None:
+    key = _key_of(draft, change.check.name)
+    found = draft.configuration.get(key)
+    if found is None:
+        return
+    if not _same(found, change.check.expression):
+        raise draft.refused(change, f"the CHECK {change.check.name} is {found}")
+    del draft.configuration[key]
+
+
+def nothing(draft: Draft, change: AddKey | DropKey | AddForeignKey | DropForeignKey) -> None:
+    """Keys are registry elements: nothing of them is on the table (seed 002)."""
+
+
+def change_clustering(draft: Draft, change: ChangeClustering) -> None:
+    """New files are clustered by it whenever somebody runs OPTIMIZE; older ones are laid out anew afterwards."""
+    before, after = (tuple(draft.physical(path) for path in columns) for columns in (change.old, change.new))
+    if draft.clustering == after:
+        return
+    if draft.clustering != before:
+        found = ", ".join(logical_path(draft.schema, column) for column in draft.clustering) or "nothing"
+        raise draft.refused(change, f"the table is clustered by {found}")
+    for path in change.new:
+        draft.field(change, path)
+        if draft.partition_columns:
+            reason = f"the table is partitioned by {', '.join(draft.partition_columns)}, and Delta knows one of the two"
+            raise CannotCluster(op=change.op, path=path, reason=reason)
+    check_clustering(draft.schema, draft.configuration, after)
+    draft.clustering = after
+
+
+def not_instant(draft: Draft, change: ChangePartitioning) -> None:
+    reason = "existing files are laid out the old way"
+    raise NotInstant(op=change.op, path=", ".join(change.old or change.new), reason=reason)
+
+
+def _key_of(draft: Draft, name: str) -> str:
+    """The property a constraint has or gets. Delta writes names in lower case and finds them ignoring case."""
+    wanted = (CONSTRAINT + name).lower()
+    return next((key for key in draft.configuration if key.lower() == wanted), wanted)
+
+
+def _same(found: str, expression: str) -> bool:
+    try:
+        return found == expression or canonical_expression(found) == canonical_expression(expression)
+    except InvalidExpression:
+        return False

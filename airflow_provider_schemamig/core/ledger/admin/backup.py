@@ -1,0 +1,199 @@
+"""A copy of the ledger and its plans in a folder, and the way back (``ledger backup`` and ``ledger restore``).
+
+Byte for byte, so that versions and as-of stay what they were. The manifest is written last: without it a backup does not exist.
+Neither ever overwrites anything: two backups into one folder cannot mix, and a restore may be killed and run again, because the files
+without which the ledger does not open go last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.ledger.admin.first_commit import Leap, is_leap, leap_over
+from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
+from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
+from airflow_provider_schemamig.core.ledger.existence import require_free_place
+from airflow_provider_schemamig.core.ledger.plan_store import PLANS
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
+from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.storage import InvalidLocation, ObjectExists, ObjectMissing, Store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+
+_MANIFEST = "backup.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """``version``: the ledger version it holds; ``files``: how many. ``notes``: what whoever made or restored it should know."""
+
+    version: int
+    files: int
+    notes: tuple[str, ...] = ()
+
+
+def backup(env: EnvironmentRoot, folder: str) -> Backup:
+    """Copy the ledger as of now to ``folder`` (a path or URI without a backup in it); killed, it may be run again.
+
+    A ledger whose rows are damaged is copied, too, with a note: that is what to do before repairing it. Raises BackupUnusable,
+    LedgerDamaged where a file of the ledger cannot be read, and as reading does.
+    """
+    reader = LedgerReader(env)
+    version = reader.state().version
+    rows = reader.table.scan()
+    target = EnvironmentRoot.open(folder, env.options).store()
+    if target.exists(_MANIFEST):
+        raise _taken(folder)
+    source = env.store()
+    checksums = {}
+    for key in _keys(reader, source, version):
+        data = _of_the_ledger(source, key)
+        _put(target, key, data, BackupUnusable(folder=folder, reason=f"it holds a {key} of something else"))
+        checksums[key] = hashlib.sha256(data).hexdigest()
+    manifest = {"version": version, "uri": env.location.uri, "files": checksums}
+    _put(target, _MANIFEST, canonical(manifest).encode(), _taken(folder))
+    found = check_rows(env, version, rows)
+    notes = (f"it is not sound: {len(found)} finding(s), {found[0].code} at {found[0].where} for one",) if found else ()
+    return Backup(version, len(checksums), notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """``version``: the ledger's, one more than the backup's; ``files``: how many were of the backup. ``generation`` and ``epoch``: up to
+    these nothing is given out any more."""
+
+    version: int
+    files: int
+    generation: Generation
+    epoch: Epoch
+    notes: tuple[str, ...] = ()
+
+
+def restore(env: EnvironmentRoot, folder: str) -> Restored:
+    """Bring a backup to an environment that has no ledger (or is half-way through restoring this very backup).
+
+    What was lost since the backup gave out generations and epochs, and its processes may live. So the ledger opens with one more commit,
+    which counts as given out whatever the backup, the history, the reports and the tables' fences show, and 2^16 more; and which has the
+    next leader put its fence on every table before any work.
+
+    Raises BackupUnusable if the backup is incomplete or altered, or another ledger is there; NoEnvironment where a table or another
+    environment is. Tables are not touched: what was done to
+    them after the backup shows as drift.
+    """
+    require_free_place(env)
+    source = EnvironmentRoot.open(folder, env.options).store()
+    manifest = _manifest(source, folder)
+    store = env.store()
+    there = {f"{LOG}/{name}" for name in store.names(LOG)}
+    leap = f"{LOG}/{manifest.version + 1:020}.json"
+    if not there <= {*manifest.checksums, leap}:
+        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
+    for key, checksum in manifest.checksums.items():  # all of it is read before anything is written
+        _checked(source, folder, key, checksum)
+    if leap in there and not is_leap(store.get(leap)):
+        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
+    made = Leap({}, ())
+    if leap not in there:
+        made = leap_over(env, manifest.version, {key: _checked(source, folder, key, manifest.checksums[key]) for key in manifest.ledger})
+    for key in sorted({*manifest.checksums, *made.files}, key=_restore_order):
+        data = made.files[key] if key in made.files else _checked(source, folder, key, manifest.checksums[key])
+        _put(store, key, data, BackupUnusable(folder=folder, reason=f"{key} is there with other content"))
+    given_out = LedgerReader(env).state().given_out
+    assert given_out is not None  # just written
+    notes = (*made.notes, *_place_notes(env, manifest))
+    return Restored(manifest.version + 1, len(manifest.checksums), given_out.generation, given_out.epoch, notes)
+
+
+def _place_notes(env: EnvironmentRoot, manifest: _Manifest) -> Iterator[str]:
+    if manifest.uri is None or manifest.uri == env.location.uri:
+        return
+    yield f"this backup is of {manifest.uri}: if that environment still has its ledger, two have one id now; upgrade only one of them"
+    shared = sorted(uri for uri in _tables(env) if not uri.startswith(f"{env.location.uri}/"))
+    if shared:
+        yield f"{len(shared)} table(s) outside of the root belong to both, {shared[0]} for one"
+
+
+def _tables(env: EnvironmentRoot) -> Iterator[str]:
+    with contextlib.suppress(LedgerDamaged, InvalidLocation):  # what is wrong in it was wrong when it was made
+        for shard in LedgerReader(env).state().shards.values():
+            yield env.table_location(shard.uri).uri
+
+
+def _taken(folder: str) -> BackupUnusable:
+    return BackupUnusable(folder=folder, reason="there is a backup already")
+
+
+def _put(store: Store, key: str, data: bytes, other: BackupUnusable) -> None:
+    """Put ``data``, or find it there; ``other`` is raised if something else is."""
+    try:
+        store.put_if_absent(key, data)
+    except ObjectExists as error:
+        if store.get(key) != data:
+            raise other from error
+
+
+def _of_the_ledger(source: Store, key: str) -> bytes:
+    try:
+        return source.get(key)
+    except ObjectMissing as error:
+        raise LedgerDamaged(where=key, reason="the file is not there") from error
+
+
+def _keys(reader: LedgerReader, store: Store, version: int) -> Iterator[str]:
+    """All that is written once. ``_last_checkpoint`` is not, and only a hint: without it the log is listed."""
+    yield from (f"{FOLDER}/{name}" for name in reader.table.files())
+    yield from (f"{PLANS}/{name}" for name in store.names(PLANS))
+    yield from (f"{LOG}/{name}" for name in store.names(LOG) if name[:20].isdigit() and int(name[:20]) <= version)
+
+
+def _restore_order(key: str) -> tuple[int, int]:
+    """Data and plans, then the log from its end backwards: it opens only once its beginning is there."""
+    if not key.startswith(LOG):
+        return (0, 0)
+    name = key.rsplit("/", 1)[1]
+    if not name[:20].isdigit():
+        return (2, 0)
+    return (1, -2 * int(name[:20]) + ("checkpoint" in name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """``uri``: of the environment it was made of; ``checksums``: key -> sha256."""
+
+    version: int
+    uri: str | None
+    checksums: Mapping[str, str]
+
+    @property
+    def ledger(self) -> tuple[str, ...]:
+        """The keys of the ledger's own files."""
+        return tuple(key for key in self.checksums if key.startswith(f"{FOLDER}/"))
+
+
+def _manifest(source: Store, folder: str) -> _Manifest:
+    try:
+        document = json.loads(source.get(_MANIFEST))
+        manifest = _Manifest(int(document["version"]), document.get("uri"), dict(document["files"]))
+    except ObjectMissing as error:
+        raise BackupUnusable(folder=folder, reason=f"it has no {_MANIFEST}, so it was never finished") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BackupUnusable(folder=folder, reason=f"its {_MANIFEST} is not one ({error})") from error
+    for key in manifest.checksums:
+        if not key.startswith((f"{FOLDER}/", f"{PLANS}/")) or ".." in key.split("/"):
+            raise BackupUnusable(folder=folder, reason=f"its {_MANIFEST} names {key!r}, which is no part of a ledger")
+    return manifest
+
+
+def _checked(source: Store, folder: str, key: str, checksum: str) -> bytes:
+    try:
+        data = source.get(key)
+    except ObjectMissing as error:
+        raise BackupUnusable(folder=folder, reason=f"{key} is missing") from error
+    if hashlib.sha256(data).hexdigest() != checksum:
+        raise BackupUnusable(folder=folder, reason=f"{key} was altered")
+    return data

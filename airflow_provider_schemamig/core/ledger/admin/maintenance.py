@@ -1,0 +1,97 @@
+"""Keeping the ledger small and fast, and looking at it as a whole (DESIGN section 4).
+
+Without care it gets slow long before it gets big: every append is a file. ``maintain`` is called by commit and cleanup; it writes what is
+there once more as one file every 100 versions, with a Delta checkpoint, and forgets the history every 1,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
+from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, LedgerVersionUnknown
+from airflow_provider_schemamig.core.ledger.fold import sums
+from airflow_provider_schemamig.core.ledger.history import tidy_history
+from airflow_provider_schemamig.core.ledger.rows import LedgerSince
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter
+
+CHECKPOINT_EVERY = 100
+CONSOLIDATE_EVERY = 1_000
+
+
+def maintain(writer: LedgerWriter, authority: Leadership | None = None) -> tuple[str, ...]:
+    """Do what is due, and say it in words (nothing due: empty). Raises as appends do; leaving it undone harms nobody."""
+    done = []
+    state = writer.state()
+    table = writer.table
+    if state.version - state.since >= CONSOLIDATE_EVERY:
+        state = compact(writer, authority=authority)
+        done.append(f"consolidated the ledger; its history begins at version {state.since}")
+    elif len(table.files()) >= CHECKPOINT_EVERY:
+        writer.rewrite(state, writer.rows(), authority)
+        done.append(f"wrote the ledger's rows as one file at version {table.head()}")
+    if table.head() - table.last_checkpoint() >= CHECKPOINT_EVERY:
+        table.checkpoint()
+        done.append(f"checkpointed the ledger at version {table.head()}")
+    tidied = tidy_history(writer.env)
+    return (*done, tidied) if tidied else tuple(done)
+
+
+def compact(writer: LedgerWriter, since: int | None = None, authority: Leadership | None = None) -> State:
+    """Consolidate everything up to version ``since`` (default: the head), record it, checkpoint, and delete files nobody needs.
+
+    As-of stays exact from ``since`` on and is LedgerCompacted below it. Raises LedgerConflict, Fenced, LedgerVersionUnknown.
+    """
+    state = writer.state()
+    since = state.version if since is None else since
+    if not 0 <= since <= state.version:
+        raise LedgerVersionUnknown(version=since, head=state.version)
+    if since < state.since:
+        raise LedgerCompacted(version=since, since=state.since)
+    rows = [*_consolidated(writer.rows(), since), *_since_rows(state, since)]
+    state = writer.rewrite(state, rows, authority)
+    writer.table.checkpoint()
+    writer.table.delete_unreferenced()
+    return state
+
+
+def dump(reader: LedgerReader, at: int | None = None, *, collection: str | None = None, current: bool = False) -> dict[str, Any]:
+    """The document of ``ledger dump``: ``{"version", "rows": [{"collection", "key", "value", "ts", "diff"}]}``, stored texts as they are.
+
+    All updates up to version ``at`` (default: the head), of one ledger collection or of all; ``current``: what they sum up to, with the
+    version each came in at. Rows that are damaged or of unknown collections are in it like all others. Raises as ``state`` does.
+    """
+    version = reader.state(at).version
+    # At the version that the state was read at, be it consolidated by somebody meanwhile.
+    rows: Iterable[RawRow] = [row for row in reader.table.scan() if row.ts <= version and collection in (None, row.collection)]
+    if current:
+        rows = _standing(rows)
+    return {"version": version, "rows": [row._asdict() for row in sorted(rows, key=lambda row: (row.ts, row[:3], row.diff))]}
+
+
+def _consolidated(rows: Iterable[RawRow], since: int) -> list[RawRow]:
+    """Updates up to ``since`` summed up, as of ``since``; later ones as they are."""
+    rows = list(rows)
+    old = [RawRow(*identity, ts=since, diff=count) for identity, count in sums(row for row in rows if row.ts <= since).items()]
+    return old + [row for row in rows if row.ts > since]
+
+
+def _since_rows(state: State, since: int) -> list[RawRow]:
+    """The update that records ``since``, at the version of the rewrite itself."""
+    collection, key, value = encode(LedgerSince(since))
+    stored = state.stored(collection, key)
+    retract = [] if stored is None else [RawRow(collection, key, stored, state.version + 1, -1)]
+    return [*retract, RawRow(collection, key, value, state.version + 1, 1)]
+
+
+def _standing(rows: Iterable[RawRow]) -> list[RawRow]:
+    """The insertions that nothing retracted, with the version they came in at."""
+    rows = list(rows)
+    multiplicity = sums(rows)
+    newest: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        if row.diff > 0:
+            newest[row[:3]] = max(row.ts, newest.get(row[:3], 0))
+    return [RawRow(*identity, ts=newest.get(identity, 0), diff=count) for identity, count in multiplicity.items()]

@@ -1,0 +1,80 @@
+"""Is the ledger sound? Everything that must hold, said as findings; works on damaged ledgers and says what is damaged.
+
+Nothing here stops at the first finding or writes anything (DESIGN section 10, ``ledger verify``). This file looks at the ledger's own
+files; ``verify_rows`` at what is stored in them, ``verify_tables`` at what lies in the environment.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+
+from airflow_provider_schemamig.core.ledger.admin.findings import Finding
+from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
+from airflow_provider_schemamig.core.storage import ObjectMissing
+
+
+def verify(reader: LedgerReader) -> tuple[Finding, ...]:
+    """All that is wrong with the ledger, files first; empty if it is sound. Raises NoEnvironment and LedgerTooNew, which are no damage."""
+    if not reader.exists():
+        reader.state()
+    damaged = tuple(_log_findings(reader))
+    if not damaged:
+        try:
+            version = reader.table.head()
+        except LedgerDamaged as error:
+            return (Finding("unreadable_log", LOG, error.reason),)
+        damaged = tuple(_data_findings(reader))
+    if damaged:
+        return damaged  # what the rest would find only follows from the holes
+    return check_rows(reader.env, version, reader.table.scan())
+
+
+def _log_findings(reader: LedgerReader) -> Iterator[Finding]:
+    store = reader.env.store()
+    versions = []
+    for name in store.names(LOG):
+        if not (name.endswith(".json") and name[:20].isdigit() and len(name) == 25):
+            continue
+        versions.append(int(name[:20]))
+        try:
+            actions = [json.loads(line) for line in store.get(f"{LOG}/{name}").splitlines()]
+        except (ValueError, RecursionError) as error:
+            yield Finding("unreadable_log", f"{LOG}/{name}", f"not JSON ({error})")
+            continue
+        # delta-rs reads an empty file as a commit of nothing
+        if not any(isinstance(action, dict) and "commitInfo" in action for action in actions):
+            yield Finding("unreadable_log", f"{LOG}/{name}", "it is not a whole commit")
+    for before, after in pairwise(versions):
+        if after != before + 1:
+            yield Finding("log_gap", LOG, f"version {before} is followed by version {after}")
+
+
+def _data_findings(reader: LedgerReader) -> Iterator[Finding]:
+    try:
+        reader.table.scan()
+        return
+    except LedgerDamaged as error:
+        found = tuple(_bad_files(reader)) or (Finding("unreadable_data", FOLDER, error.reason),)
+    yield from found
+
+
+def _bad_files(reader: LedgerReader) -> Iterator[Finding]:
+    # Only here, on a damaged ledger: delta-rs reads all files at once and does not always name the bad one.
+    import pyarrow
+    import pyarrow.parquet
+
+    store = reader.env.store()
+    for name in reader.table.files():
+        where = f"{FOLDER}/{name}"
+        try:
+            pyarrow.parquet.read_table(io.BytesIO(store.get(where)))
+        except ObjectMissing:
+            yield Finding("data_missing", where, "the file is not there")
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            yield Finding("unreadable_data", where, str(error).splitlines()[0])

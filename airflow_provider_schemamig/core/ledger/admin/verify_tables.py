@@ -1,0 +1,105 @@
+"""Is what the ledger says there is really there? Reads tables' logs and lists folders; no rows, no JVM, no write.
+
+Whether a table's columns are as recorded is ``status``'s to say (drift); here it is whether tables, plans and ledger belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, read_fence
+from airflow_provider_schemamig.core.delta.errors import LogTruncated, TableMissing
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.admin.findings import Finding, of_row
+from airflow_provider_schemamig.core.ledger.codec import encode_key
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
+from airflow_provider_schemamig.core.ledger.numbers import next_epoch, shard_folders
+from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, Leader, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import Epoch
+from airflow_provider_schemamig.core.storage.errors import InvalidLocation
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+
+#: What is found while the ledger moves on may have been in order before and after: looked at again, so often.
+_LOOKS = 3
+
+
+def verify_tables(reader: LedgerReader) -> tuple[Finding, ...]:
+    """Tables, folders and plans that are missing, left over or newer than the ledger. Where ledger rows cannot be read, what they name
+    is left out: ``verify`` found that already. Raises as reading the ledger and the storage does."""
+    for _ in range(_LOOKS):
+        # Folders first: whoever makes one has written its row before, so a folder without a row is nobody's.
+        folders = tuple(shard_folders(reader.env.store(), reader.env.SYSTEM_FOLDER))
+        state = reader.state()
+        found = tuple(_findings(reader.env, state, folders))
+        if not found or reader.state().version == state.version:
+            break
+    return found
+
+
+def _findings(env: EnvironmentRoot, state: State, folders: tuple[str, ...]) -> Iterator[Finding]:
+    try:
+        shards = tuple(shard for _, shard in sorted(state.shards.items()))
+        yield from _orphan_folders(env, state, folders, shards)
+        yield from _table_findings(env, state, shards)
+        yield from _plan_findings(env, state)
+    except LedgerDamaged:
+        return
+
+
+def _orphan_folders(env: EnvironmentRoot, state: State, folders: tuple[str, ...], shards: tuple[Shard, ...]) -> Iterator[Finding]:
+    known = {place for shard in shards if (place := _place(env, shard)) is not None}
+    left = [folder for folder in folders if env.table_location(folder).uri not in known]
+    # A table that was given back (``unmanage``) has no shard row any more; the rows of its schemas stay.
+    given_back = {entry.shard for entry in state.schemas.values()} if left else set()
+    for folder in left:
+        if folder.rpartition("/")[2] not in given_back and env.table_store(folder).names("_delta_log"):
+            yield Finding("orphan_folder", folder, "a table of ours, and no shard row names it")
+
+
+def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...]) -> Iterator[Finding]:
+    """Of live shards only: a retired one's files go before its row does."""
+    epoch = Epoch(next_epoch(state) - 1)
+    highest = epoch
+    for shard in shards:
+        if shard.state is not ShardState.LIVE or _place(env, shard) is None:
+            continue
+        store = env.table_store(shard.uri, shard.table_id)
+        try:
+            fence = read_fence(store, Fence(state.config.env_id, shard.shard, epoch).app_id)
+            sealed_for = read_head(store).sealed_for
+        except TableMissing as error:
+            yield of_row("table_missing", Shard.COLLECTION, encode_key(shard.key), error.message.rstrip("."))
+        except LogTruncated:
+            continue  # ``status`` looks into the log and says what it lacks
+        else:
+            highest = max(highest, Epoch((fence or 0) // EPOCH_STRIDE))
+            # A live table is sealed only while its leader's intent says so: a seal of a lost history nobody would lift.
+            if sealed_for is not None and shard.sealed_for is None and not state.intents_of(shard.shard):
+                text = f"its table at {store.location.uri} is sealed for {sealed_for}: every write to it is refused"
+                yield of_row("seal_unknown", Shard.COLLECTION, encode_key(shard.key), text)
+    if highest > epoch:
+        text = f"epoch {epoch}, and a table was fenced by epoch {highest} already"
+        yield of_row("fence_ahead", Leader.COLLECTION, encode_key(Leader.key), text)
+
+
+def _plan_findings(env: EnvironmentRoot, state: State) -> Iterator[Finding]:
+    """Plans that are still to be run, or to be gone back by."""
+    held = {hold.generation for hold in state.holds.values() if hold.state is not HoldState.CLOSED}
+    for generation, deployment in sorted(state.deployments.items()):
+        if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED) and generation not in held:
+            continue
+        try:
+            read_plan(env, deployment.plan_digest)
+        except (PlanMissing, LedgerDamaged) as error:
+            yield of_row("plan_missing", deployment.COLLECTION, encode_key(deployment.key), error.message.rstrip("."))
+
+
+def _place(env: EnvironmentRoot, shard: Shard) -> str | None:
+    """None for a place that is none; ``verify`` said so."""
+    try:
+        return env.table_location(shard.uri).uri
+    except InvalidLocation:
+        return None

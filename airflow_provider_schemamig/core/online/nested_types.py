@@ -1,0 +1,190 @@
+"""Changes of type inside a column (``a.b``, ``a.element``): the shadow is one of the whole column, and a CAST makes it.
+
+A CAST of a struct goes by position, so the fields of the column in use and of the one that stepped aside have to stay in one order, under
+names that tell them apart, for as long as the way back is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.names import ColumnPath, quote
+from airflow_provider_schemamig.core.online.errors import NotOnline
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
+from airflow_provider_schemamig.core.schema.changes import Change, ChangeType, Relax, RenameColumn, ReorderColumns, SetComment, SetNotNull
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct, walk
+from airflow_provider_schemamig.core.schema.paths import join
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.schema.widening import varchar_length
+
+
+def joined(changes: Sequence[Change], table: Declaration) -> tuple[Change, ...]:
+    """Those inside one column as one change of the column, in the place of the first of them; all others as they are."""
+    found: dict[str, list[ChangeType]] = {}
+    result: list[Change | str] = []
+    for change in changes:
+        if isinstance(change, ChangeType) and change.shadowable and "." in change.path:
+            root = change.path.partition(".")[0]
+            if root not in found:
+                result.append(root)
+            found.setdefault(root, []).append(change)
+        else:
+            result.append(change)
+    return tuple(_of_column(item, found[item], table) if isinstance(item, str) else item for item in result)
+
+
+def _of_column(root: str, changes: Sequence[ChangeType], table: Declaration) -> ChangeType:
+    before, after = table.field(root), apply(table, changes).field(root)
+    assert before is not None and after is not None  # something inside is changed
+    return ChangeType(ColumnPath(root), before.type, after.type, widening=False, shadowable=True)
+
+
+def check_beside(change: Change, cutover: Sequence[Change]) -> None:
+    """``cutover``: what is made of the table when all online changes are. Raises NotOnline for what would part the two columns' fields."""
+    if not isinstance(change, ChangeType) or isinstance(change.new, Primitive):
+        return
+    names = {str(change.path), *(item.name for item in cutover if isinstance(item, RenameColumn) and item.path == change.path)}
+    for item in cutover:
+        inside = isinstance(item, ReorderColumns) or (isinstance(item, RenameColumn) and "." in item.path)
+        if inside and getattr(item, "path", "").partition(".")[0] in names:
+            reason = "the same release renames fields in it or puts them in another order; do that in a release of its own"
+            raise NotOnline(op=change.op, path=change.path, reason=reason)
+
+
+def leaves(old: DataType, new: DataType, path: str) -> Iterator[tuple[ColumnPath, DataType, DataType]]:
+    """Where the two differ: path, old and new type; at the outermost place where they are of different kinds."""
+    match old, new:
+        case Struct(), Struct() if [field.name for field in old.fields] == [field.name for field in new.fields]:
+            for before, after in zip(old.fields, new.fields, strict=True):
+                yield from leaves(before.type, after.type, join(path, before.name))
+        case Array(), Array():
+            yield from leaves(old.element, new.element, join(path, "element"))
+        case Map(), Map() if old.key == new.key:
+            yield from leaves(old.value, new.value, join(path, "value"))
+        case _ if old != new:
+            yield ColumnPath(path), old, new
+
+
+def why_not(old: DataType, new: DataType) -> str | None:
+    """Why no CAST leads from one type of a column to the other, and back; None if one does."""
+    if isinstance(old, Primitive) and isinstance(new, Primitive):
+        return None
+    ends = [end for _, before, after in leaves(old, new, "") for end in (before, after)]
+    if not all(isinstance(end, Primitive) for end in ends):
+        return "its values are made of several, in another way than before"
+    if any(isinstance(end, Primitive) and varchar_length(end.name) is not None for end in ends):
+        return "inside a column, nothing holds the rows of its fill to the length of a VARCHAR"
+    if _in_container(new):
+        return "Delta does not enforce NOT NULL inside arrays and maps, so it cannot be given to the column that comes"
+    return None
+
+
+def _in_container(found: DataType) -> bool:
+    """True if something in an array or map is NOT NULL."""
+    match found:
+        case Struct(fields=fields):
+            return any(_in_container(field.type) for field in fields)
+        case Array() | Map():
+            return relaxed(found, inside=True) != found
+        case _:
+            return False
+
+
+def relaxed(found: DataType, *, inside: bool = False) -> DataType:
+    """Without NOT NULL, and without comments unless ``inside``: what a column asks that nobody has to know."""
+    match found:
+        case Struct(fields=fields):
+            return Struct(
+                tuple(
+                    replace(field, type=relaxed(field.type, inside=inside), nullable=True, comment=field.comment if inside else None)
+                    for field in fields
+                )
+            )
+        case Array(element=element):
+            return Array(relaxed(element, inside=inside))
+        case Map(key=key, value=value):
+            return Map(relaxed(key, inside=inside), relaxed(value, inside=inside))
+        case Primitive():
+            return found
+
+
+def relaxes(column: Field) -> Iterator[Change]:
+    """A column that steps aside asks nothing of a writer: Delta checks a NOT NULL field also where the struct around it is NULL."""
+    yield from (Relax(path) for path, field in _inside(column) if not field.nullable)
+
+
+def asks_again(column: Field, there: DataType) -> Iterator[Change]:
+    """NOT NULL and comments of fields inside ``column`` for one in its place that is of the type ``there``."""
+    known = {path: field.comment for path, field in _inside(replace(column, type=there))}
+    for path, field in _inside(column):
+        if not field.nullable:
+            yield SetNotNull(path)
+        if field.comment != known.get(path):
+            yield SetComment(path, known.get(path), field.comment)
+
+
+def _inside(column: Field) -> list[tuple[ColumnPath, Field]]:
+    return list(walk((column,)))[1:]
+
+
+def same_value(one: str, other: str, found: DataType) -> str:
+    """SQL that is true where two values of this type are the same, not true where either is NULL, and in which -0.0 is not 0.0."""
+    equal = f"{comparable(one, found)} = {comparable(other, found)}"
+    return f"({equal} AND {_minus_zero(one)} = {_minus_zero(other)})" if _is_floating(found) else equal
+
+
+def kept_or_cast(there: Field, used: Field, cast: str) -> str:
+    """Return SQL of what a row gets in the column ``there``: the value that it has if that says the same as ``used``, else ``cast``.
+
+    Somebody wrote it so while its release was in use (``007``, not ``7``).
+    """
+    kept = quote(there.name)
+    before = f"TRY_CAST({kept} AS {type_sql(used.type)})"
+    return f"CASE WHEN {same_value(before, quote(used.name), used.type)} THEN {kept} ELSE {cast} END"
+
+
+def comparable(value: str, found: DataType) -> str:
+    """SQL of what ``=`` is defined for, and tells the same values apart: Spark compares no maps, and in what is nested -0.0 to 0.0."""
+    match found:
+        case Map(value=inner):
+            entries = f"map_entries({value})"
+            if not _has(inner, _told_by_parts):
+                return entries
+            return f"transform({entries}, entry -> struct(entry.key AS key, {_part('entry.value', inner)} AS value))"
+        case Array(element=element) if _has(element, _told_by_parts):
+            return f"transform({value}, item -> {_part('item', element)})"
+        case Struct(fields=fields) if _has(found, _told_by_parts):
+            parts = ", ".join(f"{_part(f'{value}.{quote(field.name)}', field.type)} AS {quote(field.name)}" for field in fields)
+            return f"IF({value} IS NULL, NULL, struct({parts}))"
+        case _:
+            return value
+
+
+def _part(value: str, found: DataType) -> str:
+    return f"struct({value} AS number, {_minus_zero(value)} AS minus_zero)" if _is_floating(found) else comparable(value, found)
+
+
+def _minus_zero(value: str) -> str:
+    return f"IF({value} = 0, power({value}, -1) < 0, false)"
+
+
+def _told_by_parts(found: DataType) -> bool:
+    return isinstance(found, Map) or _is_floating(found)
+
+
+def _is_floating(found: DataType) -> bool:
+    return isinstance(found, Primitive) and found.name in ("float", "double")
+
+
+def _has(found: DataType, wanted: Callable[[DataType], bool]) -> bool:
+    """Whether a type is a wanted one, or has one inside; the key of a map does not count."""
+    if wanted(found):
+        return True
+    match found:
+        case Array(element=inner) | Map(value=inner):
+            return _has(inner, wanted)
+        case Struct(fields=fields):
+            return any(_has(field.type, wanted) for field in fields)
+        case Primitive():
+            return False

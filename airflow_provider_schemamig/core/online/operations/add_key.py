@@ -1,0 +1,17 @@
+"""PRIMARY KEY and UNIQUE: nothing stands on the table, so both are elements of the registry (DESIGN section 6; seed 002, validation)."""
+
+from __future__ import annotations
+
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.online.keys import Unique
+from airflow_provider_schemamig.core.online.operation import Chain, Note, Operation, Question, Validate
+from airflow_provider_schemamig.core.schema.changes import AddKey
+from airflow_provider_schemamig.core.schema.element_states import ElementClass, ElementState
+from airflow_provider_schemamig.core.schema.model import Declaration
+
+
+def operations(change: AddKey, table: Declaration) -> Chain:
+    columns = change.key.columns
+    question = Question("duplicate_key", (("columns", columns),))
+    steps = (Note(ElementState.CHECK), Validate(question), Note(ElementState.PUBLIC))
+    return (Operation(Unique(columns, change.primary).element, ElementClass.VALIDATION, change, steps, tuple(map(ColumnPath, columns))),)

@@ -1,0 +1,156 @@
+"""Walking over a statement's tokens, and collecting what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, InvalidName, column_name
+from airflow_provider_schemamig.core.release.sql.errors import InvalidSqlName, SqlRefusal, SqlSyntax
+from airflow_provider_schemamig.core.release.sql.text import line_and_column
+from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression, has_subquery
+from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, Token
+
+R = TypeVar("R", bound=SqlRefusal)
+
+
+class Cursor:
+    """One statement. What breaks its grammar is raised; what is merely wrong goes to ``refusals``, so that one run finds all of it.
+
+    Places in errors are relative to the statement, with an empty file: ``release.parse`` moves them to where the statement stands.
+    """
+
+    def __init__(self, text: str, tokens: tuple[Token, ...]) -> None:
+        self.text = text
+        self.refusals: list[SqlRefusal] = []
+        self._tokens = tokens
+        self._position = 0
+        self._end = Token(Kind.SYMBOL, "the end of the statement", len(text), len(text))
+
+    def peek(self, ahead: int = 0) -> Token:
+        position = self._position + ahead
+        return self._tokens[position] if position < len(self._tokens) else self._end
+
+    @property
+    def at_end(self) -> bool:
+        return self._position >= len(self._tokens)
+
+    def next(self) -> Token:
+        token = self.peek()
+        self._position += 1
+        return token
+
+    def looks_at(self, *words: str) -> bool:
+        """True if the next tokens are these keywords (capitals) or symbols."""
+        for ahead, word in enumerate(words):
+            token = self.peek(ahead)
+            if token.upper != word and (token.kind is not Kind.SYMBOL or token.text != word):
+                return False
+        return True
+
+    def accept(self, *words: str) -> bool:
+        """Step over these keywords or symbols if they come next."""
+        if not self.looks_at(*words):
+            return False
+        self._position += len(words)
+        return True
+
+    def expect(self, *words: str) -> Token:
+        """Step over these keywords or symbols and give the first; raises SqlSyntax if something else comes."""
+        token = self.peek()
+        if not self.accept(*words):
+            raise self.unexpected(" ".join(words))
+        return token
+
+    def string(self) -> str:
+        if self.peek().kind is not Kind.STRING:
+            raise self.unexpected("a string")
+        return self.next().text
+
+    def integer(self) -> int:
+        token = self.peek()
+        if token.kind is not Kind.NUMBER or not token.text.isdecimal():
+            raise self.unexpected("a whole number")
+        return int(self.next().text)
+
+    def name(self) -> Token:
+        if self.peek().kind not in (Kind.WORD, Kind.QUOTED):
+            raise self.unexpected("a name")
+        return self.next()
+
+    def column_name(self) -> Token:
+        """A column's or field's name; one that breaks the rules is noted."""
+        token = self.name()
+        try:
+            column_name(token.text)
+            if token.text.lower().startswith(f"{RESERVED_PREFIX}_"):
+                rule = f"names beginning with {RESERVED_PREFIX}_ are its own"
+                self.note(InvalidSqlName, token, kind="column", name=token.text, rule=rule)
+        except InvalidName as error:
+            self.note(InvalidSqlName, token, kind="column", name=token.text, rule=error.rule)
+        return token
+
+    def names(self) -> list[Token]:
+        """``(a, b, c)``."""
+        self.expect("(")
+        found = [self.name()]
+        while self.accept(","):
+            found.append(self.name())
+        self.expect(")")
+        return found
+
+    def parenthesized_expression(self) -> tuple[str, Token]:
+        """The canonical text inside ``( ... )``, and the token it begins with. Raises SqlSyntax."""
+        self.expect("(")
+        found = self.expression()
+        self.expect(")")
+        return found
+
+    def expression(self, *ends: str) -> tuple[str, Token]:
+        """The canonical text of what goes on to a comma, a closing parenthesis, a column option or one of ``ends``. Raises SqlSyntax."""
+        first, last, depth = self.peek(), None, 0
+        while not self.at_end and not (depth == 0 and self._ends_expression(last, ends)):
+            last = self.next()
+            if last.kind is Kind.SYMBOL:
+                depth += (last.text in "([{") - (last.text in ")]}")
+        if last is None:
+            raise self.unexpected("an expression")
+        return self._canonical(self.text[first.start : last.end], first), first
+
+    def _ends_expression(self, last: Token | None, ends: tuple[str, ...]) -> bool:
+        if self.looks_at(",") or self.looks_at(")"):
+            return True
+        if self.looks_at("NOT", "NULL"):
+            return last is not None and last.upper != "IS"
+        options = ("COMMENT", "CONSTRAINT", "REFERENCES", "UNIQUE", "DEFAULT", "GENERATED", "COLLATE", *ends)
+        return any(map(self.looks_at, options)) or self.looks_at("CHECK", "(") or self.looks_at("PRIMARY", "KEY")
+
+    def _canonical(self, text: str, first: Token) -> str:
+        try:
+            canonical = canonical_expression(text)
+        except InvalidExpression as error:
+            line, column = self.place(first)
+            if error.line is not None and error.column is not None:
+                line, column = line + error.line - 1, error.column + (column - 1 if error.line == 1 else 0)
+            raise SqlSyntax(file="", line=line, column=column, reason=f"no valid expression: {error.reason.rstrip('.')}") from error
+        if has_subquery(text):
+            raise self.syntax("an expression of a declaration cannot read a table", first)
+        return canonical
+
+    def place(self, token: Token) -> tuple[int, int]:
+        """Line and column within the statement."""
+        return line_and_column(self.text, token.start)
+
+    def refusal(self, error: type[R], token: Token, **fields: Any) -> R:
+        """An error about ``token``; ``fields`` are those of its class."""
+        line, column = self.place(token)
+        return error(file="", line=line, column=column, **fields)
+
+    def note(self, error: type[SqlRefusal], token: Token, **fields: Any) -> None:
+        self.refusals.append(self.refusal(error, token, **fields))
+
+    def syntax(self, reason: str, token: Token) -> SqlSyntax:
+        return self.refusal(SqlSyntax, token, reason=reason)
+
+    def unexpected(self, wanted: str) -> SqlSyntax:
+        token = self.peek()
+        return self.syntax(f"expected {wanted}, found {token.text}", token)

@@ -1,0 +1,252 @@
+"""A target's table made anew from its origin's at one version, with the checkpoint in the same commit (seed 004: after a gap).
+
+It takes away what the target has, so it is refused where that would lose something silently: commits of the target's own that the origin
+does not have, or columns, because the origin's rows are of a schema that the target never had. What is checked is what the commit follows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.access.errors import ShardMoving
+from airflow_provider_schemamig.core.access.read_mapping import Unfit
+from airflow_provider_schemamig.core.delta.commit.fence import read_txns
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached, app_ids, go_to, reached
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.files import active_files
+from airflow_provider_schemamig.core.delta.log.head import TableMissing
+from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
+from airflow_provider_schemamig.core.delta.properties import APPEND_ONLY, is_on
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose, TargetAppendOnly
+from airflow_provider_schemamig.core.replication.model import Stream, StreamState
+from airflow_provider_schemamig.core.replication.restore.full_copy import Place, copy_rows, put_in_place
+from airflow_provider_schemamig.core.replication.stream.apply import Table, query_of, table_at
+from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget, position
+from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, Refused, Target, Way, decide, target_of
+from airflow_provider_schemamig.core.replication.stream.events import entry_at
+from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
+from airflow_provider_schemamig.core.replication.stream.position import Ends, check_nothing_undone, standing_in
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import UNDO
+from airflow_provider_schemamig.exceptions import Refusal
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a restore is asked for. ``version`` None: the origin's newest. ``allow_schema_change``, ``allow_lossy``: it may take away what
+    of the target's columns and own rows the origin does not have. ``is_first``: of a target without rows, where there is nothing to take
+    away. ``depth``: how many previous schemas are no change."""
+
+    version: int | None = None
+    allow_schema_change: bool = False
+    allow_lossy: bool = False
+    is_first: bool = False
+    depth: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """``version``: of the origin's table ``shard``, which the target's now is equal to. ``table_version``: of the target's, with the rows
+    in it."""
+
+    shard: ShardId
+    version: int
+    table_version: int
+    rows: int
+
+
+@dataclass(eq=False)
+class RestoreNotAhead(Refusal):
+    """The target has the origin's rows of ``at``, and they are not made anew by those of an earlier version, or of the same."""
+
+    code = "restore_not_ahead"
+    version: int
+    at: int
+
+    @property
+    def message(self) -> str:
+        return f"the rows were to be those of version {self.version} of the origin, and the target is at version {self.at} already."
+
+    @property
+    def next_action(self) -> str:
+        return f"Restore at a version above {self.at}; where the target's rows are wrong, that is after the origin's next commit."
+
+
+def restore(
+    origin: EnvironmentRoot,
+    target: EnvironmentRoot,
+    collection: CollectionName,
+    *,
+    version: int | None = None,
+    allow_schema_change: bool = False,
+    allow_lossy: bool = False,
+    jobs: Jobs,
+    listen: Listener = silent,
+) -> Restored:
+    """Make the target's rows those of the origin at ``version``, and let the stream go on from there.
+
+    Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotAhead, LoopingStream; ShardMoving; NotInRelease if an end has no such
+    collection; what reading the origin raises if its version cannot be read (any more).
+    """
+    listen(Event("restore", collection))
+    ends = Ends.of(origin, target)
+    done = try_restore(ends, collection, Wish(version, allow_schema_change, allow_lossy), jobs)
+    stream, now = ends.stream(collection), pendulum.now("UTC")
+    known = read_state(target, stream) or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
+    write_state(target, replace(restored_at(known, done), updated_at=now))
+    return done
+
+
+def try_restore(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> Restored:
+    """The origin or the target may change its table meanwhile: then it is copied anew."""
+    for _ in range(_TRIES - 1):
+        try:
+            return _attempt(ends, collection, wish, jobs)
+        except CheckpointMoved:
+            ends = ends.again()
+    return _attempt(ends, collection, wish, jobs)
+
+
+def _attempt(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> Restored:
+    ends.require(collection)
+    stream = ends.stream(collection)
+    source = table_at(ends.origin.env, ends.origin.state.shard_of(collection), wish.version)
+    table = table_at(ends.target.env, ends.target.state.shard_of(collection))
+    _check(ends, stream, source, table, wish)
+    if source.head.version <= (at := standing_in(ends.target, stream, table, source.shard.shard).at):
+        raise RestoreNotAhead(collection=collection, version=source.head.version, at=at)
+    entry, mapping = _gate(ends, source, table, wish)
+    copied = copy_rows(source, entry, table, mapping, jobs())
+    try:
+        place, version = put_in_place(copied, lambda: _place(ends, stream, source, entry, wish))
+    except (Refusal, CheckpointMoved):
+        table.store.delete_tree(copied.folder)
+        raise
+    # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
+    for app_id in app_ids(place.txns):
+        forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), reached(place.txns, app_id))
+    return Restored(source.shard.shard, source.head.version, version, copied.rows)
+
+
+def _place(ends: Ends, stream: Stream, source: Table, entry: SchemaEntry, wish: Wish) -> Place:
+    """The table first, then the ledgers: should either table be sealed and left after this, the commit is not made.
+
+    The stream may have gone on beyond the rows: then it goes back along with them.
+    """
+    shard, hi = source.shard.shard, source.head.version
+    table = table_at(ends.target.env, ends.target.state.shard_of(stream.collection))
+    now = ends.again()
+    for end, looked_at in ((now.origin, shard), (now.target, table.shard.shard)):
+        found = end.state.objects.get(stream.collection)
+        if found is None or found.shard != looked_at:
+            raise CheckpointMoved(collection=stream.collection, uri=table.uri)
+    _check(now, stream, source, table, wish)
+    if hi < (at := standing_in(now.target, stream, table, shard).at) and not source.store.exists(commit_key(hi + 1)):
+        raise RestoreNotAhead(collection=stream.collection, version=hi, at=at)  # it would have to come here again, and cannot
+    known = read_txns(table.store, stream.txn_prefix, table.head.version)
+    live = stream.txn_app_id(shard)
+    txns: dict[str, int] = {}
+    for app_id in {live, *app_ids(known)}:
+        own = reached(known, app_id)
+        txns |= go_to(app_id, own, Reached(own.term + 1, hi if app_id == live else own.version))
+    span = Span(stream, shard, reached(known, live), hi, fingerprint(entry.declared), RESTORE)
+    return Place(table, span, txns, beside_others=wish.allow_lossy)
+
+
+def _check(ends: Ends, stream: Stream, source: Table, table: Table, wish: Wish) -> None:
+    """May the rows take the place of those of ``table``? Raises ShardMoving, TargetAppendOnly, OriginReplaced, RestoreWouldLose,
+    CheckpointMoved."""
+    collection, shard, hi = stream.collection, source.shard.shard, source.head.version
+    if table.head.sealed_for is not None:
+        raise ShardMoving(collection=collection, seconds=0)
+    if is_on(table.head.metadata, APPEND_ONLY) and active_files(table.store, table.head.version):
+        raise TargetAppendOnly(collection=collection, uri=table.uri)
+    if wish.version is not None:
+        check_nothing_undone(ends.origin, shard, hi)
+    if wish.is_first and active_files(table.store, table.head.version):
+        raise CheckpointMoved(collection=collection, uri=table.uri)
+    if not (wish.allow_lossy or wish.is_first):
+        _check_own(ends, stream, table)
+
+
+def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEntry, Mapping]:
+    """Raises RestoreChangesSchema, OriginReplaced."""
+    version, collection = source.head.version, table.shard.collection
+    entry = entry_at(ends.origin.state, source.shard.shard, version)
+    if entry is None:
+        reason = f"no schema in its ledger is as old as version {version}"
+        raise OriginReplaced(collection=collection, shard=source.shard.shard, reason=reason)
+    target: Target = target_of(ends.target.state, collection, table.head)
+    allowed = wish.allow_schema_change
+    depth = len(target.previous) if allowed else wish.depth
+    found = decide(entry, lineage_of(ends.origin.state, collection), target, depth, trusts_names=allowed)
+    local = fingerprint(target.current.declared)
+    if not isinstance(found, Refused):
+        try:
+            query_of(source.head, entry, found.mapping)
+        except Unfit as unfit:
+            found = Refused(f"{unfit.path} {unfit.reason}", local)
+    if isinstance(found, Refused) or (found.way is Way.CONTENT and not (wish.allow_schema_change or wish.is_first)):
+        detail = found.detail if isinstance(found, Refused) else "every column fits"
+        raise RestoreChangesSchema(
+            collection=collection, version=version, event_hash=fingerprint(entry.declared), local_hash=local, detail=detail
+        )
+    return entry, found.mapping
+
+
+def _check_own(ends: Ends, stream: Stream, table: Table) -> None:
+    """Raises RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
+    origins = ends.origin.state.shard_of(stream.collection)
+    there = ends.origin.env.table_store(origins.uri, origins.table_id)
+    tables = [table]
+    for looked_at in tables:
+        own, came_from = _own_commits(stream, looked_at, position(there, ends.back(stream.collection), looked_at.shard.shard).version)
+        if own:
+            raise RestoreWouldLose(collection=stream.collection, uri=looked_at.uri, commits=len(own), first=own[-1])
+        for row in ends.target.retired_for(looked_at.shard.shard):
+            if came_from is None or row.shard in came_from:
+                with contextlib.suppress(TableMissing):
+                    tables.append(table_at(ends.target.env, row, row.sealed_version))
+
+
+def _own_commits(stream: Stream, table: Table, back: int) -> tuple[Sequence[int], set[str] | None]:
+    """The versions of the target's table, newest first, that changed rows and did not come from the origin: down to ``back``, which the
+    origin has, or to the last restore from there, and as far as the log still goes. And the tables whose rows came after that; None: all
+    that were retired for it."""
+    found: list[int] = []
+    came_from: set[str] = set()
+    for version in range(table.head.version, back, -1):
+        try:
+            commit = read_commit(table.store, version)
+        except LogTruncated:
+            break
+        about = about_of(commit) or {}
+        action = str(about.get("action", ""))
+        if about.get("origin") == stream.origin and action == RESTORE:
+            return found, came_from
+        if action.startswith(f"{UNDO}/"):
+            came_from.add(action.removeprefix(f"{UNDO}/"))
+        ours = "generation" in about or (about.get("origin"), action) == (stream.origin, REPLICA)
+        if not ours and any(file.get("dataChange", True) for file in (*commit.adds, *commit.removes)):
+            found.append(version)
+    return found, None
+
+
+def restored_at(state: StreamState, done: Restored) -> StreamState:
+    """What stopped the stream or let it wait is over."""
+    version = done.version
+    state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, behind_since=None)
+    return replace(state, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

@@ -1,0 +1,149 @@
+"""A batch of events brought into the target's table: one Spark statement that names its columns, with the checkpoint in its commit.
+
+The rows are decoded with the schema of their own version, shown as the event's schema declares them, and mapped onto the target's columns
+(``compatibility``). Columns that the event does not have stay as they are in a row that is there, and get their default in one that is new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_schemamig.core.access.errors import WroteOtherColumns
+from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.access.read_mapping import fit_reader
+from airflow_provider_schemamig.core.access.releases import shape_of
+from airflow_provider_schemamig.core.access.select import select, updates
+from airflow_provider_schemamig.core.access.write_mapping import loose
+from airflow_provider_schemamig.core.delta.log.files import FileDifference, file_difference
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.names import physical_path, stored_names
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, quote
+from airflow_provider_schemamig.core.replication.stream.checkpoint import Span, move, scratch_key
+from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping
+from airflow_provider_schemamig.core.replication.stream.gaps import feed_serves
+from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.file_subset import scratch_at
+
+#: What the job calls the changed rows.
+VIEW = "schemamig_events"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as it was looked at: the origin's at the version that is read, or the target's before it is written to."""
+
+    env: EnvironmentRoot
+    shard: Shard
+    store: Store
+    head: Head
+
+    @property
+    def uri(self) -> str:
+        return self.env.table_location(self.shard.uri).uri
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """``rows``: came and went, net. ``skipped``: a twin had done it, and counts them."""
+
+    table_version: int
+    rows: int
+    skipped: bool
+
+
+def table_at(env: EnvironmentRoot, shard: Shard, version: int | None = None) -> Table:
+    """Raises TableMissing, LogTruncated."""
+    store = env.table_store(shard.uri, shard.table_id)
+    return Table(env, shard, store, read_head(store, version))
+
+
+def bring(source: Table, event: SchemaEntry, since: int, target: Table, mapping: Mapping, span: Span, jobs: JobRunner) -> Brought:
+    """Bring the changes of ``source`` after version ``since`` up to the version it was looked at, with the checkpoint ``span.hi``.
+
+    Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, WroteOtherColumns, CheckpointMoved.
+    """
+    difference = file_difference(source.store, since, source.head.version)
+    if not difference.changed:
+        return Brought(move(target.store, target.head, span), 0, skipped=False)
+    projection, query = query_of(source.head, event, mapping)
+    with _changes(source, since, target.env, span, difference) as changes:
+        result = jobs.run(
+            "apply",
+            {
+                "collection": span.stream.collection,
+                "storage_options": {**source.env.options, **target.env.options},
+                "columns": list(mapping.fit.columns),
+                "txn_app_id": span.txn_app_id,
+                "txn_version": span.hi,
+                "user_metadata": span.user_metadata,
+                "target_uri": target.uri,
+                "source_view": VIEW,
+                "projection": projection,
+                "query": query,
+                "inputs": {},
+                "changes": changes,
+                "match": list(mapping.match),
+                "source": {"uri": source.uri, "version": source.head.version},
+                "updates": dict(updates(mapping.fit, "s", "t")),
+            },
+        )
+    if result["table_version"] is None:  # it came to nothing in the end
+        return Brought(move(target.store, target.head, span), 0, skipped=False)
+    version = int(result["table_version"])
+    check_columns(target, mapping, version, span)
+    return Brought(version, int(result["inserted"]) + int(result["deleted"]), bool(result["skipped"]))
+
+
+# --- rows as the event declares them, and as the target has them ---------------------------------------------------------------------
+
+
+class _Trusted:
+    """Evidence that is not asked for: a value that is too large for the type it was declared with is an error of the cast, never another
+    value, and Delta checks for NULL where none may be."""
+
+    def no_null(self, path: ColumnPath) -> bool:
+        return True
+
+    def within(self, path: ColumnPath, narrow: Primitive, limits: tuple[int, int] | None) -> bool:
+        return limits is not None
+
+
+def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, str]:
+    """(select list over the origin's table, query over ``VIEW`` that has its columns). Raises Unfit."""
+    collection = CollectionName(mapping.event.name)
+    there = Shape(Declaration(collection, loose(source.declaration(collection).fields)), stored_names(source.schema))
+    wanted = replace(shape_of(event), declaration=Declaration(collection, loose(mapping.event.fields)))
+    shown = fit_reader(there, wanted, _Trusted(), ahead=False)
+    rows = select(mapping.fit.given, f"({select(shown, quote(VIEW))})")
+    return ", ".join(quote(field.name) for field in shown.source.fields), select(mapping.fit.into, f"({rows})")
+
+
+@contextlib.contextmanager
+def _changes(source: Table, since: int, scratch: EnvironmentRoot, span: Span, difference: FileDifference) -> Iterator[dict[str, Any]]:
+    """The request's ``changes``, read with the schema of their time."""
+    upto = source.head.version
+    if difference.removed and feed_serves(source.store, since, upto):
+        yield {"kind": "cdf", "uri": source.uri, "from": since + 1, "to": upto}
+        return
+    # With what is the target's alone: nothing is ever written to the origin.
+    key = scratch_key(span.stream, span.shard, span.since)
+    with contextlib.ExitStack() as stack:
+        found: dict[str, Any] = {"kind": "files"}
+        for name, files in (("added", difference.added), ("removed", difference.removed)):
+            found[name] = stack.enter_context(scratch_at(scratch, f"{key}/{name}", source.head, files)) if files else None
+        yield found
+
+
+def check_columns(target: Table, mapping: Mapping, version: int, span: Span) -> None:
+    """A statement finds columns by name, and a change of metadata just before Spark planned it does not abort it (as in ``writer``)."""
+    after = read_head(target.store, version).schema
+    for column in mapping.fit.columns:
+        if physical_path(target.head.schema, column) != physical_path(after, column):
+            raise WroteOtherColumns(collection=span.stream.collection, column=column, version=version, uri=target.uri)

@@ -1,0 +1,178 @@
+"""The columns of the origin's table, followed through the commits of a stream: which row of the ledger says what an event is.
+
+A row of ``schemas`` holds from its ``since_table_version`` on. That alone does not do in two cases: while an upgrade is under way the table
+has columns that no row knows yet, and somebody else may change the table behind our back (drift). Commits of ours are tagged, so the two
+are told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.access.releases import entries_of
+from airflow_provider_schemamig.core.delta.actions import Commit, RawAction
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.replication.stream.provenance import said_by
+from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType, declaration_from_delta
+from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
+from airflow_provider_schemamig.core.schema.diff.drift import Drift as Difference
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import ReadStore
+
+#: Intents that end with another row of ``schemas`` for the table. Contract takes away only what no row declares any more.
+_CHANGING = frozenset({IntentKind.EVOLVE, IntentKind.EXPAND, IntentKind.CHANGE, IntentKind.CUTOVER, IntentKind.REVERT})
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """``version``: the first commit of the origin that no row of its ledger covers."""
+
+    version: int
+    differences: tuple[str, ...]
+
+    @property
+    def detail(self) -> str:
+        return "; ".join(self.differences)
+
+
+def entry_at(state: State, shard: ShardId, version: int) -> SchemaEntry | None:
+    """The row of ``schemas`` that is valid at a version of a shard's table; None before the first one."""
+    return _valid(entries_of(state, shard), version)
+
+
+def _valid(entries: Sequence[SchemaEntry], version: int) -> SchemaEntry | None:
+    return next((entry for entry in reversed(entries) if entry.since_table_version <= version), None)
+
+
+class Columns:
+    """The table's columns at each of the commits that ``take`` is given, one after the other."""
+
+    def __init__(self, store: ReadStore, state: State, shard: ShardId, upto: int) -> None:
+        self._store = store
+        self._shard = shard
+        self._upto = upto
+        #: The columns when they last were as they should be; None: not looked at yet.
+        self._good: Declaration | None = None
+        #: What somebody made of them, and took back later; None: they are as they should be.
+        self._astray: Declaration | None = None
+        #: What somebody made of them was taken over later, by this row.
+        self._accepted: SchemaEntry | None = None
+        self._hashes: dict[str, Fingerprint] = {}
+        self.renew(state)
+
+    def renew(self, state: State) -> None:
+        """Go on with a newer state of the ledger."""
+        self._entries = entries_of(state, self._shard)
+        self._in_flight = _in_flight_from(self._store, state.intents_of(self._shard), self._upto)
+
+    def in_flight(self, version: int) -> bool:
+        """True if an upgrade that has not come to its end had changed the table by then: the ledger has no row of that schema yet."""
+        return self._in_flight is not None and version >= self._in_flight
+
+    def entry(self, version: int) -> SchemaEntry | None:
+        if self._accepted is not None and version < self._accepted.since_table_version:
+            return self._accepted
+        return _valid(self._entries, version)
+
+    def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
+        """The newest schema of this fingerprint that the table had until then."""
+        found = (entry for entry in reversed(self._entries) if entry.since_table_version <= version)
+        return next((entry for entry in found if self.hash_of(entry) == schema_hash), None)
+
+    def hash_of(self, entry: SchemaEntry) -> Fingerprint:
+        found = self._hashes.get(entry.key)
+        if found is None:
+            found = self._hashes[entry.key] = fingerprint(entry.declared)
+        return found
+
+    def lost(self, version: int) -> Drift | None:
+        """What keeps a row written at ``version`` from being read: columns that were gone, or others, before all was put right again."""
+        if self._astray is None:
+            return None
+        assert self._good is not None  # or nobody could have gone astray
+        found = [difference for difference in _differences(self._good, self._astray) if difference.expected != ABSENT]
+        return Drift(version, tuple(f"{difference}, for a while" for difference in found)) if found else None
+
+    def take(self, commit: Commit) -> Drift | None:
+        """Look at a commit with metaData. Drift: nobody put right what it did, so nothing after it can be brought. Raises LogTruncated."""
+        assert commit.metadata is not None
+        good, live = self._before(commit.version), self._declared(commit.metadata)
+        valid = _valid(self._entries, commit.version)
+        known = [good, *([] if valid is None else [valid.physical])]
+        ours = said_by(commit).action is not None and self._astray is None and self.entry(commit.version) is valid
+        if isinstance(live, Declaration) and (ours or any(not _differences(expected, live) for expected in known)):
+            self._good, self._astray, self._accepted = live, None, None
+            return None
+        self._good = good
+        later = next((entry for entry in self._entries if entry.since_table_version > commit.version), None)
+        if self._is_taken_back(commit.version, good, later) and isinstance(live, Declaration):
+            self._astray, self._accepted = live, None
+            return None
+        if later is not None and later.since_table_version <= self._upto:
+            self._astray, self._accepted = None, later
+            return None
+        return Drift(commit.version, (live,) if isinstance(live, str) else tuple(map(str, _differences(good, live))))
+
+    def _before(self, version: int) -> Declaration:
+        """The columns in force before a commit: all before it was as it should be, or the stream would not have come so far."""
+        if self._good is not None:
+            return self._good
+        entry = self.entry(version)
+        try:
+            found = self._declared(read_head(self._store, version - 1).metadata)
+        except LogTruncated:  # the log begins with this very commit
+            found = ""
+        if isinstance(found, Declaration):
+            return found
+        return Declaration(CollectionName(""), ()) if entry is None else entry.physical
+
+    def _is_taken_back(self, version: int, good: Declaration, later: SchemaEntry | None) -> bool:
+        """Until the ledger's next row, for which all had to be in order; without one, by now."""
+        if later is None or later.since_table_version > self._upto:
+            return self._is(good, read_head(self._store, self._upto).metadata)
+        following = commits(self._store, version, later.since_table_version)
+        return any(self._is(good, commit.metadata) for commit in following if commit.metadata is not None)
+
+    def _is(self, expected: Declaration, metadata: RawAction) -> bool:
+        found = self._declared(metadata)
+        return isinstance(found, Declaration) and not _differences(expected, found)
+
+    def _declared(self, metadata: RawAction) -> Declaration | str:
+        """What the table says of itself; why nobody can tell, if somebody gave it a type that schemamig does not know."""
+        try:
+            return declaration_from_delta(CollectionName(""), metadata)
+        except (InvalidSchemaJson, UnknownDeltaType) as error:
+            return error.message.rstrip(".")
+
+
+def _differences(expected: Declaration, found: Declaration) -> tuple[Difference, ...]:
+    """Of columns alone: properties, CHECKs and partitioning make no row another one."""
+    return live_differences(_only_columns(expected), _only_columns(found))
+
+
+def _only_columns(declaration: Declaration) -> Declaration:
+    return replace(declaration, partitioned_by=(), checks=(), properties=())
+
+
+def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> int | None:
+    """The first commit of what is under way on the table; None if nothing is, or nothing of it is done yet."""
+    starts = []
+    for intent in intents:
+        if intent.kind in _CHANGING and _changes_columns(intent):
+            try:
+                starts.append(first_metadata_version(store, intent.base_version, upto))
+            except LogTruncated:  # under way for longer than the log is kept
+                starts.append(intent.base_version + 1)
+    return min((start for start in starts if start is not None), default=None)
+
+
+def _changes_columns(intent: Intent) -> bool:
+    before, reached = intent.before, (intent.after, intent.reached)
+    return bool(intent.renames) or any(before is not None and other is not None and _differences(before, other) for other in reached)

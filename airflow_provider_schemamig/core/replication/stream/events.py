@@ -1,0 +1,217 @@
+"""The events of a stream: what the origin's table has committed after a version, one batch at a time (seed 004; DESIGN section 8).
+
+An event is one commit that changed rows. Which schema it is of is said by its writer, if that is one of ours, else by the ledger's row for
+the table at that version, never by the table's own schema: that knows no keys, and shows columns that no release declares. Reading only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import look_at_head
+from airflow_provider_schemamig.core.delta.log.listing import list_from
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.replication.errors import LogCleaned, OriginReplaced
+from airflow_provider_schemamig.core.replication.stream.columns import Columns, Drift, entry_at
+from airflow_provider_schemamig.core.replication.stream.provenance import Said, is_event, said_by
+from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.retention import made_at
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import id_drift
+
+__all__ = ["Batch", "Drift", "Found", "entry_at", "newest_version", "next_events", "row_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events that are brought together: the commits after ``lo`` up to ``hi`` of the origin's ``shard``, all of one schema (``entry``)
+    under one metaData of the table. ``lo + 1`` and ``hi`` are events; between them there may be commits that change no row.
+
+    ``lo`` is not where the stream stands: commits before it may have been passed over. ``commits``: the number of events.
+    """
+
+    collection: CollectionName
+    shard: ShardId
+    lo: int
+    hi: int
+    entry: SchemaEntry
+    fingerprint: Fingerprint
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``seen``: up to there, the batch's ``lo`` if there is one, nothing is to be brought. ``head_version``: of the origin's table.
+
+    ``behind_since``: when the first commit after ``seen`` that is to be brought was made; None: there is none, or none says when.
+    ``drift``: what the next commit is held up by, and ``waits``: that it waits for the end of an upgrade of the origin, in words; neither
+    with a batch, because what lies before is brought first.
+    """
+
+    batch: Batch | None
+    seen: int
+    head_version: int
+    behind_since: pendulum.DateTime | None = None
+    drift: Drift | None = None
+    waits: str = ""
+
+
+def next_events(env: EnvironmentRoot, state: State, collection: CollectionName, shard: ShardId, after: int, *, limit: int = 1000) -> Found:
+    """The next batch of ``shard`` after version ``after``, at most ``limit`` commits long.
+
+    ``state``: of the origin's ledger, read after the stream came to ``after``; read anew here if an upgrade has changed the table since.
+    If nothing was committed, the cost is one listing. Raises LogCleaned, OriginReplaced, TableMissing, LogDamaged.
+    """
+    row = row_of(state, shard)
+    store = env.table_store(row.uri, row.table_id)
+    newest = newest_version(store, row, after)
+    if newest <= after:
+        return Found(None, after, newest)
+    astray = _id_drift(store, row, after)
+    if astray is not None:
+        return Found(None, after, newest, made_at(store, after, newest), drift=astray)
+    try:
+        return _Scan(env, state, store, collection, shard, after, newest, limit).run()
+    except LogTruncated as error:  # cleaned up while it was read
+        newest_version(store, row, after)
+        raise error
+
+
+def newest_version(store: ReadStore, shard: Shard, after: int) -> int:
+    """The newest version to be brought, of a retired table the one that retired it; what got through its seal is in no other table.
+
+    Raises LogCleaned if the commit after ``after`` is gone, OriginReplaced if the log has not even come to ``after``, TableMissing.
+    """
+    try:
+        files = list_from(store, after)
+    except LogTruncated as error:
+        raise OriginReplaced(
+            collection=shard.collection, shard=shard.shard, reason=f"its log ends before version {after}, so the table is another one"
+        ) from error
+    if files.version > after and after + 1 not in files.commits:
+        first = min((version for version in files.commits if version > after), default=files.version)
+        raise LogCleaned(collection=shard.collection, uri=store.location.uri, after=after, first=first)
+    if shard.state is ShardState.RETIRED and shard.sealed_version is not None:
+        return min(files.version, shard.sealed_version)
+    return files.version
+
+
+def row_of(state: State, shard: ShardId) -> Shard:
+    """Raises OriginReplaced for a shard that was contracted."""
+    row = state.shards.get(shard)
+    if row is None:
+        raise OriginReplaced(shard=shard, reason="it was removed when the hold of the release that took its place was over")
+    return row
+
+
+def _id_drift(store: ReadStore, row: Shard, after: int) -> Drift | None:
+    """Drift of all after ``after`` if the table goes by another id. Raises OriginReplaced for another table: its versions are others."""
+    head = look_at_head(store)
+    found = id_drift(row, head)
+    if head.is_another:
+        raise OriginReplaced(collection=row.collection, shard=row.shard, reason=found[0])
+    return Drift(after + 1, found) if found else None
+
+
+class _Passed(Enum):
+    """Commits that are no events."""
+
+    NO_ROWS = auto()
+    #: Its rows came from another environment, or from another shard of the collection: a batch ends before it.
+    NOT_OURS = auto()
+
+
+@dataclass
+class _Scan:
+    """One look at the commits after ``after`` up to ``newest``."""
+
+    env: EnvironmentRoot
+    state: State
+    store: ReadStore
+    collection: CollectionName
+    shard: ShardId
+    after: int
+    newest: int
+    limit: int
+    _columns: Columns = field(init=False)
+    _is_fresh: bool = field(init=False, default=False)
+
+    def run(self) -> Found:
+        self._columns = Columns(self.store, self.state, self.shard, self.newest)
+        batch: Batch | None = None
+        for commit in commits(self.store, self.after, self.newest):
+            if batch is not None and commit.metadata is not None:
+                break
+            found = self._look(commit)
+            if isinstance(found, _Passed):
+                if batch is not None and found is _Passed.NOT_OURS:
+                    break
+                continue
+            if batch is None:
+                if not isinstance(found, SchemaEntry):
+                    return self._held_up(commit, found)
+                batch = self._begin(commit, found)
+            elif found != batch.entry or commit.version - batch.lo > self.limit:
+                break
+            else:
+                batch = replace(batch, hi=commit.version, commits=batch.commits + 1)
+        if batch is None:
+            return Found(None, self.newest, self.newest)
+        return Found(batch, batch.lo, self.newest, made_at(self.store, batch.lo, self.newest))
+
+    def _look(self, commit: Commit) -> SchemaEntry | Drift | str | _Passed:
+        """An event's schema, or why it is none, or why nobody can tell."""
+        drift = None if commit.metadata is None else self._take(commit)
+        if drift is not None:
+            return drift
+        if not commit.changes_rows:
+            return _Passed.NO_ROWS
+        said = said_by(commit)
+        return self._schema(commit, said) if is_event(commit, said, self.state.config.env_id) else _Passed.NOT_OURS
+
+    def _take(self, commit: Commit) -> Drift | None:
+        """Intents are written before a table is touched: the ledger as it is now knows what the commit was made for."""
+        if not self._is_fresh and said_by(commit).action is not None:
+            self._columns.renew(LedgerReader(self.env).state())
+            self._is_fresh = True
+        return self._columns.take(commit)
+
+    def _schema(self, commit: Commit, said: Said) -> SchemaEntry | Drift | str:
+        """The event's; or why nobody can tell: for good, or until the upgrade is over."""
+        entry = self._columns.entry(commit.version)
+        if entry is None:
+            return Drift(commit.version, ("no schema in the ledger is as old",))
+        lost = self._columns.lost(commit.version)
+        if lost is not None:
+            return lost
+        written = None if said.schema_hash is None else self._columns.written_as(said.schema_hash, commit.version)
+        if written is None and self._columns.in_flight(commit.version):
+            return f"an upgrade of the origin is under way: in which schema version {commit.version} was written is known when it is over"
+        if written is None or self._columns.hash_of(entry) == said.schema_hash or _overwrites(commit):
+            return entry
+        return written
+
+    def _begin(self, commit: Commit, entry: SchemaEntry) -> Batch:
+        return Batch(self.collection, self.shard, commit.version - 1, commit.version, entry, self._columns.hash_of(entry), 1)
+
+    def _held_up(self, commit: Commit, by: Drift | str) -> Found:
+        seen = commit.version - 1
+        since = made_at(self.store, seen, self.newest)
+        if isinstance(by, Drift):
+            return Found(None, seen, self.newest, since, drift=by)
+        return Found(None, seen, self.newest, since, waits=by)
+
+
+def _overwrites(commit: Commit) -> bool:
+    """An older release's writer that puts its rows instead of all others takes newer columns' values away, too: no row of its own schema
+    tells of that."""
+    return (commit.info.get("operationParameters") or {}).get("mode") == "Overwrite"

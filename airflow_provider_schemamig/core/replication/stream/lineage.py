@@ -1,0 +1,195 @@
+"""Which columns of two environments' schemas are the same ones, by the releases that both were at (docs/replicas.md). Pure values.
+
+A schema's hash knows names and types. It comes again where names are exchanged, a column is dropped and added again, or a rewrite is
+followed by its way back; so it does not tell which column is which. A release does: wherever it was made, its column of a name is that
+column. From there each environment knows its own way, by the names in its data files. A table that was made anew has columns of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from airflow_provider_schemamig.core.access.field_ids import match_fields
+from airflow_provider_schemamig.core.access.releases import shape_of
+from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, SchemaId, Version
+from airflow_provider_schemamig.core.release.columns import Origins
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import walk
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The schemas that a collection has had in an environment, oldest first; and by release those it had there, of which a rollback to it
+    may leave several. What was rolled back counts as long as no other release has its number.
+
+    ``product``: whose releases these are. ``passed``: the release that the environment is at, and those that led there.
+    """
+
+    product: str
+    entries: tuple[SchemaEntry, ...]
+    at: Mapping[Version, tuple[SchemaEntry, ...]]
+    passed: frozenset[Version]
+
+
+class Doubt(Enum):
+    """Why a column is not taken for the one of its name."""
+
+    #: They are two.
+    OTHER = "is another column in the target"
+    #: Nothing that both environments know says so.
+    UNKNOWN = "is younger than the last release that both environments were at, so it may be another column in the target"
+
+
+def lineage_of(state: State, collection: CollectionName) -> Lineage:
+    """By the ledger alone. Raises LedgerDamaged."""
+    return lineage_in(state, [key for key in state.schemas if key[0] == collection], releases_passed(state))
+
+
+def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], passed: frozenset[Version]) -> Lineage:
+    """The same, for who has found out the collection's schemas and ``releases_passed`` for many."""
+    entries = tuple(state.schemas[key] for key in sorted(keys, key=lambda key: key[1]))
+    at: dict[Version, tuple[SchemaEntry, ...]] = {}
+    for entry in entries:
+        if entry.release is not None and not (entry.rolled_back and entry.release in passed):
+            at[entry.release] = (*at.get(entry.release, ()), entry)
+    for release in sorted(passed):
+        before = [version for version in at if version <= release and version in passed]
+        if before and release not in at:  # it left the collection as it was
+            at[release] = (at[max(before)][-1],)
+    return Lineage("" if state.release is None else state.release.name, entries, at, passed)
+
+
+def distinct(current: SchemaEntry, lineage: Lineage) -> Iterator[SchemaEntry]:
+    """``current``, then the other schemas that there were, each once, the newest first. Two of one hash may be of other columns."""
+    known = set()
+    for entry in (current, *reversed(lineage.entries)):
+        shape = shape_of(entry)
+        names = tuple(sorted((path, shape.name_in_files(path)) for path, _ in walk(shape.fields)))
+        found = (entry.shard, fingerprint(entry.declared), names)
+        if found not in known:
+            known.add(found)
+            yield entry
+
+
+def releases_passed(state: State) -> frozenset[Version]:
+    """The release that the environment is at, and those that led there; none that was rolled back."""
+    found: set[Version] = set()
+    done = sorted((d for d in state.deployments.values() if d.state is DeploymentState.COMMITTED), key=lambda d: d.generation)
+    by_target = {deployment.target: deployment.source for deployment in done if deployment.source != deployment.target}
+    release = None if state.release is None else state.release.version
+    while release is not None and release not in found:
+        found.add(release)
+        release = by_target.get(release)
+    return frozenset(found)
+
+
+def came_from(before: SchemaEntry, entry: SchemaEntry) -> Origins:
+    """Path in ``entry`` -> path of the same column in ``before``, both of one environment; nothing if the table was made anew between."""
+    return match_fields(shape_of(before), shape_of(entry)) if before.shard == entry.shard else {}
+
+
+def doubts(event: SchemaEntry, origin: Lineage, own: SchemaEntry, target: Lineage) -> Mapping[ColumnPath, Doubt]:
+    """The fields of ``event`` that ``own``, a schema of the target, has by name and that are not known to be the same; by path.
+
+    Nothing if the two environments are of different products: there is nothing but names then, and will not be.
+    """
+    there = {path for path, _ in walk(own.declared.fields)}
+    common = list(_common(event, origin, own, target))
+    if not common and _are_strangers(origin, target):
+        return {}
+    found: dict[ColumnPath, Doubt] = {}
+    for path, _ in walk(event.declared.fields):
+        if path in there:
+            doubt = _doubt([(one.get(path), other.get(path)) for one, other in common])
+            if doubt is Doubt.UNKNOWN and (_is_from_outside(path, event, origin) or _is_from_outside(path, own, target)):
+                continue
+            if doubt is not None:
+                found[path] = doubt
+    return found
+
+
+def _doubt(seen: Sequence[tuple[ColumnPath | None, ColumnPath | None]]) -> Doubt | None:
+    """``seen``: what the two columns were in each release that both environments were at, by its names; None: they were not there."""
+    if any(None not in pair and pair[0] != pair[1] for pair in seen):
+        return Doubt.OTHER
+    if any(None not in pair for pair in seen):
+        return None
+    return Doubt.OTHER if any(pair != (None, None) for pair in seen) else Doubt.UNKNOWN
+
+
+def _common(event: SchemaEntry, origin: Lineage, own: SchemaEntry, target: Lineage) -> Iterator[tuple[Origins, Origins]]:
+    """What ``event`` and ``own`` have from each release that both environments were at, and that is one release by what it declares."""
+    looked_at = set()
+    for release in origin.at.keys() & target.at.keys():
+        for one in origin.at[release]:
+            for other in target.at[release]:
+                if (one.key, other.key) not in looked_at and fingerprint(one.declared) == fingerprint(other.declared):
+                    looked_at.add((one.key, other.key))
+                    yield came_from(one, event), came_from(other, own)
+
+
+def _are_strangers(origin: Lineage, target: Lineage) -> bool:
+    """Of no common release: are they of different products, or does a release of one number declare another thing in each?"""
+    return origin.product != target.product or not origin.passed.isdisjoint(target.passed)
+
+
+def _is_from_outside(path: ColumnPath, entry: SchemaEntry, lineage: Lineage) -> bool:
+    """Was the column first seen in a schema from outside of a release? No release knows that one; its name is all there is."""
+    first = next((before for before in lineage.entries if path in came_from(before, entry)), entry)
+    return first.release is None
+
+
+# --- for who knows one environment only ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a schema has from others of ``releases``, which declare the collection alike (``declares``, a piece of the hash).
+
+    ``columns``: a digest of its columns and of what they were there. ``is_whole``: all were there, or are of no release.
+    """
+
+    declares: str
+    releases: tuple[Version, ...]
+    columns: str
+    is_whole: bool
+
+
+def marks_of(entry: SchemaEntry, lineage: Lineage, limit: int) -> tuple[Mark, ...]:
+    """Of the newest ``limit`` releases; by release."""
+    found: dict[str, list[Version]] = {}
+    for release in sorted(release for release, entries in lineage.at.items() if not entries[-1].rolled_back)[-limit:]:
+        found.setdefault(lineage.at[release][-1].key, []).append(release)
+    marks = []
+    for releases in found.values():
+        before = lineage.at[releases[0]][-1]
+        origins = came_from(before, entry)
+        paths = sorted(path for path, _ in walk(entry.declared.fields))
+        text = canonical([[path, origins.get(path)] for path in paths])
+        is_whole = all(path in origins or _is_from_outside(path, entry, lineage) for path in paths)
+        marks.append(Mark(short(fingerprint(before.declared)), tuple(releases), hashlib.sha256(text.encode()).hexdigest()[:16], is_whole))
+    return tuple(marks)
+
+
+def short(hash_: Fingerprint) -> str:
+    """As much of a hash as marks have."""
+    return hash_.partition(":")[2][:16]
+
+
+def are_alike(one: Sequence[Mark], other: Sequence[Mark]) -> bool:
+    """Are two schemas of one hash of the same columns, as ``doubts`` would say? True if either says nothing of itself."""
+    if not one or not other:
+        return True
+    pairs = [(mark, its) for mark in one for its in other if not set(mark.releases).isdisjoint(its.releases)]
+    known = [(mark, its) for mark, its in pairs if mark.declares == its.declares]
+    if not known:
+        return bool(pairs)
+    if any(mark.is_whole and its.is_whole and mark.columns != its.columns for mark, its in known):
+        return False
+    return any((mark.is_whole or its.is_whole) and mark.columns == its.columns for mark, its in known)

@@ -1,0 +1,243 @@
+"""Where a stream stands while the tables at its two ends are rewritten, replaced and rolled back (DESIGN sections 5 and 8).
+
+A checkpoint counts versions of one of the origin's tables and lies in one of the target's. If a rewrite of the target moved the rows, the
+new table has them up to the checkpoint of the old one, which is sealed; so that is carried over before anything else is brought. If the
+origin's rows moved, the old table is drained first, and the stream goes on in the new one after what its rewrite brought into it: if the
+target has made the same rewrite, for then its rows are the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.access.errors import NotInRelease
+from airflow_provider_schemamig.core.access.releases import entries_of
+from airflow_provider_schemamig.core.access.rewritten import step_that_made
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import TableMissing
+from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
+from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
+from airflow_provider_schemamig.core.replication.errors import LogCleaned, LoopingStream, OriginReplaced
+from airflow_provider_schemamig.core.replication.model import EnvId, Stream
+from airflow_provider_schemamig.core.replication.stream.apply import Table
+from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, move, position
+from airflow_provider_schemamig.core.replication.stream.lineage import doubts, lineage_of
+from airflow_provider_schemamig.core.replication.stream.successor import Successor, successor, was_left_after
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import UNDO
+
+
+@dataclass(frozen=True)
+class End:
+    """An environment with its ledger as it was read."""
+
+    env: EnvironmentRoot
+    state: State
+
+    @classmethod
+    def of(cls, env: EnvironmentRoot) -> End:
+        """Raises NoEnvironment."""
+        return cls(env, LedgerReader(env).state())
+
+    @property
+    def env_id(self) -> EnvId:
+        return EnvId(self.state.config.env_id)
+
+    def rewrite_to(self, shard: ShardId) -> bool:
+        """Was the table made by a rewrite, which kept the rows? False also if that is no longer known."""
+        return self._rewrite(shard) is not None
+
+    def goes_back(self, shard: ShardId) -> bool:
+        """Was the table made by a rewrite with a way back for the rows? False also if that is no longer known."""
+        step = self._rewrite(shard)
+        return step is not None and step.down is not None
+
+    def _rewrite(self, shard: ShardId) -> RewriteStep | None:
+        made = step_that_made(self.env, self.state, shard)
+        return made.step if made is not None and isinstance(made.step, RewriteStep) else None
+
+    def retired_for(self, shard: ShardId) -> Sequence[Shard]:
+        """The tables that were sealed because their rows are in ``shard``: the one before it, and what a rollback to it retired."""
+        return self._retired.get(shard, ())
+
+    def undone_to(self, shard: ShardId) -> Sequence[ShardId]:
+        """Of those, what rollbacks to ``shard`` have retired."""
+        return [row.shard for row in self.retired_for(shard) if row.generation > self.state.shards[shard].generation]
+
+    @functools.cached_property
+    def _retired(self) -> dict[ShardId, list[Shard]]:
+        found: dict[ShardId, list[Shard]] = {}
+        for row in self.state.shards.values():
+            if row.state is ShardState.RETIRED and row.sealed_for is not None:
+                found.setdefault(row.sealed_for, []).append(row)
+        return found
+
+
+@dataclass(frozen=True)
+class Ends:
+    origin: End
+    target: End
+
+    @classmethod
+    def of(cls, origin: EnvironmentRoot, target: EnvironmentRoot) -> Ends:
+        """Raises NoEnvironment, LoopingStream."""
+        found = cls(End.of(origin), End.of(target))
+        if found.origin.env_id == found.target.env_id:
+            raise LoopingStream(env_id=found.origin.env_id)
+        return found
+
+    def again(self) -> Ends:
+        """With both ledgers as they are now."""
+        return Ends.of(self.origin.env, self.target.env)
+
+    def require(self, collection: CollectionName) -> None:
+        """Raises NotInRelease unless both ends have the collection."""
+        for end in (self.origin, self.target):
+            if collection not in end.state.objects:
+                release = end.state.release
+                raise NotInRelease(collection=collection, release=release.version if release is not None else Version(0, 0, 0))
+
+    def stream(self, collection: CollectionName) -> Stream:
+        return Stream(self.origin.env_id, self.target.env_id, collection)
+
+    def back(self, collection: CollectionName) -> Stream:
+        """The stream the other way round."""
+        return Stream(self.target.env_id, self.origin.env_id, collection)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """``shard``: the origin's table that is followed. ``at``: its last version that the target's rows have. ``own``: the checkpoint of the
+    target's table itself, which is lower if the rows came from another one, and is to be carried over then."""
+
+    shard: ShardId
+    at: int
+    own: Reached
+
+
+def standing_in(target: End, stream: Stream, table: Table, shard: ShardId) -> Standing:
+    """Where the rows of ``table`` stand in the versions of ``shard``, one of the origin's tables; ``NOTHING`` is possible."""
+    own = position(table.store, stream, shard)
+    before = (_through(target, stream, row, table.shard, shard) for row in target.retired_for(table.shard.shard))
+    # The later term, first: what was restored since then is in no table before, be it at a lower version.
+    return Standing(shard, max((own, *before)).version, own)
+
+
+def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> Reached:
+    """The checkpoint that the rows of ``row``, which went into ``successor``, have."""
+    undone = row.generation > successor.generation
+    if not (target.goes_back(row.shard) if undone else target.rewrite_to(successor.shard)):
+        return Reached(0)
+    try:
+        # What got there while a rollback that failed had it open is in no other table.
+        found = position(target.env.table_store(row.uri, row.table_id), stream, shard, row.sealed_version)
+    except TableMissing:
+        found = Reached(0)
+    return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
+
+
+def standing(ends: Ends, stream: Stream, table: Table) -> Standing | None:
+    """Where the rows of the target's live table stand; None if no commit of the stream ever came there. Raises OriginReplaced."""
+    live = ends.origin.state.objects[stream.collection].shard
+    followed = [standing_in(ends.target, stream, table, shard) for shard in (live, *_before(ends.origin, live))]
+    known = [found for found in followed if found.at != NOTHING]
+    if not known or known[0].shard != live:
+        return known[0] if known else None
+    by_shard = {found.shard: found for found in known}
+    for undone in ends.origin.undone_to(live):
+        if undone not in by_shard:
+            check_nothing_undone(ends.origin, live, known[0].at, of=undone)
+        elif _is_still_to_follow(ends.origin, live, by_shard[undone], known[0].at):
+            return by_shard[undone]
+    return known[0]
+
+
+def _is_still_to_follow(origin: End, live: ShardId, undone: Standing, at: int) -> bool:
+    """Do rows of the table that a rollback retired come before what ``live`` has after ``at``? Raises OriginReplaced, LogCleaned."""
+    try:
+        return was_left_after(origin.env, origin.state.shards[live], undone.shard, at) and at < _back_from(origin, undone.shard)
+    except LogCleaned:
+        if undone.at < (origin.state.shards[undone.shard].sealed_version or 0):
+            raise
+        return False  # it has all of them, and what lies between there and here is no event
+
+
+def _before(origin: End, shard: ShardId) -> list[ShardId]:
+    """The retired tables whose rows are in ``shard``, the next one first."""
+    found: list[ShardId] = []
+    for row in sorted(origin.retired_for(shard), key=lambda row: row.generation, reverse=True):
+        found += [row.shard, *_before(origin, row.shard)]
+    return found
+
+
+def _back_from(origin: End, undone: ShardId) -> int:
+    """Where the table that a rollback went back to goes on with what ``undone`` did not have. Raises OriginReplaced."""
+    found = successor(origin.env, origin.state, undone, origin.state.shards[undone].sealed_version or 0)
+    return NOTHING if found is None else found.after
+
+
+def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | None = None) -> None:
+    """Rows that a rollback brought back after version ``at`` (``of``: from this table), which the stream has not followed, are in no event.
+
+    Raises OriginReplaced.
+    """
+    row, wanted = origin.state.shards[shard], f"{UNDO}/{of or ''}"
+    store = origin.env.table_store(row.uri, row.table_id)
+    if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(store, at)):
+        reason = "the origin was rolled back to it, and rows came with that from a table that was not followed to its end"
+        raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
+
+
+def check_standing(ends: Ends, stream: Stream, table: Table, where: Standing) -> None:
+    """Of all tables of the target only the live one is brought to, from where it stands by both ledgers; who stood still may have old ones
+    in hand.
+
+    Asked after the checkpoint was read, which it does again: should ``table`` be left from now on, or its rows come by another way, its
+    term will be over. Raises CheckpointMoved, OriginReplaced.
+    """
+    now, name = ends.again(), stream.collection
+    is_there = name in now.origin.state.objects and name in now.target.state.objects
+    if not is_there or now.target.state.objects[name].shard != table.shard.shard or standing(now, stream, table) != where:
+        raise CheckpointMoved(collection=name, uri=table.uri)
+
+
+def carry(stream: Stream, table: Table, where: Standing) -> None:
+    """Write down in ``table`` where its rows stand. Raises CheckpointMoved."""
+    move(table.store, table.head, Span(stream, where.shard, where.own, where.at, None))
+
+
+def follow_rows(ends: Ends, stream: Stream, table: Table, drained: Standing) -> str:
+    """Go on in the origin's table that the rows of ``drained`` went to. Empty, or why that has to wait for the target.
+
+    Raises OriginReplaced, LogCleaned, CheckpointMoved.
+    """
+    new = successor(ends.origin.env, ends.origin.state, drained.shard, drained.at)
+    if new is None or not _made_the_same(ends, table.shard.shard, drained.shard, new):
+        return f"the origin's rows moved from {drained.shard} to another table, by a rewrite or back; the target has not done the same"
+    move(table.store, table.head, Span(stream, new.shard, standing_in(ends.target, stream, table, new.shard).own, new.after, None))
+    return ""
+
+
+def _made_the_same(ends: Ends, own: ShardId, drained: ShardId, new: Successor) -> bool:
+    """Did the target's rows go through the rewrite, or back through it, as the origin's did?"""
+    origin, target = ends.origin, ends.target
+    if origin.state.shards[new.shard].generation > origin.state.shards[drained].generation:
+        return target.rewrite_to(own) and _is_made_alike(ends, new.shard, own)
+    return any(target.rewrite_to(shard) and _is_made_alike(ends, drained, shard) for shard in target.undone_to(own))
+
+
+def _is_made_alike(ends: Ends, there: ShardId, own: ShardId) -> bool:
+    """Did both tables begin with one schema, and with the columns of one release?"""
+    theirs, ours = entries_of(ends.origin.state, there), entries_of(ends.target.state, own)
+    if not theirs or not ours or fingerprint(theirs[0].declared) != fingerprint(ours[0].declared):
+        return False
+    origin, target = lineage_of(ends.origin.state, theirs[0].collection), lineage_of(ends.target.state, ours[0].collection)
+    return not doubts(theirs[0], origin, ours[0], target)

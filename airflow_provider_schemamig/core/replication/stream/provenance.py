@@ -1,0 +1,58 @@
+"""What a commit says of where its rows come from and in which schema they were written (``commitInfo.userMetadata``)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint
+from airflow_provider_schemamig.core.replication.model import EnvId
+from airflow_provider_schemamig.core.schema.fingerprint import ALGORITHM
+
+#: Our own work on a shard that brings no row to the collection: it fills or follows another shard, before this one is live or again.
+_HOUSEKEEPING = frozenset({"copy", "tail", "fill"})
+_UNDO = "undo/"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """``action``: of a commit of schemamig's own, None for writers. ``schema_hash``: of a writer's, see ``Stamp``."""
+
+    action: str | None = None
+    origin: EnvId | None = None
+    schema_hash: Fingerprint | None = None
+
+    @property
+    def is_housekeeping(self) -> bool:
+        return self.action is not None and (self.action in _HOUSEKEEPING or self.action.startswith(_UNDO))
+
+
+def said_by(commit: Commit) -> Said:
+    """Nothing, for whoever does not say it in our words."""
+    found = _object(commit.user_metadata)
+    ours = found.get(RESERVED_PREFIX)
+    if isinstance(ours, dict):
+        return Said(action=str(ours.get("action", "")), origin=_text(ours.get("origin")))
+    schema_hash = _text(found.get("schema_hash"))
+    if schema_hash is None or not schema_hash.startswith(f"{ALGORITHM}:"):
+        return Said()
+    return Said(origin=_text(found.get("origin")), schema_hash=Fingerprint(schema_hash))
+
+
+def is_event(commit: Commit, said: Said, env_id: str) -> bool:
+    """Does a stream from the environment ``env_id`` bring it? Not what changes no row, nor what came from elsewhere: none is relayed."""
+    return commit.changes_rows and not said.is_housekeeping and said.origin in (None, env_id)
+
+
+def _object(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: Any) -> Any:
+    return value if isinstance(value, str) else None

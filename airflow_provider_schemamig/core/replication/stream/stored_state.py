@@ -1,0 +1,110 @@
+"""Where the streams into an environment stand: one overwritten object a stream (seed 004; DESIGN section 8).
+
+They are for people and schedulers; what is brought next is said by the tables themselves. So one that cannot be read is in nobody's way:
+its stream takes it for missing and writes it anew, ``schema status`` reports it. Only who runs a stream writes its object. What others have
+to say to all streams, "look again", is an object of its own: it can neither undo nor be undone by what a stream writes in that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pendulum
+
+from airflow_provider_schemamig.core import jsonable
+from airflow_provider_schemamig.core.jsonable import canonical, to_json
+from airflow_provider_schemamig.core.ledger.nodes import file_name
+from airflow_provider_schemamig.core.names import collection_name
+from airflow_provider_schemamig.core.replication.model import FOLDER, Stream, StreamState
+from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
+from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+
+T = TypeVar("T")
+
+STREAMS = f"{FOLDER}/streams"
+_WOKEN = f"{FOLDER}/woken.json"
+#: Long before any software of ours ran: whatever is due some time after it is due.
+_LONG_AGO = pendulum.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Woken:
+    at: pendulum.DateTime
+
+
+def write_state(env: EnvironmentRoot, state: StreamState) -> None:
+    """Replace the stream's object. Raises InvalidName for an origin or a collection that is no file name."""
+    env.store().put(_key(state.stream), canonical(to_json(state)).encode())
+
+
+def read_state(env: EnvironmentRoot, stream: Stream) -> StreamState | None:
+    """What the stream's object says; None if there is none that can be read. One read, two if the stream is paused.
+
+    A paused stream that was woken since has ``recomputed_at`` long ago: it is to work out the target's hash now. Who writes
+    ``recomputed_at`` takes the time before it reads the ledger, so that no wake-up falls in between.
+    """
+    store = env.store()
+    found = _read(store, _key(stream))
+    if not isinstance(found, StreamState):
+        return None
+    return _woken(found, _woken_at(store)) if found.pause is not None else found
+
+
+def states(env: EnvironmentRoot) -> Iterator[StreamState | NoteDamaged]:
+    """Every stream's object, or what is wrong with it; by origin and collection, woken as in ``read_state``."""
+    store = env.store()
+    woken_at = _woken_at(store)
+    for origin in store.folders(STREAMS):
+        for name in store.names(f"{STREAMS}/{origin}"):
+            found = _read(store, f"{STREAMS}/{origin}/{name}") if name.endswith(".json") else None
+            if found is not None:
+                yield _woken(found, woken_at) if isinstance(found, StreamState) else found
+
+
+def read_states(env: EnvironmentRoot) -> tuple[StreamState, ...]:
+    """Those that can be read, by origin and collection."""
+    return tuple(state for state in states(env) if isinstance(state, StreamState))
+
+
+def wake(env: EnvironmentRoot, now: pendulum.DateTime) -> None:
+    """Let every stream that is paused now work out the target's hash at its next look, and not after ``Settings.recompute``."""
+    env.store().put(_WOKEN, canonical(to_json(_Woken(now))).encode())
+
+
+def parsed(kind: type[T], where: str, data: bytes) -> T | NoteDamaged:
+    """The value of a note, or what is wrong with it."""
+    found = jsonable.parsed(kind, data)
+    return NoteDamaged(where=where, reason=found.reason) if isinstance(found, jsonable.Unreadable) else found
+
+
+def _read(store: ReadStore, key: str) -> StreamState | NoteDamaged | None:
+    try:
+        found = parsed(StreamState, key, store.get(key))
+    except ObjectMissing:
+        return None
+    if isinstance(found, StreamState) and found.stream.key != key:
+        return NoteDamaged(where=key, reason=f"it is the state of another stream, {found.stream.key}", collection=found.stream.collection)
+    return found
+
+
+def _woken_at(store: ReadStore) -> pendulum.DateTime:
+    try:
+        found = parsed(_Woken, _WOKEN, store.get(_WOKEN))
+    except ObjectMissing:
+        return _LONG_AGO
+    return found.at if isinstance(found, _Woken) else _LONG_AGO
+
+
+def _woken(state: StreamState, at: pendulum.DateTime) -> StreamState:
+    if state.pause is None or state.pause.recomputed_at > at:
+        return state
+    return replace(state, pause=replace(state.pause, recomputed_at=_LONG_AGO))
+
+
+def _key(stream: Stream) -> str:
+    file_name(stream.origin)
+    collection_name(stream.collection)
+    return stream.key

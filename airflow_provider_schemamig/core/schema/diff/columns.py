@@ -1,0 +1,261 @@
+"""What differs between columns, at any depth: three schemas walked together, each difference noted where it stands.
+
+The three are what the table has (``now``), what the release before declares (``old``) and what the new release declares (``new``).
+For ``schema.diff`` now and old are the same; for ``schema.phases`` the table may be ahead: columns hidden since a rollback, types that
+stayed wide, NOT NULLs that stayed dropped. A change is a difference between old and new; what the table has already is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.schema.changes import (
+    AddColumn,
+    Change,
+    ChangeType,
+    Cost,
+    Relax,
+    RenameColumn,
+    ReorderColumns,
+    SetComment,
+    SetDefault,
+    SetNotNull,
+)
+from airflow_provider_schemamig.core.schema.diff.level import Level
+from airflow_provider_schemamig.core.schema.diff.renames import in_order, retired_name
+from airflow_provider_schemamig.core.schema.errors import HiddenConflict, UnknownRename
+from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.ordering import key_columns
+from airflow_provider_schemamig.core.schema.paths import Fields, join
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.schema.widening import is_widening
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A column to be dropped: its path on the table now, in the old declaration, and its struct's path after cut-over."""
+
+    path: ColumnPath
+    old_path: ColumnPath
+    parent_after: str
+    field: Field
+    #: Set if another column takes its name at cut-over: what it is called from then until contract.
+    retired_as: str | None
+
+    @property
+    def path_after(self) -> ColumnPath:
+        return join(self.parent_after, self.retired_as or self.field.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    change: ReorderColumns
+    #: The struct gains a field with this release, so its order is more than a matter of taste.
+    gains: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A hidden field at ``path`` on the table, which is to be kept, and in words what would use its name or drop it."""
+
+    path: ColumnPath
+    by: str
+
+
+@dataclass
+class ColumnDifferences:
+    """Everything found. Paths in ``changes`` and ``renames`` are the table's now, in ``late`` and ``reorders`` those after the renames."""
+
+    changes: list[Change] = field(default_factory=list)
+    renames: list[RenameColumn] = field(default_factory=list)
+    #: Additions whose name another column has until the renames are done.
+    late: list[AddColumn] = field(default_factory=list)
+    reorders: list[Reorder] = field(default_factory=list)
+    drops: list[Drop] = field(default_factory=list)
+    #: What stands in the way of hidden fields that have to stay as they are.
+    taken: list[Taken] = field(default_factory=list)
+    #: path in ``new`` -> last name on the table now, where the two differ.
+    now_names: dict[ColumnPath, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One place as the three schemas name it."""
+
+    now: str = ""
+    old: str = ""
+    after: str = ""
+
+    def field(self, now: str, old: str, after: str) -> _Place:
+        return _Place(join(self.now, now), join(self.old, old), join(self.after, after))
+
+    def slot(self, part: str) -> _Place:
+        return self.field(part, part, part)
+
+
+def compare_columns(
+    now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath] = frozenset()
+) -> ColumnDifferences:
+    """``kept``: hidden fields of ``now`` that are nobody's to use again or to drop. Raises UnknownRename, HiddenConflict."""
+    comparison = _Comparison(old, new, renames, kept)
+    comparison.struct(now.fields, old.fields, new.fields, _Place(), None)
+    unused = sorted(set(renames) - comparison.used_renames)
+    if unused:
+        raise UnknownRename(collection=old.name, path=unused[0], name=renames[unused[0]], reason="the old declaration has no such column")
+    return comparison.found
+
+
+class _Comparison:
+    def __init__(self, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath]) -> None:
+        self._kept = kept
+        self.found = ColumnDifferences()
+        self.used_renames: set[ColumnPath] = set()
+        self._collection = old.name
+        self._renames = renames
+        self._pinned_old, self._pinned_new = _pinned(old), _pinned(new)
+
+    def struct(self, now: Fields, old: Fields, new: Fields, place: _Place, free: bool | None) -> None:
+        """``free``: whether a shadow column can stand in for the column around it; None for the columns themselves."""
+        if now == old == new and not self._renames:
+            return
+        level = Level(now, old, self._match(old, new, place))
+        for pair in level.pairs:
+            here = place.field(pair.now.name, pair.old.name, pair.new.name)
+            self._field(pair.now, pair.old, pair.new, here, free)
+            if pair.now.name != pair.new.name:
+                self.found.now_names[ColumnPath(here.after)] = pair.now.name
+        # What expand adds stands on the table before what takes longer; the order that is compared below is that one.
+        for column in sorted(level.added(new), key=lambda column: AddColumn(ColumnPath(column.name), column).cost.rank):
+            self._add(column, level, place)
+        self._refuse_taken(level, place)
+        self._drop(level, place)
+        self.found.renames += [RenameColumn(join(place.now, before), after) for before, after in in_order(level.renames)]
+        self._order(level, new, place)
+
+    def _match(self, old: Fields, new: Fields, place: _Place) -> dict[str, Field]:
+        """Name in ``old`` -> the field it becomes in ``new``: by declared rename first, else by name."""
+        by_name = {f.name: f for f in new}
+        matched: dict[str, Field] = {}
+        for before in old:
+            path = join(place.old, before.name)
+            if path in self._renames:
+                self.used_renames.add(path)
+                after = by_name.pop(self._renames[path], None)
+                if after is None:
+                    reason = "the new declaration has no such column, or two columns are renamed to it"
+                    raise UnknownRename(collection=self._collection, path=path, name=self._renames[path], reason=reason)
+                matched[before.name] = after
+        for before in old:
+            if before.name not in matched and before.name in by_name:
+                matched[before.name] = by_name[before.name]
+        return matched
+
+    def _field(self, now: Field, old: Field, new: Field, place: _Place, free: bool | None) -> None:
+        path = ColumnPath(place.now)
+        self._nullability(now.nullable, old.nullable, new.nullable, path)
+        if new.default not in (old.default, now.default):
+            self.found.changes.append(SetDefault(path, now.default, new.default))
+        self._comment(now.comment, old.comment, new.comment, path)
+        if free is None:
+            free = old.name not in self._pinned_old and new.name not in self._pinned_new
+        self._type(now.type, old.type, new.type, place, free)
+
+    def _nullability(self, now: bool, old: bool, new: bool, path: ColumnPath) -> None:
+        if old != new and now != new:
+            self.found.changes.append(Relax(path) if new else SetNotNull(path))
+
+    def _comment(self, now: str | None, old: str | None, new: str | None, path: ColumnPath) -> None:
+        # Comments ride on a later commit, so the table may be behind; one that nobody declared is not ours to remove.
+        if now != new and (old != new or new is not None):
+            self.found.changes.append(SetComment(path, now, new))
+
+    def _type(self, now: DataType, old: DataType, new: DataType, place: _Place, free: bool) -> None:
+        match now, old, new:
+            case Struct(), Struct(), Struct():
+                self.struct(now.fields, old.fields, new.fields, place, free)
+            case Array(), Array(), Array():
+                inner = place.slot("element")
+                self._nullability(now.contains_null, old.contains_null, new.contains_null, ColumnPath(inner.now))
+                self._type(now.element, old.element, new.element, inner, free)
+            case Map(), Map(), Map():
+                inner = place.slot("value")
+                self._type(now.key, old.key, new.key, place.slot("key"), False)  # two keys may become one
+                self._nullability(now.value_contains_null, old.value_contains_null, new.value_contains_null, ColumnPath(inner.now))
+                self._type(now.value, old.value, new.value, inner, free)
+            case _ if new not in (old, now):
+                inside = isinstance(now, Primitive) and isinstance(new, Primitive)
+                self._other_type(now, old, new, ColumnPath(place.now), free and (inside or "." not in place.now))
+
+    def _other_type(self, now: DataType, old: DataType, new: DataType, path: ColumnPath, free: bool) -> None:
+        if is_widening(old, new) and is_widening(new, now):
+            return  # left wider than needed by an earlier release: it holds every value already
+        if is_widening(now, new):
+            self.found.changes.append(ChangeType(path, now, new, widening=True, shadowable=free))
+        elif is_widening(old, new):
+            raise HiddenConflict(collection=self._collection, path=path, found=type_sql(now), wanted=type_sql(new))
+        else:
+            self.found.changes.append(ChangeType(path, now, new, widening=False, shadowable=free))
+
+    def _add(self, column: Field, level: Level, place: _Place) -> None:
+        hidden = level.hidden.get(column.name.lower())
+        if hidden is not None and (path := join(place.now, hidden.name)) in self._kept:
+            self.found.taken.append(Taken(path, f"a new column {join(place.after, column.name)}"))
+        elif hidden is not None:
+            self._reuse(hidden, column, place.field(hidden.name, column.name, column.name))
+        elif column.name.lower() in level.occupied:
+            self.found.late.append(AddColumn(join(place.after, column.name), column))
+            level.late.append(column.name)
+        else:
+            self.found.changes.append(AddColumn(join(place.now, column.name), column))
+            level.early.append(column.name)
+
+    def _reuse(self, hidden: Field, wanted: Field, place: _Place) -> None:
+        """The table has the column already, hidden since a rollback: only what is missing on it is left to do."""
+        path = ColumnPath(place.now)
+        if hidden.name != wanted.name or canonical_type(hidden.type) != canonical_type(wanted.type):
+            found = f"{hidden.name} {type_sql(hidden.type)}"
+            raise HiddenConflict(collection=self._collection, path=path, found=found, wanted=f"{wanted.name} {type_sql(wanted.type)}")
+        if AddColumn(path, wanted).cost is not Cost.INSTANT:
+            self.found.changes.append(AddColumn(path, wanted))  # older rows still need a value
+        else:
+            self._field(hidden, hidden, wanted, place, False if place.now.count(".") else None)
+
+    def _refuse_taken(self, level: Level, place: _Place) -> None:
+        """A rename to the name of a hidden column has nowhere to go."""
+        for _, name in level.renames:
+            hidden = level.hidden.get(name.lower())
+            if hidden is not None:
+                path, wanted = join(place.now, hidden.name), f"a column renamed to {name}"
+                if path in self._kept:
+                    self.found.taken.append(Taken(path, wanted))
+                    continue
+                raise HiddenConflict(collection=self._collection, path=path, found=type_sql(hidden.type), wanted=wanted)
+
+    def _drop(self, level: Level, place: _Place) -> None:
+        claimed = {name.lower() for _, name in level.renames} | {name.lower() for name in level.late}
+        for column in level.leaving:
+            retired_as = None
+            if column.name.lower() in claimed:
+                retired_as = retired_name(column.name, level.occupied)
+                level.retired.add(column.name)
+            path, old_path = join(place.now, column.name), join(place.old, column.name)
+            inside = sorted(kept for kept in self._kept if kept.startswith(f"{path}."))
+            self.found.taken += [Taken(kept, f"the drop of {old_path} around it") for kept in inside]
+            self.found.drops.append(Drop(path, old_path, place.after, column, retired_as))
+
+    def _order(self, level: Level, new: Fields, place: _Place) -> None:
+        wanted = tuple(f.name for f in new)
+        declared, hidden = set(wanted), {f.name for f in level.hidden.values()}
+        # Hidden fields stay behind the others whatever they are called, and may be gone by the time that this is done.
+        present = tuple(name for name in level.order_after() if name in declared or name not in hidden)
+        if tuple(name for name in present if name in declared) != wanted:
+            change = ReorderColumns(ColumnPath(place.after), present, wanted)
+            self.found.reorders.append(Reorder(change, gains=bool(level.early or level.late)))
+
+
+def _pinned(declaration: Declaration) -> frozenset[str]:
+    """Columns a shadow column cannot stand in for: the layout of files, keys and their references hang on them."""
+    return key_columns(declaration) | set(declaration.partitioned_by) | {path.partition(".")[0] for path in declaration.clustered_by}

@@ -1,0 +1,92 @@
+"""The difference of two declarations: a tuple of changes that leads from one to the other, and its outcome (seed 003).
+
+One function gives outcome and conversion (research/materialize_persist_stash.md B1), so they cannot disagree:
+``apply(old, diff(old, new, renames).changes) == new``. docs/schema-changes.md is the table of all changes for people.
+
+Paths. The changes apply from left to right, and each path is that of its moment:
+
+1. dropped constraints, then everything about columns (adds, relaxed or set NOT NULL, types, defaults, comments), properties, added
+   constraints, partitioning, clustering: paths, and columns inside constraints, under their OLD names;
+2. drops of columns whose name another one takes, then renames, inner fields before outer ones: still OLD paths;
+3. additions whose name was taken until then, then orders, then all other drops: NEW paths, that is, under renamed parents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.schema.changes import Change, Cost, DropColumn
+from airflow_provider_schemamig.core.schema.diff import layout
+from airflow_provider_schemamig.core.schema.diff.columns import ColumnDifferences, compare_columns
+from airflow_provider_schemamig.core.schema.diff.constraints import Names, added_constraints, dropped_constraints
+from airflow_provider_schemamig.core.schema.model import Declaration
+
+NO_RENAMES: Mapping[ColumnPath, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Changes in the order in which they apply. ``dropped``: the columns that go, by their paths in the old declaration."""
+
+    changes: tuple[Change, ...] = ()
+    dropped: tuple[ColumnPath, ...] = ()
+
+    @property
+    def outcome(self) -> Cost:
+        """The most expensive change's cost; NONE if there is none, or only comments and order differ."""
+        return max((change.cost for change in self.changes), key=lambda cost: cost.rank, default=Cost.NONE)
+
+    @property
+    def drops_data(self) -> bool:
+        """True if a column or a field at any depth goes. Orthogonal to the outcome."""
+        return bool(self.dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All differences, sorted by kind but not yet by moment: ``diff`` and ``phases`` are two arrangements of it."""
+
+    removed: tuple[Change, ...]
+    columns: ColumnDifferences
+    added: tuple[Change, ...]
+
+
+def diff(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str] = NO_RENAMES) -> Diff:
+    """What leads from ``old`` to ``new``. ``renames``: old path -> new last name; without one, a renamed column is a drop and an add.
+
+    The collections' own names are not compared. Raises UnknownRename, NameTaken, RenameInLambda.
+    """
+    if old == new and not renames:
+        return Diff()
+    found = compare(old, old, new, renames)
+    columns = found.columns
+    making_way = [drop for drop in columns.drops if drop.retired_as is not None]
+    others = [drop for drop in columns.drops if drop.retired_as is None]
+    changes: list[Change] = [*found.removed, *columns.changes, *found.added]
+    changes += [DropColumn(drop.path) for drop in making_way]
+    changes += [*columns.renames, *columns.late]
+    changes += [reorder.change for reorder in columns.reorders]
+    changes += [DropColumn(drop.path_after) for drop in others]
+    return Diff(tuple(changes), tuple(sorted(drop.old_path for drop in columns.drops)))
+
+
+def compare(
+    now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath] = frozenset()
+) -> Comparison:
+    """All that has to happen to a table that looks like ``now`` so that ``old`` becomes ``new``; ``kept`` as in ``diff.columns``. Raises
+    as ``diff``, and HiddenConflict."""
+    columns = compare_columns(now, old, new, renames, kept)
+    late = frozenset(addition.path.partition(".")[0].lower() for addition in columns.late)
+    # A constraint on a column that makes way is not the new one's, though it reads the same.
+    leaving = {drop.old_path: drop.retired_as for drop in columns.drops if drop.retired_as is not None}
+    names = Names({**renames, **leaving}, columns.now_names, late)
+    removed = tuple(dropped_constraints(now, old, new, names))
+    added = (
+        *layout.comment(now, old, new),
+        *layout.properties(now, old, new),
+        *added_constraints(now, old, new, names),
+        *layout.layout(now, old, new, names),
+    )
+    return Comparison(removed, columns, added)

@@ -1,0 +1,390 @@
+"""Whether every engine can evaluate a CHECK or a DEFAULT, told without one: an expression that cannot be evaluated stops all writers.
+
+What Spark refuses is refused here, by its own list of functions and by the types of columns and constants; what cannot be told is refused
+for a DEFAULT (it can be written as its value) and let pass for a CHECK, of which Spark is asked wherever it runs anyway.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.core.schema.expressions.calls import Call, calls
+from airflow_provider_schemamig.core.schema.expressions.constant_fit import cast, default_fault
+from airflow_provider_schemamig.core.schema.expressions.constants import Constant, NotConstant
+from airflow_provider_schemamig.core.schema.expressions.functions import GENERATORS
+from airflow_provider_schemamig.core.schema.expressions.operands import article, operand_faults, result_of
+from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, has_subquery, parse_expression, unknown_references
+from airflow_provider_schemamig.core.schema.expressions.paths import follow_column
+from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
+from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, tokens
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.exceptions import Refusal
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+#: Functions that Spark's grammar knows; they take words between their arguments, or types.
+_OF_THE_GRAMMAR = frozenset(
+    (
+        *("cast", "try_cast", "extract", "trim", "overlay", "position", "substr", "substring", "timestampadd", "timestampdiff", "dateadd"),
+        *("datediff", "date_add", "date_diff", "ceil", "floor", "struct", "named_struct"),
+    )
+)
+_KINDS = {
+    "random": "it gives another value each time",
+    "aggregate": "it needs more than one row",
+    "window": "it needs more than one row",
+    "rows": "it gives several rows",
+    "table": "it gives a table",
+}
+#: They look at the process of the writer, or run its code; and what only a query's grouping gives a meaning.
+_REFUSED = {"grouping": "it needs GROUP BY", "grouping_id": "it needs GROUP BY", "session_window": "it needs GROUP BY"}
+_REFUSED |= {"window": "it needs GROUP BY", "window_time": "it needs GROUP BY", "raise_error": "it fails in every row"}
+#: What Python says of a pattern that Java cannot read either.
+_BROKEN_PATTERN = ("missing ), unterminated subpattern", "unbalanced parenthesis", "unterminated character set")
+_AFTER_IS = ("NULL", "TRUE", "FALSE", "UNKNOWN")
+_NO_SIGNS = frozenset("$?:{}@#;")
+_COMPARISONS = ("=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>")
+_ATOMS = ("boolean", "binary", "date", "timestamp", "timestamp_ntz")
+
+
+@dataclass(eq=False)
+class UnusableExpression(Refusal):
+    """A CHECK or DEFAULT that no writer could evaluate: every write would fail, of everybody."""
+
+    code = "unusable_expression"
+    used_by: str
+    expression: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.used_by} cannot be {self.expression}: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        return "Write it so that every engine can evaluate it; docs/schema-changes.md lists what a CHECK and a DEFAULT may be."
+
+
+def refuse_default(path: str, expression: str | None, data_type: DataType) -> None:
+    """Raises UnusableExpression."""
+    fault = None if expression is None else default_fault(expression, data_type)
+    if fault is not None:
+        raise UnusableExpression(used_by=f"the DEFAULT of {path}", expression=str(expression), reason=fault)
+
+
+def refuse_check(name: str, expression: str, fields: Sequence[Field]) -> None:
+    """Raises UnusableExpression."""
+    fault = check_fault(expression, tuple(fields))
+    if fault is not None:
+        raise UnusableExpression(used_by=f"the CHECK {name}", expression=expression, reason=fault)
+
+
+def unusable_in(declaration: Declaration) -> Iterator[UnusableExpression]:
+    """Everything in a declaration that no writer could evaluate."""
+    for field in declaration.fields:
+        fault = None if field.default is None else default_fault(field.default, field.type)
+        if fault is not None:
+            used_by = f"the DEFAULT of {field.name}"
+            yield UnusableExpression(collection=declaration.name, used_by=used_by, expression=str(field.default), reason=fault)
+    for check in declaration.checks:
+        fault = check_fault(check.expression, declaration.fields)
+        if fault is not None:
+            used_by = f"the CHECK {check.name}"
+            yield UnusableExpression(collection=declaration.name, used_by=used_by, expression=check.expression, reason=fault)
+
+
+def newly_unusable(old: Declaration | None, new: Declaration) -> Iterator[UnusableExpression]:
+    """``unusable_in`` the new declaration, without what the old one said in the same words: it stands on tables already."""
+    before = set() if old is None else {(found.used_by, found.expression) for found in unusable_in(old)}
+    return (found for found in unusable_in(new) if (found.used_by, found.expression) not in before)
+
+
+@functools.lru_cache(maxsize=4096)
+def check_fault(expression: str, fields: tuple[Field, ...]) -> str | None:
+    """Why no writer could evaluate a CHECK over ``fields``, without a full stop; None: as far as can be told, all can."""
+    from sqlglot import exp
+
+    try:
+        parsed = parse_expression(expression)
+        if has_subquery(expression):
+            return "it reads a table"
+        unknown = unknown_references(expression, fields)
+        if unknown:
+            return f"there is no column {unknown[0]}"
+    except InvalidExpression as broken:
+        return f"it is no valid expression ({broken.reason.rstrip('.')})"
+    if parsed.find(exp.Window) is not None:
+        return "OVER needs more than one row"
+    faults = itertools.chain(_word_faults(expression), _call_faults(expression), _type_faults(parsed, expression, fields))
+    return next(faults, None)
+
+
+def _word_faults(expression: str) -> Iterator[str]:
+    """What the parser here reads and Spark's does not: ``a IS NULL = b``, ``a IN (1) = b``; ``0x1F`` is a number here and a name there."""
+    if "${" in expression:
+        yield "Spark puts a setting of the session, or of the environment, in the place of ${...}, also in a text"
+    found = [token for token in tokens(expression) if token.end > token.start]
+    openers: list[int] = []
+    for number, token in enumerate(found):
+        if token.kind is Kind.SYMBOL and token.text in _NO_SIGNS:
+            yield f"Spark reads no {token.text} in an expression"
+        if token.kind is Kind.WORD and expression[token.start : token.start + 2].lower() == "0x":
+            yield f"Spark takes {expression[token.start : token.end]} for a name"
+        closes_in = False
+        if token.kind is Kind.SYMBOL and token.text == "(":
+            openers.append(number)
+        elif token.kind is Kind.SYMBOL and token.text == ")" and openers:
+            closes_in = found[openers.pop() - 1].text.upper() == "IN"
+        before = [item.text.upper() for item in found[max(0, number - 2) : number]]
+        ends_is = token.text.upper() in _AFTER_IS and (before[-1:] == ["IS"] or before == ["IS", "NOT"])
+        following = found[number + 1].text if number + 1 < len(found) else ""
+        if (closes_in or ends_is) and following in _COMPARISONS:
+            yield f"Spark cannot read {'IN' if closes_in else 'IS'} before {following} without parentheses around it"
+
+
+def _call_faults(expression: str) -> Iterator[str]:
+    return (fault for call in calls(expression) if (fault := _call_fault(call)) is not None)
+
+
+def _call_fault(call: Call) -> str | None:
+    if call.name in _REFUSED:
+        return f"{call.name.upper()} cannot be used, {_REFUSED[call.name]}"
+    known = spark_functions().get(call.name)
+    if call.name in GENERATORS:
+        return f"{call.name.upper()} cannot be used, {_KINDS['rows']}"
+    if known is None:
+        return None if call.name in _OF_THE_GRAMMAR else f"Spark has no function {call.name}"
+    if known.kind in _KINDS:
+        return f"{call.name.upper()} cannot be used, {_KINDS[known.kind]}"
+    if call.name not in _OF_THE_GRAMMAR and not known.least <= call.arguments <= known.most:
+        wanted = str(known.least) if known.least == known.most else f"{known.least} to {known.most}"
+        return f"{call.name.upper()} takes {wanted} arguments, not {call.arguments}"
+    return None
+
+
+def _type_faults(parsed: exp.Expr, expression: str, fields: tuple[Field, ...]) -> Iterator[str]:
+    from sqlglot import exp
+
+    for found in parsed.find_all(exp.DataType):
+        if found.this in (exp.DataType.Type.USERDEFINED, exp.DataType.Type.UNKNOWN):
+            yield f"there is no type {found.sql(dialect='spark')}"
+    kind = _kind(parsed, fields)
+    if kind is None:
+        kind = _given(expression)
+    if kind not in (None, "boolean"):
+        yield f"it gives {article(kind)}, and a CHECK gives BOOLEAN"
+    for node in parsed.find_all(exp.Connector, exp.Not):
+        sides = [node.this] if isinstance(node, exp.Not) else [node.this, node.expression]
+        wrong = next((kind for side in sides if (kind := _kind(side, fields)) not in (None, "boolean", "null")), None)
+        if wrong is not None:
+            yield f"{article(wrong)} is joined by AND, OR or NOT"
+    yield from _constant_faults(parsed)
+    yield from operand_faults(parsed, lambda node: _kind(node, fields), fields)
+    for left, right in _compared(parsed):
+        fault = _comparison_fault(left, right, fields)
+        if fault is not None:
+            yield fault
+
+
+def _compared(parsed: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    from sqlglot import exp
+
+    for two in parsed.find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ):
+        yield two.this, two.expression
+    for test in parsed.find_all(exp.Is):
+        yield test.this, test.expression
+    for between in parsed.find_all(exp.Between):
+        yield from ((between.this, between.args["low"]), (between.this, between.args["high"]))
+    for case in parsed.find_all(exp.Case):
+        if case.this is not None:
+            yield from ((case.this, when.this) for when in case.args["ifs"])
+    for nullif in parsed.find_all(exp.Nullif):
+        yield nullif.this, nullif.expression
+    for among in parsed.find_all(exp.In):
+        yield from ((among.this, value) for value in among.expressions)
+
+
+def _constant_faults(parsed: exp.Expr) -> Iterator[str]:
+    """Constants that are no value of their type, and a division by one that is zero: they fail in every row."""
+    from sqlglot import exp
+
+    for literal in parsed.find_all(exp.Literal):
+        fault = None if literal.is_string else _number_fault(literal.name)
+        if fault is not None:
+            yield fault
+    for cast_of in parsed.find_all(exp.Cast):
+        if isinstance(cast_of.this, exp.Literal) and cast_of.this.is_string and not cast_of.args.get("safe"):
+            kind = _cast_kind(cast_of)
+            wanted = Primitive("double" if kind == "number" else str(kind))
+            fault = _text_fault(cast_of.this, wanted) if kind in ("number", "date", "timestamp", "timestamp_ntz", "boolean") else None
+            if fault is not None:
+                yield fault
+    yield from _all_pattern_faults(parsed)
+    for division in parsed.find_all(exp.Div, exp.Mod, exp.IntDiv):
+        if isinstance(division.expression, exp.Literal) and division.expression.name.strip("0.") == "":
+            yield "it divides by 0"
+
+
+def _number_fault(number: str) -> str | None:
+    if number.isdigit() and len(number.lstrip("0")) > 38:
+        return f"{number} has more digits than a DECIMAL holds"
+    try:
+        is_beyond = "e" in number.lower() and Decimal(number).copy_abs() > Decimal(sys.float_info.max)
+    except ArithmeticError:
+        is_beyond = True
+    return f"{number} is beyond the largest DOUBLE" if is_beyond else None
+
+
+def _all_pattern_faults(parsed: exp.Expr) -> Iterator[str]:
+    from sqlglot import exp
+
+    for like in parsed.find_all(exp.RegexpLike, exp.Like, exp.ILike):
+        if isinstance(like.expression, exp.Literal):
+            pattern = like.expression.name
+            fault = _pattern_fault(pattern) if isinstance(like, exp.RegexpLike) else _like_fault(pattern, like.parent)
+            if fault is not None:
+                yield fault
+
+
+def _pattern_fault(pattern: str) -> str | None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"the pattern {pattern!r} is broken: {error.msg}" if error.msg in _BROKEN_PATTERN and "\\Q" not in pattern else None
+    return None
+
+
+def _like_fault(pattern: str, parent: exp.Expr | None) -> str | None:
+    """The sign that escapes stands before ``_``, ``%`` or itself; ``parent``: an ESCAPE, which may name another one than the backslash."""
+    from sqlglot import exp
+
+    sign = parent.expression.name if isinstance(parent, exp.Escape) else "\\"
+    if len(sign) != 1:
+        return f"ESCAPE {sign!r} is not one character"
+    rest = re.sub(f"{re.escape(sign)}[_%{re.escape(sign)}]", "", pattern)
+    return f"{sign} stands before nothing that it could escape in {pattern!r}" if sign in rest else None
+
+
+def _comparison_fault(left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:
+    """Values of two kinds that Spark cannot compare, or a text that is no value of the other side's type: that fails in every row."""
+    kinds = _kind(left, fields), _kind(right, fields)
+    if "null" in kinds:
+        return None
+    if any(_has_map(_column_type(side, fields)) for side in (left, right)):
+        return "a MAP is compared"
+    if None in kinds or kinds[0] == kinds[1]:
+        return None
+    if "string" in kinds:
+        other, text = (left, right) if kinds[1] == "string" else (right, left)
+        return _text_fault(text, _column_type(other, fields))
+    if set(kinds) <= {"date", "timestamp", "timestamp_ntz"}:
+        return None
+    first, second = sorted(str(kind) for kind in kinds)
+    return f"{article(first)} is compared with {article(second)}"
+
+
+def _has_map(found: DataType | None) -> bool:
+    match found:
+        case Map():
+            return True
+        case Array(element=element):
+            return _has_map(element)
+        case Struct(fields=fields):
+            return any(_has_map(field.type) for field in fields)
+        case _:
+            return False
+
+
+def _text_fault(text: exp.Expr, wanted: DataType | None) -> str | None:
+    from sqlglot import exp
+
+    if not isinstance(text, exp.Literal) or wanted is None:
+        return None
+    try:
+        cast(Constant(Primitive("string"), text.name), _wide(wanted))
+    except NotConstant as fault:
+        return fault.reason
+    return None
+
+
+def _wide(wanted: DataType) -> DataType:
+    """Numbers are compared as the wider of two types: only whether it is a number at all counts."""
+    return Primitive("double") if _atom(wanted) == "number" else wanted
+
+
+def _column_type(node: exp.Expr, fields: tuple[Field, ...]) -> DataType | None:
+    from sqlglot import exp
+
+    column = node.find(exp.Column)
+    if column is None:
+        return None
+    followed = follow_column(column, fields)
+    return followed.type if followed.node is node and not followed.lost and not followed.arrays else None
+
+
+def _kind(node: exp.Expr, fields: tuple[Field, ...]) -> str | None:
+    """What a part gives: ``boolean``, ``number``, ``string``, ``date``, ..., ``null``; None if it cannot be told."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Paren | exp.Neg):
+        return _kind(node.this, fields)
+    if isinstance(node, exp.Literal):
+        return "string" if node.is_string else "number"
+    if isinstance(node, exp.Null | exp.Interval):
+        return "null" if isinstance(node, exp.Null) else "interval"
+    if isinstance(node, exp.Boolean | exp.Connector | exp.Not | exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return "boolean"
+    if isinstance(node, exp.Is | exp.In | exp.Between | exp.Like | exp.RegexpLike | exp.NullSafeEQ):
+        return "boolean"
+    if isinstance(node, exp.Mul | exp.Div | exp.Mod | exp.IntDiv | exp.Add | exp.Sub):
+        return result_of(node, _kind(node.this, fields), _kind(node.expression, fields))
+    if isinstance(node, exp.Cast):
+        return _cast_kind(node)
+    found = _column_type(node, fields) if isinstance(node, exp.Column | exp.Dot | exp.Bracket) else None
+    return None if found is None else _atom(found)
+
+
+def _cast_kind(node: exp.Cast) -> str | None:
+    from sqlglot import exp
+
+    kinds = {
+        "boolean": (exp.DataType.Type.BOOLEAN,),
+        "number": tuple(exp.DataType.NUMERIC_TYPES),
+        "string": tuple(exp.DataType.TEXT_TYPES),
+        "date": (exp.DataType.Type.DATE,),
+        "timestamp": (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ),
+        "timestamp_ntz": (exp.DataType.Type.TIMESTAMPNTZ,),
+    }
+    return next((kind for kind, types in kinds.items() if node.to.this in types), None)
+
+
+def _atom(data_type: DataType) -> str:
+    match data_type:
+        case Primitive(name=name) if name in _ATOMS:
+            return name
+        case Primitive(name=name):
+            return "string" if name == "string" or name.startswith("varchar(") else "number"
+        case Array():
+            return "array"
+        case Map():
+            return "map"
+        case Struct():
+            return "struct"
+
+
+def _given(expression: str) -> str | None:
+    """What the function gives, if an expression is one call and nothing else."""
+    found = list(calls(expression))
+    first = found[0] if found else None
+    if first is None or first.start != 0 or first.end != len(expression):
+        return None
+    known = spark_functions().get(first.name)
+    return None if known is None or known.gives == "any" else known.gives

@@ -1,0 +1,295 @@
+"""Takes single paths, for real: the product's own verbs on real Delta tables in a throw-away environment.
+
+``Stop`` is an environment that stands at a version, with rows of every version it came by; each path begins at a copy of one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.merge.chain import Chain, merge
+from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
+from airflow_provider_schemamig.core.release.merge.merged import Replace
+from airflow_provider_schemamig.core.testing.assertions import (
+    Marks,
+    Sight,
+    look_at,
+    look_back,
+    read_through_delta_rs,
+    same_as_new,
+    soundness,
+    write_rows,
+)
+from airflow_provider_schemamig.core.testing.results import Report
+from airflow_provider_schemamig.core.testing.rows.expected import Expected, Rows, Unknown, carry, needs_spark
+from airflow_provider_schemamig.core.testing.rows.fixtures import Fixtures
+from airflow_provider_schemamig.core.testing.rows.seeded_random import Draws
+from airflow_provider_schemamig.core.testing.workspace import copy_environment, cut, remove, throwaway, tidy
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.exceptions import Refused
+
+
+class Crash(BaseException):
+    """The process died here; only ``interrupted`` raises and catches it."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An environment in ``folder`` at ``version``, contracted. ``rows`` are what its readers find. ``writes``: how many moments to die
+    the upgrade to it had. ``origin``: the version it was made new at."""
+
+    version: Version
+    folder: Path
+    rows: Rows
+    origin: Version
+    marks: Marks = field(default_factory=dict)
+    writes: int = 0
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.rows.values()))
+
+
+@dataclass(frozen=True)
+class Track:
+    """What all paths of one release have in common. ``release`` is the folder under test; ``work``: where everything is made."""
+
+    release: Release
+    fixtures: Fixtures
+    work: Path
+    seed: int
+    jobs: Jobs
+    _chains: dict[tuple[Version, Version], Chain] = field(default_factory=dict, repr=False, compare=False)
+
+    # -- stops ------------------------------------------------------------------------------------------------------------------------
+
+    def begin(self, version: Version, report: Report, folder: Path | None = None) -> Stop:
+        """A new environment at ``version``, with rows of every collection. ``folder``: the release folder, if it is not to be cut."""
+        place = self._place("begin")
+        env = throwaway(place)
+        with report.phase("initialize"):
+            commands.upgrade(env, folder or self.folder([version]), create=True, jobs=self.jobs)
+            declared = self.release.declarations(version)
+            expected = self._with_rows(env, version, dict.fromkeys(declared, ()), report, everything=True)
+            sight = Sight(env)
+            seen = look_at(sight, version, declared, expected, "initialize")
+            report.end(seen.findings)
+        tidy(env)
+        return Stop(version, place, seen.found, version, sight.marks)
+
+    def step(self, stop: Stop, version: Version, report: Report, folder: Path | None = None) -> Stop:
+        """The next stop: upgraded in one go, contracted, with rows of its own. (``interrupted`` looks while the way back is open.)"""
+        chain = self.chain(stop.version, version)
+        place = copy_environment(stop.folder, self._place("step"))
+        env, writes = _counting(throwaway(place))
+        with report.phase("upgrade"):
+            commands.upgrade(env, folder or self.folder([stop.version, version]), jobs=self.jobs)
+        env = throwaway(place)
+        with report.phase("contract"):
+            commands.contract(env, at_once=True)
+            declared = self.release.declarations(version)
+            expected = self._with_rows(env, version, carry(chain, stop.rows, declared), report)
+            sight = Sight(env)
+            seen = look_at(sight, version, declared, expected, "contract", marks=stop.marks)
+            report.end(seen.findings)
+            self._look_through_delta_rs(env, chain, seen.found, report)
+        report.rows = stop.count
+        rows = seen.found
+        tidy(env)
+        return Stop(version, place, rows, stop.origin, sight.marks, len(writes))
+
+    # -- paths ------------------------------------------------------------------------------------------------------------------------
+
+    def interrupted(self, stop: Stop, version: Version, writes: int, report: Report, folder: Path | None = None) -> None:
+        """Killed at one of its ``writes`` moments, run again to the end, and then rolled back."""
+        moment = Draws(f"{self.seed}/{stop.version}..{version}").below(max(writes, 1))
+        folder = folder or self.folder([stop.version, version])
+        with self._copy(stop) as env:
+            phase = f"interrupted at write {moment + 1} of {writes}"
+            with report.phase(phase):
+                with suppress(Crash):
+                    commands.upgrade(_crashing(env, moment), folder, jobs=self.jobs)
+                commands.upgrade(env, folder, jobs=self.jobs)
+            self._look(env, self.chain(stop.version, version), stop, report, phase)
+            self._roll_back(env, stop, report)
+
+    def direct(self, stop: Stop, version: Version, report: Report, folder: Path | None = None) -> None:
+        """From a stop to ``version`` in one go (or by way of the versions that the chain demands), and back."""
+        report.rows = stop.count
+        with self._copy(stop) as env:
+            at, last = stop, None
+            for target, whole in self._legs(stop.version, version, report):
+                chain = self.chain(at.version, target)
+                with report.phase("upgrade"):
+                    if last is not None:
+                        commands.contract(env, at_once=True)
+                    where = folder if whole and folder is not None else self.folder(self._between(at.version, target))
+                    commands.upgrade(env, where, jobs=self.jobs)
+                last = at
+                at = Stop(target, env_folder(env), self._look(env, chain, at, report, "upgrade"), stop.origin)
+            assert last is not None  # a path has at least one leg
+            self._roll_back(env, last, report)
+
+    def fresh(self, stop: Stop | None, report: Report, folder: Path | None = None) -> None:
+        """A new environment at the head, and whether the upgraded one at ``stop`` is the same."""
+        version = self.release.version
+        place = self._place("fresh")
+        env = throwaway(place)
+        with report.phase("initialize"):
+            commands.upgrade(env, folder or self.release.path, create=True, jobs=self.jobs)
+            declared = self.release.declarations(version)
+            report.end(look_at(Sight(env), version, declared, dict.fromkeys(declared, ()), "initialize").findings)
+            if stop is not None:
+                report.end(soundness(Sight(throwaway(stop.folder)), "contract"))
+                report.rows = stop.count
+                report.notes.append(f"compared with an environment that began at {stop.origin}")
+                report.end(same_as_new(throwaway(stop.folder), env, "compare with an upgraded environment"))
+        remove(place)
+
+    # -- parts ------------------------------------------------------------------------------------------------------------------------
+
+    def chain(self, source: Version, target: Version) -> Chain:
+        """The merged steps, by which rows are carried. Raises StopInBetween (or Refused of several) as the upgrade does."""
+        known = self._chains.get((source, target))
+        if known is None:
+            known = self._chains[source, target] = merge(self._cut(source, target), source)
+        return known
+
+    def spark_for(self, source: Version, target: Version) -> tuple[CollectionName, ...]:
+        """The collections of a path whose rows only Spark can take along."""
+        report, found, at = Report(), dict[CollectionName, None](), source
+        for leg, _ in self._legs(source, target, report):
+            found |= dict.fromkeys(needs_spark(self.chain(at, leg)))
+            at = leg
+        return tuple(found)
+
+    def folder(self, versions: Sequence[Version]) -> Path:
+        """The release folder cut to ``versions``."""
+        releases = self.work / "releases"
+        releases.mkdir(parents=True, exist_ok=True)
+        return cut(self.release, versions, releases / f"{versions[0]}..{versions[-1]}")
+
+    def _between(self, source: Version, target: Version) -> list[Version]:
+        return [version for version in self.release.versions if source <= version <= target]
+
+    def _cut(self, source: Version, target: Version) -> Release:
+        kept = self._between(source, target)
+        snapshots = {version: self.release.snapshots[version] for version in kept}
+        modules = {version: self.release.modules[version] for version in kept[1:]}
+        return replace(self.release, version=target, min_version=source, snapshots=snapshots, modules=modules)
+
+    def _legs(self, source: Version, target: Version, report: Report) -> Iterator[tuple[Version, bool]]:
+        """(version, whether the folder under test leads there) of every upgrade that the path takes."""
+        while True:
+            try:
+                self.chain(source, target)
+            except (StopInBetween, Refused) as refusal:
+                stops = refusal.refusals if isinstance(refusal, Refused) else (refusal,)
+                between = [each.stop for each in stops if isinstance(each, StopInBetween)]
+                if len(between) < len(stops):
+                    raise
+                reasons = "; ".join(str(each.reason) for each in stops if isinstance(each, StopInBetween))
+                report.notes.append(f"has to stop at {min(between)}: {reasons}")
+                report.via.append(min(between))
+                yield min(between), False
+                source = min(between)
+            else:
+                yield target, True
+                return
+
+    def _look(self, env: Environment, chain: Chain, stop: Stop, report: Report, phase: str) -> Rows:
+        """New and old readers after an upgrade whose way back is open; the rows as they are now."""
+        assert chain.source is not None
+        declared = self.release.declarations(chain.target)
+        expected = carry(chain, stop.rows, declared)
+        with report.phase(phase):
+            sight = Sight(env)
+            seen = look_at(sight, chain.target, declared, expected, phase, marks=stop.marks)
+            report.end(seen.findings)
+            back = look_back(sight, chain.source, stop.rows, frozenset(needs_spark(chain)) | _replaced(chain), phase, stop.marks)
+            report.end(back.findings)
+            report.fenced |= dict.fromkeys(f"{name}: {reason}" for name, reason in back.fenced.items())
+        report.rows = max(report.rows, stop.count)
+        return seen.found
+
+    def _look_through_delta_rs(self, env: Environment, chain: Chain, rows: Rows, report: Report) -> None:
+        """One collection a step, another one each time."""
+        changed = [step.collection for step in chain.steps if step.collection in rows]
+        if changed:
+            name = Draws(f"{self.seed}/{chain.target}").choice(changed)
+            report.end(read_through_delta_rs(env, chain.target, name, rows[name], "contract"))
+
+    def _roll_back(self, env: Environment, stop: Stop, report: Report) -> None:
+        with report.phase("roll back"):
+            commands.rollback(env, jobs=self.jobs)
+            declared = self.release.declarations(stop.version)
+            sight = Sight(env)
+            seen = look_at(sight, stop.version, declared, stop.rows, "roll back", marks=stop.marks, exact=False)
+            report.end(seen.findings)
+            report.fenced |= dict.fromkeys(f"{name}: after the rollback, {reason}" for name, reason in seen.fenced.items())
+            report.end(soundness(sight, "roll back"))
+
+    def _with_rows(self, env: Environment, version: Version, rows: Expected, report: Report, *, everything: bool = False) -> Expected:
+        """Write the rows of ``version``: of what it makes or changes, or of ``everything``."""
+        found = dict(rows)
+        for name, declaration in self.release.declarations(version).items():
+            fixture = self.fixtures.standing(name, version) if everything else self.fixtures.found.get((version, name))
+            if fixture is None:
+                continue
+            if fixture.beyond is not None and not fixture.rows:
+                report.notes.append(f"{name}: no rows at {version}, the CHECK {fixture.beyond} is beyond the generator; write some by hand")
+            kept_out = write_rows(env, version, name, declaration, fixture.rows)
+            known = found[name]
+            if kept_out is not None:
+                report.notes.append(kept_out)
+            elif not isinstance(known, Unknown):
+                found[name] = tuple(sorted((*known, *fixture.rows)))
+        return found
+
+    @contextmanager
+    def _copy(self, stop: Stop) -> Iterator[Environment]:
+        place = copy_environment(stop.folder, self._place("copy"))
+        try:
+            yield throwaway(place)
+        finally:
+            remove(place)
+
+    def _place(self, what: str) -> Path:
+        return self.work / "environments" / f"{what}-{uuid.uuid4().hex[:12]}"
+
+
+def env_folder(env: Environment) -> Path:
+    path = env.location.local_path
+    assert path is not None  # throw-away environments are local
+    return path
+
+
+def _replaced(chain: Chain) -> frozenset[CollectionName]:
+    return frozenset(step.old.name for step in chain.steps if isinstance(step, Replace))
+
+
+def _counting(env: Environment) -> tuple[Environment, list[str]]:
+    """An environment that notes every moment to die: just before and just after each durable write."""
+    moments: list[str] = []
+    return replace(env, on_write=lambda moment, what, key: moments.append(f"{moment} {what}")), moments
+
+
+def _crashing(env: Environment, moment: int) -> Environment:
+    """An environment for a process that dies at its ``moment``-th moment."""
+    count = 0
+
+    def hook(when: str, what: str, key: str) -> None:
+        nonlocal count
+        count += 1
+        if count > moment:
+            raise Crash(f"{when} {what} {key}")
+
+    return replace(env, on_write=hook)

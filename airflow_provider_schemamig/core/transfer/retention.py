@@ -1,0 +1,55 @@
+"""How long a table keeps what a copy and its tail have to read: removed files and log entries (the 7-day wall, research/delta.md B4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG, hours_of
+from airflow_provider_schemamig.core.storage import ReadStore
+
+
+def kept_hours(head: Head) -> float:
+    """For how many hours a version can still be read and followed after it was overwritten: the shorter of files' and log's."""
+    configuration: Mapping[str, str] = head.metadata.get("configuration") or {}
+    return min(hours_of(key, configuration.get(key)) for key in (FILES, LOG))
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How old a version of a table is, of the ``kept_hours`` that it can be relied on."""
+
+    since: pendulum.DateTime
+    hours: float
+    kept_hours: float
+
+    @property
+    def is_past(self) -> bool:
+        return self.hours >= self.kept_hours
+
+    @property
+    def is_half(self) -> bool:
+        return self.hours >= self.kept_hours / 2
+
+
+def age_of(store: ReadStore, head: Head, version: int, now: pendulum.DateTime) -> Age:
+    """When the version after ``version`` was committed is when its files could first be removed. Raises LogTruncated if that is gone.
+
+    A commit need not say when it was made; then it is as old as the first after it that does.
+    """
+    since = made_at(store, version, head.version)
+    if since is None:
+        return Age(now, 0.0, kept_hours(head))
+    return Age(since, (now - since).total_seconds() / 3600, kept_hours(head))
+
+
+def made_at(store: ReadStore, after: int, upto: int) -> pendulum.DateTime | None:
+    """When the first commit after version ``after`` was made that says so; None if none up to ``upto`` does. Raises LogTruncated."""
+    for commit in commits(store, after, max(after, upto)):
+        if commit.milliseconds is not None:
+            return pendulum.from_timestamp(commit.milliseconds / 1000)
+    return None

@@ -1,0 +1,96 @@
+"""Rows of one shard that go into another one through a query, and what that asks of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.release.queries.query import bind
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import TXN_VERSION, Chain
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Another collection that the query reads, at a version that stays the same for the whole rewrite."""
+
+    collection: CollectionName
+    uri: str
+    version: int
+    projection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """``query`` is row-local over ``{own}``, which is the source table shown by ``projection`` (a SELECT list).
+
+    ``columns`` are the target's, filled by name. ``match``: the target's key columns by which a changed row finds its predecessor; empty:
+    by the whole row, which is exact wherever the target holds just what the query gives. URIs and ids are shards', as in the ledger.
+    """
+
+    collection: CollectionName
+    chain: Chain
+    source: ShardId
+    source_uri: str
+    source_id: str
+    target: ShardId
+    target_uri: str
+    target_id: str
+    query: str
+    own: CollectionName
+    projection: str
+    columns: tuple[str, ...]
+    lookups: tuple[Lookup, ...] = ()
+    match: tuple[str, ...] = ()
+    #: The source version in whose columns all of its changes are read: another release may have come and gone meanwhile, and renamed them.
+    #: None: each in those of its own version.
+    shown_at: int | None = None
+
+    def source_store(self, env: EnvironmentRoot) -> Store:
+        return env.table_store(self.source_uri, self.source_id)
+
+    def target_store(self, env: EnvironmentRoot) -> Store:
+        return env.table_store(self.target_uri, self.target_id)
+
+    @property
+    def bound_query(self) -> str:
+        """The query over the views of ``source_view`` and ``lookup_inputs``."""
+        return bind(self.query, {self.own: self.source_view, **{lookup.collection: _view(lookup.collection) for lookup in self.lookups}})
+
+    @property
+    def source_view(self) -> str:
+        return _view(self.own)
+
+    def lookup_inputs(self, env: EnvironmentRoot) -> dict[str, Any]:
+        """The lookups as a job's ``inputs``."""
+        return {
+            _view(lookup.collection): {
+                "uri": env.table_location(lookup.uri).uri,
+                "version": lookup.version,
+                "projection": lookup.projection,
+            }
+            for lookup in self.lookups
+        }
+
+    def link_request(self, env: EnvironmentRoot, lo: int, hi: int) -> dict[str, Any]:
+        """What the requests of all links have in common."""
+        return {
+            "collection": self.collection,
+            "storage_options": dict(env.options),
+            "query": self.bound_query,
+            "columns": list(self.columns),
+            "txn_app_id": self.chain.txn_app_id(lo),
+            "txn_version": TXN_VERSION,
+            "user_metadata": self.chain.user_metadata(lo, hi),
+        }
+
+    def over(self, env: EnvironmentRoot, source: Mapping[str, Any]) -> dict[str, Any]:
+        """The ``inputs`` of a query over ``source`` ({"uri", "version"}) in place of the whole source table."""
+        return {self.source_view: {**source, "projection": self.projection}, **self.lookup_inputs(env)}
+
+
+def _view(collection: CollectionName) -> str:
+    return f"schemamig_{collection}"

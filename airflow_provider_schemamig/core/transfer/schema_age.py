@@ -1,0 +1,103 @@
+"""Schema debt: which files of a table were written under which schema id (seed 003, "Compaction and consolidation").
+
+Delta's files do not say it, its log does: a file has the schema of the version that added it, and the ledger knows since which version
+each schema id was in force. Where the log no longer goes back that far (JSON commits live 30 days by default), a file counts as written
+under the shard's first schema: to rewrite one too many costs time, to take an old one for new would leave the debt unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.delta.actions import Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.files import active_files
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
+from airflow_provider_schemamig.core.names import CollectionName, SchemaId
+from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
+
+#: Operations whose commits put files back that others wrote long before.
+BRINGS_BACK = frozenset({"RESTORE", "CLONE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The files of one schema id: how many, their bytes, their rows (None: some file does not say)."""
+
+    schema_id: SchemaId
+    files: int
+    bytes: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Debt:
+    """A collection's files by the schema they were written under. ``old``: those to be rewritten, the oldest schema first."""
+
+    collection: CollectionName
+    schema_id: SchemaId
+    version: int
+    shares: tuple[Share, ...]
+    old: tuple[RawAction, ...]
+
+
+def schema_debt(store: ReadStore, version: int, current: SchemaEntry, known: Sequence[SchemaEntry]) -> Debt:
+    """What the table at ``version`` owes. ``known``: every entry of the collection's shard. Raises as ``active_files`` does.
+
+    A schema that a rollback left equal to today's is no debt, though its id is another.
+    """
+    files = active_files(store, version)
+    born = birth_versions(store, version, files)
+    entries = sorted(known, key=lambda entry: (entry.since_table_version, entry.schema_id))
+    by_schema: dict[SchemaId, list[RawAction]] = {}
+    for identity, file in sorted(files.items()):
+        by_schema.setdefault(_schema_at(entries, born[identity]).schema_id, []).append(file)
+    same = {entry.schema_id for entry in entries if entry.physical.fields == current.physical.fields}
+    shares = tuple(_share(schema_id, found) for schema_id, found in sorted(by_schema.items()))
+    old = tuple(file for schema_id, found in sorted(by_schema.items()) if schema_id not in same for file in found)
+    return Debt(current.collection, current.schema_id, version, shares, old)
+
+
+def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAction]) -> dict[FileId, int | None]:
+    """The version that wrote each of the files; None where the log does not go back that far.
+
+    Read backwards, until every file was found. A deletion vector, RESTORE or CLONE adds a file again that is older than that commit.
+    """
+    born: dict[FileId, int | None] = dict.fromkeys(files)
+    by_path: dict[str, list[FileId]] = {}
+    for identity in files:
+        by_path.setdefault(identity[0], []).append(identity)
+    for number in range(version, -1, -1):
+        if not by_path:
+            break
+        try:
+            commit = read_commit(store, number)
+        except LogTruncated:
+            break
+        for path in _written_by(commit) & by_path.keys():
+            for identity in by_path.pop(path):
+                born[identity] = number
+    return born
+
+
+def _written_by(commit: Commit) -> set[str]:
+    """The paths of the files that this commit wrote itself."""
+    if not commit.has_files or commit.info.get("operation") in BRINGS_BACK:
+        return set()
+    again = {file_id(remove)[0] for remove in commit.removes}
+    return {file_id(add)[0] for add in commit.adds} - again
+
+
+def _schema_at(entries: Sequence[SchemaEntry], version: int | None) -> SchemaEntry:
+    found = entries[0]
+    for entry in entries:
+        if version is not None and entry.since_table_version <= version:
+            found = entry
+    return found
+
+
+def _share(schema_id: SchemaId, files: Sequence[RawAction]) -> Share:
+    return Share(schema_id, len(files), sum(int(file.get("size") or 0) for file in files), rows_in_files(files))

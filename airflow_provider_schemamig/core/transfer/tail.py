@@ -1,0 +1,126 @@
+"""The tail of a rewrite: what was committed to the source since the copy, brought into the target (research/rewrite.md sections 1 and 2).
+
+By change data feed where it was on all the time, else by the difference of the files of two versions, which needs neither feed nor key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.files import FileDifference, file_difference, has_cdf
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction, ConcurrentWrite, FillSuperseded
+from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
+from airflow_provider_schemamig.core.transfer.exactly_once import Position, position, put_empty_link
+from airflow_provider_schemamig.core.transfer.file_subset import scratch
+from airflow_provider_schemamig.core.transfer.row_transfer import Flow
+
+_TRIES = 3
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Tailed:
+    """``position``: the last link; ``seen``: the source version that the target is equal to. ``delta``: digest of the net change that
+    this call brought in, None if a twin did some of it."""
+
+    position: Position
+    seen: int
+    delta: RowsDigest | None
+    rows: int
+
+
+def tail(env: EnvironmentRoot, flow: Flow, reached: Position, upto: int, jobs: JobRunner) -> Tailed:
+    """Bring in the source's commits after ``reached`` up to version ``upto``. Exactly once, whoever else does it.
+
+    Raises TwinWasFirst; SourceVacuumed, ChangeDataMissing, LogTruncated if the history is gone.
+    """
+    delta: RowsDigest | None = NO_ROWS
+    rows = 0
+    for first, last in ranges(env, flow, reached.at, upto):
+        result = _link(env, flow, reached.at, first, last, jobs)
+        if result is None:
+            continue
+        if result["skipped"]:
+            delta = None
+        elif delta is not None:
+            delta += RowsDigest.from_json(result["delta"])
+        changed = int(result["inserted"]) + int(result["deleted"])
+        rows += changed
+        reached = Position(last, int(result["table_version"]), reached.rows + changed)
+    return Tailed(reached, max(upto, reached.at), delta, rows)
+
+
+def again(attempt: Callable[[], T]) -> T:
+    """A twin's link or another writer's commit came in between: look again and go on from there."""
+    for _ in range(_TRIES - 1):
+        try:
+            return attempt()
+        except (TwinWasFirst, ConcurrentWrite):
+            continue
+    return attempt()
+
+
+def where(env: EnvironmentRoot, flow: Flow, start: int, after: int) -> Position:
+    """How far the target has followed the source, which it copied at version ``start``; looked for after the target's version ``after``."""
+    return position(flow.target_store(env), flow.chain, start, after)
+
+
+def ranges(env: EnvironmentRoot, flow: Flow, lo: int, hi: int) -> Iterator[tuple[int, int]]:
+    """(exclusive, inclusive) ranges of versions with one schema each: change data cannot be read across a change of it."""
+    for commit in commits(flow.source_store(env), lo, hi):
+        if commit.metadata is not None and commit.version - 1 > lo:
+            yield lo, commit.version - 1
+            lo = commit.version - 1
+    if hi > lo:
+        yield lo, hi
+
+
+def _link(env: EnvironmentRoot, flow: Flow, lo: int, first: int, last: int, jobs: JobRunner) -> dict[str, Any] | None:
+    """One link of the chain from ``lo`` to ``last``; nothing changed between ``lo`` and ``first``. None: nor after it, there is no link."""
+    difference = file_difference(flow.source_store(env), first, last)
+    if not difference.changed:
+        return None
+    with _changes(env, flow, first, last, difference) as changes:
+        request = {
+            **flow.link_request(env, lo, last),
+            "target_uri": env.table_location(flow.target_uri).uri,
+            "source_view": flow.source_view,
+            "inputs": flow.lookup_inputs(env),
+            "projection": flow.projection,
+            "changes": changes,
+            "match": list(flow.match),
+            "source": {"uri": env.table_location(flow.source_uri).uri, "version": last},
+        }
+        try:
+            result = jobs.run("apply", request)
+        except (ConcurrentTransaction, FillSuperseded) as error:
+            raise TwinWasFirst(collection=flow.collection, step=f"the tail after version {lo}") from error
+    if result["table_version"] is None:
+        return {**result, "table_version": put_empty_link(flow.target_store(env), flow.chain, lo, last)}
+    return result
+
+
+@contextlib.contextmanager
+def _changes(env: EnvironmentRoot, flow: Flow, lo: int, hi: int, difference: FileDifference) -> Iterator[dict[str, Any]]:
+    """The request's ``changes``. Files that only came are read as they are: no feed is cheaper. A feed shows the columns of then."""
+    only_new = not difference.removed
+    head = read_head(flow.source_store(env), hi)
+    shown = head if flow.shown_at is None else read_head(flow.source_store(env), flow.shown_at)
+    if not only_new and shown.schema == head.schema and has_cdf(flow.source_store(env), lo, hi):
+        yield {"kind": "cdf", "uri": env.table_location(flow.source_uri).uri, "from": lo + 1, "to": hi}
+        return
+    with contextlib.ExitStack() as stack:
+        found: dict[str, Any] = {"kind": "files"}
+        for name, files in (("added", difference.added), ("removed", difference.removed)):
+            key = f"{flow.target}-{name}-{lo}-{hi}"
+            found[name] = stack.enter_context(scratch(env, flow.chain.generation, key, shown, files)) if files else None
+        yield found

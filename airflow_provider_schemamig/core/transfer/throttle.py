@@ -1,0 +1,245 @@
+"""How fast work may go: what people said in the ledger (pause, throttle, hours), looked at before every batch, and inside the appends by
+which a release is promoted, sealed and committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.rows import Control
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.times import minute
+from airflow_provider_schemamig.core.transfer.errors import Paused
+
+T = TypeVar("T")
+
+#: Scope of a control that speaks for all collections.
+EVERYWHERE = "*"
+#: What a scope begins with that is not about batches, but about the last step of an online change: paused, it waits until told; else it
+#: is made even if writers have to wait.
+LAST_STEP = "last step of "
+#: The most that is made one batch, which is one Spark statement.
+BATCH_FILES = 256
+BATCH_BYTES = 16 * 2**30
+#: A pause takes hold, and a kill costs, no more than the batch that is in flight.
+_BATCH_SECONDS = 10.0
+_FIRST_BYTES = 32 * 2**20
+_LEAST_BYTES = 2**20
+_STRIDE = 4
+_UNLIKE = 1.5
+_LOOK_SECONDS = 5.0
+_SAY_SECONDS = 30.0
+
+
+def control_of(state: State, collection: CollectionName) -> Control:
+    """The stricter of what was said for the collection and for all; of two windows the collection's, though both have to be open."""
+    mine, all_ = _said(state, collection)
+    return Control(
+        scope=collection,
+        paused=mine.paused or all_.paused,
+        rows_per_second=_least(mine.rows_per_second, all_.rows_per_second),
+        max_files=_least(mine.max_files, all_.max_files),
+        commits_per_minute=_least(mine.commits_per_minute, all_.commits_per_minute),
+        window=mine.window or all_.window,
+    )
+
+
+def _said(state: State, collection: CollectionName) -> tuple[Control, Control]:
+    return state.controls.get(collection, Control(collection)), state.controls.get(EVERYWHERE, Control(EVERYWHERE))
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((limit for limit in (one, other) if limit is not None), default=None)
+
+
+def is_open(window: tuple[int, int] | None, now: pendulum.DateTime) -> bool:
+    """Whether a batch may begin at ``now``; (22, 6) is from 22:00 to 06:00 UTC."""
+    if window is None:
+        return True
+    first, last = window
+    hour = now.in_timezone("UTC").hour
+    return first <= hour < last if first <= last else hour >= first or hour < last
+
+
+#: What keeps work waiting: scope of a control -> why, in words.
+Holds = Mapping[str, str]
+
+
+def batch_holds(state: State, collection: CollectionName, now: pendulum.DateTime) -> Holds:
+    """What keeps a batch from beginning at ``now``: pauses, then hours."""
+    return {**step_holds(state, [collection]), **_holds(state, [EVERYWHERE, collection], now)}
+
+
+def step_holds(state: State, collections: Iterable[CollectionName]) -> Holds:
+    """What keeps ``collections`` from being promoted, sealed or committed, or a live table of theirs from being changed: pauses."""
+    return _holds(state, [EVERYWHERE, *collections], None) if state.controls else {}
+
+
+def last_step_holds(state: State, collection: CollectionName) -> Holds:
+    """What keeps the last step of an online change from being made."""
+    return _holds(state, [f"{LAST_STEP}{EVERYWHERE}", f"{LAST_STEP}{collection}"], None)
+
+
+def _holds(state: State, scopes: Iterable[str], now: pendulum.DateTime | None) -> Holds:
+    """``now`` None: hours do not count."""
+    found = {scope: _why(state.controls.get(scope), now) for scope in scopes}
+    return {scope: why for scope, why in found.items() if why is not None}
+
+
+def _why(control: Control | None, now: pendulum.DateTime | None) -> str | None:
+    if control is None:
+        return None
+    if control.paused:
+        return _paused(control)
+    return f"waits for {_hours(control.window)}" if now is not None and not is_open(control.window, now) else None
+
+
+def _paused(control: Control) -> str:
+    what, until = ("postponed", " until `schemamig resume`") if control.scope.startswith(LAST_STEP) else ("paused", "")
+    by = f" by {control.paused_by}" if control.paused_by else ""
+    since = f" since {minute(control.paused_at)}" if control.paused_at is not None else ""
+    return f"{what}{by}{since}{until}{f': {control.reason}' if control.reason else ''}"
+
+
+def is_over(state: State, scopes: Iterable[str], now: pendulum.DateTime | None) -> bool:
+    """Whether none of the controls of ``scopes`` keeps work waiting any more; ``now`` None: hours do not count."""
+    return not _holds(state, scopes, now)
+
+
+def check_not_paused(state: State, stage: str, collections: Iterable[CollectionName]) -> None:
+    """For the decision of an append: a pause that is in the ledger before it is never passed by. Raises Paused."""
+    _raise(stage, None, step_holds(state, collections), hours=False)
+
+
+def _raise(stage: str, collection: str | None, holds: Holds, *, hours: bool) -> None:
+    if holds:
+        raise Paused(collection=collection, stage=stage, why=_text(holds), scopes=tuple(holds), hours=hours)
+
+
+def _text(holds: Holds) -> str:
+    return "; ".join(dict.fromkeys(holds.values()))
+
+
+def why_not(state: State, collection: CollectionName, now: pendulum.DateTime | None) -> str | None:
+    """Why no batch may begin at ``now``, or (None) no step be made, in words; None if one may."""
+    return _text(step_holds(state, [collection]) if now is None else batch_holds(state, collection, now)) or None
+
+
+def postponed(state: State, collection: CollectionName) -> str | None:
+    """Why the last step of an online change may not be made, in words; None if it may."""
+    return _text(last_step_holds(state, collection)) or None
+
+
+def forced(state: State, collection: CollectionName) -> bool:
+    """Whether somebody wants the last step of an online change even if writers have to wait for it."""
+    control = state.controls.get(f"{LAST_STEP}{collection}")
+    return control is not None and not control.paused
+
+
+@dataclass
+class BatchSize:
+    """How many bytes the next batch may have: what takes about ``_BATCH_SECONDS`` by the last one; or, where a batch takes long to start
+    (spark-submit), as long for its rows as for that, which two batches of different sizes tell."""
+
+    bytes: int = _FIRST_BYTES
+    _start_seconds: float = 0.0
+    _last: tuple[int, float] | None = None
+
+    def after(self, size_bytes: int, seconds: float) -> None:
+        """A batch of ``size_bytes`` took ``seconds``."""
+        if self._last is not None:
+            self._start_seconds = _start_of(self._last, (size_bytes, seconds), self._start_seconds)
+        self._last = size_bytes, seconds
+        start = min(self._start_seconds, seconds)
+        aim = max(_BATCH_SECONDS, 2 * start)
+        wanted = min(size_bytes * (aim - start) / max(seconds - start, 0.001), size_bytes * _STRIDE)
+        self.bytes = round(min(max(wanted, _LEAST_BYTES), BATCH_BYTES))
+
+
+def _start_of(one: tuple[int, float], other: tuple[int, float], known: float) -> float:
+    """Seconds that a batch of no bytes would take, by two of them; ``known`` where they are too much alike to tell."""
+    (small, short), (large, long) = sorted((one, other))
+    if large <= small * _UNLIKE:
+        return known
+    return min(max(short - small * (long - short) / (large - small), 0.0), short)
+
+
+@dataclass
+class Pace:
+    """``read`` gives the newest state of the ledger; it may raise to end the work (``Work.look_again`` does when fenced).
+
+    ``waits`` False: instead of waiting it raises Paused.
+    """
+
+    read: Callable[[], State]
+    listen: Listener
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], pendulum.DateTime] = field(default=lambda: pendulum.now("UTC"))
+    waits: bool = True
+
+    def begin(self, stage: str, collection: CollectionName) -> Control:
+        """Wait until a batch may begin; the limits it has to keep."""
+        return control_of(self._wait(stage, collection, lambda state: batch_holds(state, collection, self.now()), hours=True), collection)
+
+    def begin_step(self, stage: str, collection: CollectionName) -> None:
+        """Wait until a step on the collection that is no batch may be made."""
+        self._wait(stage, collection, lambda state: step_holds(state, [collection]))
+
+    def begin_last_step(self, stage: str, collection: CollectionName) -> None:
+        """Wait until the last step of an online change may be made."""
+        self._wait(stage, collection, lambda state: last_step_holds(state, collection))
+
+    def until_done(self, attempt: Callable[[], T]) -> T:
+        """Make an ``attempt``, and after each pause that it met another one."""
+        while True:
+            try:
+                return attempt()
+            except Paused as paused:
+                self._wait_out(paused)
+
+    def _wait_out(self, paused: Paused) -> None:
+        def holds(state: State) -> Holds:
+            return _holds(state, paused.scopes, self.now() if paused.hours else None)
+
+        self._wait(paused.stage, paused.collection, holds, hours=paused.hours)
+
+    def _wait(self, stage: str, collection: str | None, holds: Callable[[State], Holds], *, hours: bool = False) -> State:
+        said: float | None = None
+        while True:
+            state = self.read()
+            now = holds(state)
+            if not now:
+                return state
+            if not self.waits:
+                _raise(stage, collection, now, hours=hours)
+            if said is None or time.monotonic() - said > _SAY_SECONDS:
+                said = time.monotonic()
+                self.listen(Event(stage, collection, note=_text(now)))
+            self.sleep(_LOOK_SECONDS)
+
+    def may_begin(self, stage: str, collection: CollectionName) -> bool:
+        """Whether a batch may begin now; for those who look again by themselves, and may have to end meanwhile."""
+        why = why_not(self.read(), collection, self.now())
+        if why is not None:
+            self.listen(Event(stage, collection, note=why))
+        return why is None
+
+    def end(self, control: Control, rows: int, seconds: float) -> None:
+        """Rest as long as the batch, which was one commit, was too fast."""
+        least = [
+            *([rows / control.rows_per_second] if control.rows_per_second else []),
+            *([60 / control.commits_per_minute] if control.commits_per_minute else []),
+        ]
+        if least:
+            self.sleep(max(0.0, max(least) - seconds))
+
+
+def _hours(window: tuple[int, int] | None) -> str:
+    first, last = window or (0, 24)
+    return f"{first:02d}:00-{last:02d}:00 UTC"

@@ -1,0 +1,123 @@
+"""The tables that are to be adopted: where they lie, what they say of themselves, and whether they may be taken at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.metadata.forbidden import check_keeps_rows
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.storage import Location, spark_uri
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.adopt import errors as e
+from airflow_provider_schemamig.core.upgrade.adopt.remarks import remarks_on
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table that is to be adopted. ``live``: what it says of itself, ``uri``: as the ledger will have it."""
+
+    collection: CollectionName
+    location: Location
+    uri: str
+    head: Head
+    live: Declaration
+    remarks: tuple[str, ...]
+
+
+def given_tables(tables: Sequence[tuple[str, str]]) -> list[tuple[CollectionName, Location]]:
+    refusals: list[SchemamigError] = []
+    found: dict[CollectionName, Location] = {}
+    for name, uri in tables:
+        try:
+            collection, location = collection_name(name), Location.parse(uri)
+        except Refusal as refusal:
+            refusal.collection = refusal.collection or (None if isinstance(refusal, InvalidName) else name)
+            refusals.append(refusal)
+            continue
+        other = next((known for known, place in found.items() if _place(place) == _place(location)), None)
+        if collection in found:
+            refusals.append(e.NameTwice(collection=collection))
+        elif other is not None:
+            refusals.append(e.SameTable(collection=collection, uri=location.uri, other=other))
+        found.setdefault(collection, location)
+    raise_refusals(refusals)
+    return list(found.items())
+
+
+def _place(location: Location) -> str:
+    """The same for two spellings of one place: links on a local disk, s3 and s3a."""
+    path = location.local_path
+    return os.path.realpath(path) if path is not None else spark_uri(location.uri)
+
+
+def is_managed(env: EnvironmentRoot, state: State | None, collection: CollectionName, location: Location) -> bool:
+    """True if this very table is the collection's already."""
+    if state is None or collection not in state.objects:
+        return False
+    return _place(env.table_location(state.shard_of(collection).uri)) == _place(location)
+
+
+def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[CollectionName, Location]]) -> list[Found]:
+    refusals: list[SchemamigError] = []
+    found: list[Found] = []
+    for collection, location in given:
+        try:
+            refuse_place(env, state, collection, location)
+            _refuse_nested(location, [(name, other) for name, other in given if other != location])
+            found.append(_look_at(env, collection, location))
+        except Refusal as refusal:
+            refusal.collection = refusal.collection or collection
+            refusals.append(refusal)
+    raise_refusals(refusals)
+    return found
+
+
+def refuse_place(env: EnvironmentRoot, state: State | None, collection: CollectionName, location: Location) -> None:
+    root, place = _place(env.location), _place(location)
+    if (place + "/").startswith(f"{root}/{env.SYSTEM_FOLDER}/"):
+        raise e.WrongPlace(uri=location.uri, reason="it is part of the environment's own records")
+    if (root + "/").startswith(place + "/"):
+        raise e.WrongPlace(
+            uri=location.uri, reason="the environment lies inside of the table's folder, and a VACUUM of the table would empty it"
+        )
+    if state is None:
+        return
+    for shard in state.shards.values():
+        if _place(env.table_location(shard.uri)) == place:
+            raise e.AlreadyManaged(uri=location.uri, owner=shard.collection)
+    _refuse_nested(location, [(shard.collection, env.table_location(shard.uri)) for shard in state.shards.values()])
+    if collection in state.objects:
+        raise e.AlreadyManaged(uri=env.table_location(state.shard_of(collection).uri).uri, owner=collection)
+
+
+def _refuse_nested(location: Location, others: Sequence[tuple[CollectionName, Location]]) -> None:
+    """A VACUUM of a table removes what lies in its folder and is not its own, another table's files, too."""
+    place = _place(location) + "/"
+    for name, other in others:
+        there = _place(other) + "/"
+        if place.startswith(there) and place != there:
+            raise e.WrongPlace(
+                uri=location.uri, reason=f"it lies inside of the folder of {name}, and a VACUUM of that table would empty it"
+            )
+        if there.startswith(place) and place != there:
+            raise e.WrongPlace(uri=location.uri, reason=f"{name} lies inside of its folder, and its VACUUM would empty that")
+
+
+def _look_at(env: EnvironmentRoot, collection: CollectionName, location: Location) -> Found:
+    head = read_head(env.table_store(location.uri))
+    if head.sealed_for is not None:
+        raise e.TableSealed(uri=location.uri, moved_to=head.sealed_for)
+    if FORGETS in head.properties:
+        raise e.ForgetsTransactions(uri=location.uri, value=head.properties[FORGETS])
+    check_keeps_rows(json.loads(head.metadata["schemaString"]), head.metadata)
+    below = f"{env.location.uri}/"
+    uri = location.uri.removeprefix(below)  # a shard below the root moves with it
+    return Found(collection, location, uri, head, head.declaration(collection), remarks_on(head))

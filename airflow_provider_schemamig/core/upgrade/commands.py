@@ -1,0 +1,413 @@
+"""The protocol's tasks as functions: one CLI verb and one Airflow task each (DESIGN sections 5 and 10).
+
+Read-only verbs take a release folder, leader verbs the generation: the plan is stored with it. They may be repeated, raced or killed.
+"""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.admin.maintenance import maintain
+from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.release.check import load_checked
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.errors import Paused
+from airflow_provider_schemamig.core.transfer.schema_age import Debt
+from airflow_provider_schemamig.core.transfer.throttle import Pace
+from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, debts, is_due
+from airflow_provider_schemamig.core.upgrade.context.context import (
+    LED,
+    Outcome,
+    Work,
+    deployment_of,
+    keep_fences,
+    lead,
+    pending_holds,
+    plan_of,
+)
+from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
+from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
+from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
+from airflow_provider_schemamig.core.upgrade.execute.contract import contract_due, due_holds
+from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
+from airflow_provider_schemamig.core.upgrade.execute.expand import expand as expand_all
+from airflow_provider_schemamig.core.upgrade.execute.online import change_online
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
+from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
+from airflow_provider_schemamig.core.upgrade.plan.stages import Copy, Online
+from airflow_provider_schemamig.core.upgrade.plan.target import target_of
+from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills, unfilled
+from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD, Claim
+from airflow_provider_schemamig.core.upgrade.prepare.copy import unless_over
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all, fill_all, without_spark
+from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
+from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, report_on
+from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan, refused_place
+from airflow_provider_schemamig.core.upgrade.prepare.tail import follow_while_claimed
+from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
+from airflow_provider_schemamig.core.upgrade.status import Status
+from airflow_provider_schemamig.core.upgrade.status import status as read_status
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+
+# --- read-only -----------------------------------------------------------------------------------------------------------------------
+
+
+def plan(
+    env: EnvironmentRoot, release_dir: Path, *, end_hold: bool = False, ignore_nodes: bool = False, jobs: Jobs | None = None
+) -> PlanReport:
+    """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
+    started = time.monotonic()
+    view, planned = _plan(env, load_checked(release_dir), HoldOptions(end_hold, ignore_nodes))
+    planned = with_history_notes(env, view, planned, DEFAULT_HOLD)
+    planned = replace(planned, refusals=(*refused_place(env, view.state, create=True), *planned.refusals))
+    return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
+
+
+def _plan(env: EnvironmentRoot, release: Release, holds: HoldOptions) -> tuple[View, Planned]:
+    ledger = LedgerReader(env)
+    state = ledger.state() if ledger.exists() else None
+    return plan_target(env, state, target_of(release, state), holds)
+
+
+def preflight(
+    env: EnvironmentRoot,
+    release_dir: Path,
+    *,
+    claim_id: str | None = None,
+    hold: timedelta = DEFAULT_HOLD,
+    end_hold: bool = False,
+    ignore_nodes: bool = False,
+    jobs: Jobs,
+    fill: bool = True,
+    create: bool = False,
+    listen: Listener = silent,
+) -> Preflight:
+    """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched."""
+    options = HoldOptions(end_hold, ignore_nodes)
+    found, request = _plan(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
+    return preflight_plan(env, *found, request, jobs=jobs, fill=fill, create=create, listen=listen)
+
+
+def fill(env: EnvironmentRoot, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
+    """Fill or copy the named collections' new shards of a claimed generation (one mapped task a chunk)."""
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    deployment = deployment_of(state, generation)
+    found = plan_of(env, deployment)
+    todo = [name for name in unfilled(state, deployment, found) if name in set(collections)]
+    results = build_all(Filling(env, ledger, deployment, found, jobs, listen), todo)
+    return Outcome(deployment.source, deployment.target, generation, None, results)
+
+
+def tail(
+    env: EnvironmentRoot,
+    generation: Generation,
+    collections: Sequence[str] | None = None,
+    *,
+    jobs: Jobs,
+    once: bool = False,
+    listen: Listener = silent,
+) -> Outcome:
+    """Follow the sources of a claimed generation's copies until it is promoted (the cut-over goes on then), or ``once``."""
+    ledger = LedgerWriter(env)
+    deployment = deployment_of(ledger.state(), generation)
+    found = plan_of(env, deployment)
+    results = follow_while_claimed(Filling(env, ledger, deployment, found, jobs, listen), collections, once=once)
+    return Outcome(deployment.source, deployment.target, generation, None, results)
+
+
+def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``collections`` whose sources ``tail`` still has to follow: the rewritten ones, none once it is promoted or given up."""
+    deployment = deployment_of(LedgerReader(env).state(), generation)
+    if deployment.state is not DeploymentState.CLAIMED:
+        return ()
+    return tuple(stage.collection for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections)
+
+
+def cancel(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
+    """Give a claimed generation up: what it built goes. A promoted one goes back to the release before, a committed one is refused."""
+    state = LedgerReader(env).state()
+    if deployment_of(state, generation).state is DeploymentState.PROMOTED:
+        return rollback(env, jobs=jobs, listen=listen)
+    started = pendulum.now("UTC")
+    outcome = cancel_claim(env, generation, listen)
+    _remember(env, "cancel", generation, started)
+    return outcome
+
+
+def approve(env: EnvironmentRoot, generation: Generation, digest: str, by: str | None = None) -> Approval:
+    """Record a person's approval of plan ``digest`` for ``generation``."""
+    approval = promotion.approve(env, generation, digest, by or getpass.getuser())
+    _remember(env, "approve", generation, approval.approved_at, detail=digest, who=approval.approved_by)
+    return approval
+
+
+def approved(env: EnvironmentRoot, generation: Generation) -> bool:
+    """True if the generation's plan is approved."""
+    return promotion.is_approved(LedgerReader(env).state(), generation)
+
+
+def status(env: EnvironmentRoot) -> Status:
+    """The environment as it is."""
+    return read_status(env)
+
+
+# --- leader mode ---------------------------------------------------------------------------------------------------------------------
+
+
+def promote(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
+    """Take the leader row, if the plan is still the one that was checked."""
+    ledger = LedgerWriter(env)
+    pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
+    state = pace.until_done(lambda: promotion.promote(env, generation))
+    deployment = deployment_of(state, generation)
+    epoch = state.leader.epoch if state.leader is not None else None
+    listen(Event("promote", note=f"generation {generation} leads in epoch {epoch}"))
+    return Outcome(deployment.source, deployment.target, generation, epoch, (), pending_holds(state))
+
+
+def expand(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
+    """Settle what earlier leaders left, end the holds that the plan says, and make every instant change that nobody notices.
+
+    ``jobs`` only where a change of type had come to its swap, was left open, and rows came since (``recovery.settle``)."""
+    return _led(env, generation, "expand", listen, lambda work: expand_all(work, jobs))
+
+
+def to_change(env: EnvironmentRoot, generation: Generation) -> tuple[str, ...]:
+    """Collections that ``change`` has work for: those with online changes, and those whose fill has inputs that got rows since."""
+    state = LedgerReader(env).state()
+    deployment = deployment_of(state, generation)
+    if deployment.state is DeploymentState.COMMITTED:
+        return ()
+    plan = plan_of(env, deployment)
+    online = [stage.collection for stage in plan.of_kind(Online)]
+    return (*online, *stale_fills(env, state, deployment, plan))
+
+
+def change(
+    env: EnvironmentRoot, generation: Generation, *, jobs: Jobs, collections: Sequence[str] | None = None, listen: Listener = silent
+) -> Outcome:
+    """Fill again what went stale while the gate waited, and make the online changes (all, or those of the named collections)."""
+
+    def run(work: Work) -> None:
+        if work.deployment.state is DeploymentState.COMMITTED:
+            return
+        with work.until(work.is_committed):
+            refill(work)
+            change_online(work, collections, jobs)
+
+    def refill(work: Work) -> None:
+        stale = stale_fills(env, work.state, work.deployment, work.plan)
+        todo = [name for name in stale if collections is None or name in set(collections)]
+        filling = Filling(env, work.ledger, work.deployment, work.plan, jobs, listen, work.epoch)
+        work.results += fill_all(filling, todo)
+
+    return _led(env, generation, "change", listen, run)
+
+
+def cutover(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
+    """Follow and check what is rewritten, seal, catch up, rename, swap columns of another type, and commit in one ledger append."""
+    return _led(env, generation, "cutover", listen, lambda work: cut_over(work, jobs))
+
+
+def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
+    """Remove what earlier generations built and nothing references. Failing is harmless."""
+
+    def clean(work: Work) -> None:
+        no_open_deployment(work.state)
+        clean_up(work)
+        work.notes.extend(maintain(work.ledger, work.leadership))
+
+    return _led(env, generation, "cleanup", listen, clean)
+
+
+def contract(
+    env: EnvironmentRoot,
+    generation: Generation | None = None,
+    *,
+    at_once: bool = False,
+    ignore_nodes: bool = False,
+    listen: Listener = silent,
+) -> Outcome:
+    """End the holds that are due, the oldest first, unless live nodes need them; ``at_once``: also those that are not due; ``generation``:
+    only its. Raises HoldInUse unless ``ignore_nodes``, HoldKeeps (an older one is open), RollbackOpen, DeploymentOpen."""
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    no_open_deployment(state)
+    if state.leader is None or not due_holds(state, generation, at_once=at_once):
+        version = state.release.version if state.release is not None else None
+        return Outcome(version, version, None, None, (), pending_holds(state))
+
+    # A deployment that was promoted and rolled back leaves the hold before it open.
+    states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
+    end = functools.partial(contract_due, generation=generation, at_once=at_once, ignore_nodes=ignore_nodes)
+    return _led(env, state.leader.generation, "contract", listen, end, states=states)
+
+
+def compact(
+    env: EnvironmentRoot, collections: Sequence[str] = (), *, limits: Limits = DEFAULT_LIMITS, jobs: Jobs, listen: Listener = silent
+) -> Compaction:
+    """Rewrite the files that were written under older schemas, of the named collections or of all; nobody sees a difference."""
+    state = LedgerReader(env).state()
+    no_open_deployment(state)
+    names = [CollectionName(name) for name in collections]
+    owed = schema_debt(env, names)
+    if state.leader is None or not is_due(state, owed):
+        version = state.release.version if state.release is not None else None
+        return Compaction(Outcome(version, version, None, None, (), pending_holds(state)), tuple(map(Compacted, owed)))
+    no_open_hold(state)
+    found: list[Compacted] = []
+    states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
+    outcome = _led(
+        env, state.leader.generation, "compact", listen, lambda work: found.extend(compact_all(work, names, limits, jobs)), states=states
+    )
+    return Compaction(outcome, tuple(found))
+
+
+def schema_debt(env: EnvironmentRoot, collections: Sequence[str] = ()) -> tuple[Debt, ...]:
+    """Which files of the named collections, or of all, were written under which schema. Reads only."""
+    return debts(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])
+
+
+def rollback(
+    env: EnvironmentRoot,
+    *,
+    jobs: Jobs = without_spark,
+    allow_lossy: bool = False,
+    claim_id: str | None = None,
+    listen: Listener = silent,
+) -> Outcome:
+    """To the release before: of a promoted deployment by its inverses, of a committed one while its hold is open. ``claim_id``: what is
+    done under it is one release back, however often it is asked for."""
+    started = pendulum.now("UTC")
+    outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id)
+    _remember(env, "rollback", outcome.generation, started, detail=f"to {outcome.target}")
+    return outcome
+
+
+def upgrade(
+    env: EnvironmentRoot,
+    release_dir: Path,
+    *,
+    hold: timedelta = DEFAULT_HOLD,
+    end_hold: bool = False,
+    ignore_nodes: bool = False,
+    claim_id: str | None = None,
+    create: bool = False,
+    jobs: Jobs,
+    listen: Listener = silent,
+) -> Outcome:
+    """All tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
+    options = HoldOptions(end_hold, ignore_nodes)
+    _check_format(env, release_dir, options)
+    found, request = _plan(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
+    checked = preflight_plan(env, *found, request, jobs=jobs, create=create, listen=listen)
+    if checked.generation is None:
+        there = Outcome(checked.report.plan.target.source, checked.report.plan.target.version, None, None)
+        if not LedgerReader(env).exists():
+            return there
+        there = replace(there, pending=pending_holds(LedgerReader(env).state()))
+        done = _once_committed("contract", lambda: contract(env, listen=listen), there)
+        return replace(there, stages=done.stages, pending=done.pending, notes=done.notes)
+    return go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
+
+
+def go_through(env: EnvironmentRoot, checked: Preflight, generation: Generation, *, jobs: Jobs, listen: Listener = silent) -> Outcome:
+    """All that comes after preflight, in order."""
+    outcomes = [promote(env, generation, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
+    outcomes.append(change(env, generation, jobs=jobs, listen=listen))
+    outcomes.append(cutover(env, generation, jobs=jobs, listen=listen))
+    committed = outcomes[-1]
+    outcomes.append(_once_committed("cleanup", lambda: cleanup(env, generation, listen=listen), committed))
+    deployment = deployment_of(LedgerReader(env).state(), generation)
+    if not deployment.hold_seconds:
+        end = functools.partial(contract, env, generation, ignore_nodes=deployment.ignore_nodes, listen=listen)
+        outcomes.append(_once_committed("contract", end, outcomes[-1]))
+    last = outcomes[-1]
+    stages = (*checked.filled, *(stage for outcome in outcomes for stage in outcome.stages))
+    notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
+    return Outcome(outcomes[0].source, outcomes[0].target, generation, outcomes[0].epoch, stages, last.pending, notes)
+
+
+def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> Outcome:
+    """Return what ``task`` did, or, if it was refused, a note that says why.
+
+    The environment is at the release by then, so no refusal makes a failure of the upgrade: maintenance does the rest.
+    """
+    try:
+        return run()
+    except SchemamigError as error:
+        note = f"The release is committed; only {task} was not done: {error}"
+        return replace(before, stages=(), notes=(note,))
+
+
+def _check_format(env: EnvironmentRoot, release_dir: Path, holds: HoldOptions) -> None:
+    """On an older ledger format: refuse before anything is claimed what could not be promoted, with all else that stands against it."""
+    ledger = LedgerReader(env)
+    if not ledger.exists() or ledger.state().is_current:
+        return
+    _, planned = _plan(env, load_checked(release_dir), holds)
+    if planned.plan.is_empty and not planned.refusals:
+        return
+    try:
+        ledger.state().require_current("upgrade")
+    except LedgerFormatOld as old:
+        raise_refusals((*planned.refusals, old))
+
+
+# --- shared --------------------------------------------------------------------------------------------------------------------------
+
+
+def _led(
+    env: EnvironmentRoot,
+    generation: Generation,
+    task: str,
+    listen: Listener,
+    run: Callable[[Work], None],
+    states: Sequence[DeploymentState] = LED,
+) -> Outcome:
+    """Run one leader task under the generation's authority, and remember how it went."""
+    started = pendulum.now("UTC")
+    work = lead(env, generation, listen, task=task, states=states)
+
+    def taken_up() -> Work:
+        again = lead(env, generation, listen, task=task, states=states)
+        return replace(again, results=work.results, notes=work.notes)
+
+    def attempt() -> Work:
+        found = taken_up()
+        keep_fences(found)
+        run(found)
+        return found
+
+    pace = Pace(lambda: taken_up().state, listen, waits=env.waits)
+    try:
+        work = pace.until_done(attempt)
+    except Paused:  # no failure: whoever runs the task runs it again
+        raise
+    except BaseException as error:
+        _remember(env, task, generation, started, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
+        raise
+    note = _remember(env, task, generation, started, detail=f"{len(work.results)} stage(s)")
+    outcome = work.outcome()
+    return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
+
+
+def _remember(env: EnvironmentRoot, what: str, generation: Generation | None, started: pendulum.DateTime, **rest: str) -> str:
+    """One line of audit. The upgrade does not fail because of it; the note says so if it could not be written."""
+    return append_history(env, HistoryEntry.ended(what, started, generation=generation, **rest)) or ""

@@ -1,0 +1,212 @@
+"""What every leader task has in hand: the environment, the ledger, the deployment, and the authority it writes under."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
+from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Update, check_authority
+from airflow_provider_schemamig.core.names import Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.schema.diff.drift import forgets
+from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, UnknownGeneration, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """One thing done: ``table_version`` is the commit that did it (None: no table was touched)."""
+
+    kind: str
+    collection: str | None
+    table_version: int | None
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "collection": self.collection, "table_version": self.table_version, "seconds": round(self.seconds, 3)}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task or a whole upgrade did (DESIGN section 10, ``upgrade``)."""
+
+    source: Version | None
+    target: Version | None
+    generation: Generation | None
+    epoch: Epoch | None
+    stages: tuple[StageResult, ...] = ()
+    pending: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "from": str(self.source) if self.source else None,
+            "to": str(self.target) if self.target else None,
+            "generation": self.generation,
+            "epoch": self.epoch,
+            "stages": [stage.to_json() for stage in self.stages],
+            "pending": list(self.pending),
+            "notes": list(self.notes),
+        }
+
+
+class _Overtaken(Exception):
+    """A twin of this generation did meanwhile what this process was about to do; control flow of ``Work.until``."""
+
+
+@dataclass
+class Work:
+    """A leader's hands. Every append through ``append`` carries the leadership and is refused if another leader took over."""
+
+    env: EnvironmentRoot
+    ledger: LedgerWriter
+    state: State
+    deployment: Deployment
+    plan: Plan
+    leadership: Leadership
+    listen: Listener
+    results: list[StageResult] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _done: Callable[[State], bool] = field(default=lambda state: False)
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.leadership.epoch
+
+    @property
+    def generation(self) -> Generation:
+        return self.deployment.generation
+
+    def append(self, decide: Callable[[State], Sequence[Update]]) -> State:
+        def unless_done(state: State) -> Sequence[Update]:
+            if self._done(state):
+                raise _Overtaken
+            return decide(state)
+
+        self.state = self.ledger.transact(unless_done, authority=self.leadership)
+        return self.state
+
+    def look_again(self) -> None:
+        """Read the ledger. To be called between reading a table's head and acting on it: what a twin or another leader did before
+        that head was written is then known, and what they do later our put-if-absent meets. Raises Fenced."""
+        self.append(lambda state: ())
+
+    def newest(self) -> State:
+        """The ledger as it is now, for work that looks at it again and again. Raises Fenced."""
+        self.look_again()
+        return self.state
+
+    @contextlib.contextmanager
+    def until(self, done: Callable[[State], bool]) -> Iterator[None]:
+        """The work inside ends without an error once ``done``: twins of one generation are legal, and the slower one must neither
+        announce what is over nor take what the faster one made of the tables for drift."""
+        outer, self._done = self._done, done
+        try:
+            yield
+        except _Overtaken:
+            self.state = self.ledger.state()
+        except SchemamigError:
+            self.state = self.ledger.state()
+            if not done(self.state):
+                check_authority(self.state, self.leadership)
+                raise
+        finally:
+            self._done = outer
+
+    def is_committed(self, state: State) -> bool:
+        """True if the deployment is: by this process, or by a twin."""
+        return state.deployments[self.generation].state is DeploymentState.COMMITTED
+
+    def fence(self, shard: ShardId) -> Fence:
+        return fence_of(self.state, shard, self.epoch)
+
+    def tag(self, action: str) -> Tag:
+        return Tag(generation=self.generation, epoch=self.epoch, action=action)
+
+    def report(self, kind: str, collection: str | None, version: int | None, started: float, done: int = 1, total: int = 1) -> None:
+        seconds = time.monotonic() - started
+        self.results.append(StageResult(kind, collection, version, seconds))
+        self.listen(Event(kind, collection, done, total, seconds, measures={} if version is None else {"commits": 1}))
+
+    def outcome(self) -> Outcome:
+        target = self.plan.target
+        return Outcome(
+            target.source, target.version, self.generation, self.epoch, tuple(self.results), pending_holds(self.state), tuple(self.notes)
+        )
+
+
+def pending_holds(state: State | None) -> tuple[dict[str, Any], ...]:
+    """The holds that are not closed, for documents."""
+    return tuple(hold_json(hold) for hold in unclosed_holds(state))
+
+
+def deployment_of(state: State, generation: Generation) -> Deployment:
+    found = state.deployments.get(generation)
+    if found is None:
+        raise UnknownGeneration(generation=generation)
+    return found
+
+
+def plan_of(env: EnvironmentRoot, deployment: Deployment) -> Plan:
+    """The plan stored with a deployment. Kept by its digest, which is its content: the tasks of one process decode it once."""
+    return _plan(env, deployment.plan_digest)
+
+
+@functools.lru_cache(maxsize=4)
+def _plan(env: EnvironmentRoot, digest: str) -> Plan:
+    return Plan.from_document(read_plan(env, digest))
+
+
+#: What to do about a deployment that is over.
+CLAIM_ANEW = "Run preflight again: it claims a new generation."
+#: The states in which a deployment's own tasks run.
+LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
+
+
+def lead(env: EnvironmentRoot, generation: Generation, listen: Listener, *, task: str, states: Sequence[DeploymentState] = LED) -> Work:
+    """Take up a promoted generation's work. Refused if it never was promoted, and on an older format; ``Fenced`` if another leads now."""
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    state.require_current(task)
+    deployment = deployment_of(state, generation)
+    leader = state.leader
+    if leader is not None and leader.generation > generation:
+        raise Fenced(what=f"generation {generation}", held_epoch=0, current_epoch=leader.epoch)
+    if leader is None or leader.generation != generation or deployment.state not in states:
+        over = deployment.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
+        first = CLAIM_ANEW if over else f"Run `schemamig promote --generation {generation}` first."
+        raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
+    leadership = Leadership(generation, leader.epoch)
+    return Work(env, ledger, state, deployment, plan_of(env, deployment), leadership, listen)
+
+
+def keep_fences(work: Work) -> None:
+    """Put the fence anew on tables that have forgotten it: somebody had them forget transaction identifiers, and a checkpoint came then.
+
+    Before any work of a leader. Raises DriftFound where a table forgets them still, and what ``put_fence`` raises.
+    """
+    for row in work.state.shards.values():
+        if row.fenced_by is None or row.state is not ShardState.LIVE:
+            continue
+        store, fence = table_store(work.env, work.state, row.shard), work.fence(row.shard)
+        head = look_or_none(store)
+        if head is None or head.is_another:
+            continue
+        if FORGETS in head.properties:
+            raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))), under_way=True)
+        if (read_fence(store, fence.app_id) or 0) < row.fenced_by * EPOCH_STRIDE:
+            put_fence(store, fence, work.tag("fence"))

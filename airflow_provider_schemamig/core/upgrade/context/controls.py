@@ -1,0 +1,150 @@
+"""Telling running work to wait, to go slowly, to keep to some hours, or to wait before its last step: rows that every batch, and the last
+step of an online change, looks at before it begins, and a pause also every append that takes an upgrade further (issue: control).
+
+Nobody leads for this: it changes nothing but the pace, and whoever may write to the ledger may say so. It is remembered in the history.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.rows import Control
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, LAST_STEP
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.credentials import blank_typed
+from airflow_provider_schemamig.exceptions import Refusal
+
+
+@dataclass(eq=False)
+class BadThrottle(Refusal):
+    """A limit that no work could keep."""
+
+    code = "bad_throttle"
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"this limit cannot be kept: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        return "Rows a second, files a batch and commits a minute are 1 or more; a window is two different hours UTC, such as 22-6."
+
+
+def pause(env: EnvironmentRoot, collection: str | None, *, by: str | None = None, reason: str | None = None) -> Control:
+    """Work on the rows of ``collection`` (None: of all) begins no further batch, what is in flight ends; and no upgrade that is about it is
+    promoted, changes a live table, seals or commits (``upgrade.pausing``). A way back is not held.
+
+    ``by``: who wants it (None: this process's user); with the time and the ``reason`` it is shown wherever something waits.
+    """
+    return _say(env, "pause", collection, by, reason, lambda control, paused: paused(control))
+
+
+def resume(env: EnvironmentRoot, collection: str | None, *, by: str | None = None) -> Control:
+    """Take a pause, or a postponement, back; limits stay."""
+    return _say(env, "resume", collection, by, None, lambda control, _: _running(control), postponed=False)
+
+
+def postpone(env: EnvironmentRoot, collection: str | None, *, by: str | None = None, reason: str | None = None) -> Control:
+    """Work on the rows of ``collection`` (None: of all) goes on, also if it was paused, but the last step of an online change, the commit
+    after it, waits for ``resume``. Rows that come meanwhile are filled right before it. The control of the last step."""
+    _say(env, "postpone", collection, by, reason, lambda control, _: _running(control), postponed=True)
+    scope = f"{LAST_STEP}{collection or EVERYWHERE}"
+    return LedgerReader(env).state().controls.get(scope, Control(scope))
+
+
+def force(env: EnvironmentRoot, collection: str, *, by: str | None = None) -> Control:
+    """Writers are sealed off for the last step of the online change of ``collection`` after they were faster once (else: twice), and for a
+    fill that they outrun.
+
+    It is said of one change: when that has ended it is forgotten. Takes a postponement of the collection back, not one of all."""
+    wanted, started = Control(f"{LAST_STEP}{collection}", paused=False), pendulum.now("UTC")
+
+    def decide(state: State) -> Sequence[Update]:
+        _check_known(state, collection)
+        return [Put(wanted)]
+
+    LedgerWriter(env).transact(decide)
+    append_history(env, HistoryEntry.ended("force", started, collection=collection, who=by and blank_typed(by)))
+    return wanted
+
+
+def throttle(
+    env: EnvironmentRoot,
+    collection: str | None,
+    *,
+    rows_per_second: int | None = None,
+    max_files: int | None = None,
+    commits_per_minute: int | None = None,
+    window: tuple[int, int] | None = None,
+    by: str | None = None,
+) -> Control:
+    """Set the limits of ``collection`` (None: of all) to exactly these; without any, there are none any more. Each batch is one commit."""
+    for name, limit in (("rows a second", rows_per_second), ("files a batch", max_files), ("commits a minute", commits_per_minute)):
+        if limit is not None and limit < 1:
+            raise BadThrottle(collection=collection, reason=f"{limit} {name}")
+    if window is not None and (window[0] == window[1] or not all(0 <= hour <= 24 for hour in window)):
+        raise BadThrottle(collection=collection, reason=f"the window {window[0]}-{window[1]}")
+
+    def limited(control: Control, _: _Paused) -> Control:
+        return replace(control, rows_per_second=rows_per_second, max_files=max_files, commits_per_minute=commits_per_minute, window=window)
+
+    return _say(env, "throttle", collection, by, None, limited)
+
+
+#: The control, paused.
+_Paused = Callable[[Control], Control]
+
+
+def _say(
+    env: EnvironmentRoot,
+    what: str,
+    collection: str | None,
+    by: str | None,
+    reason: str | None,
+    change: Callable[[Control, _Paused], Control],
+    *,
+    postponed: bool | None = None,
+) -> Control:
+    """``postponed`` None: the last step stays as it is. Said again, a pause keeps its time."""
+    scope, started = collection or EVERYWHERE, pendulum.now("UTC")
+    # Whoever waits for it is shown both, and the ledger keeps them: not with a credential that somebody pasted along.
+    last, who = Control(f"{LAST_STEP}{scope}"), blank_typed(by or getpass.getuser())
+    why = "".join(letter for letter in " ".join(blank_typed(reason or "").split()) if letter.isprintable()) or None
+
+    def paused(control: Control) -> Control:
+        return replace(control, paused=True, paused_by=who, paused_at=control.paused_at or started, reason=why)
+
+    def decide(state: State) -> Sequence[Update]:
+        if collection is not None:
+            _check_known(state, collection)
+        control = change(state.controls.get(scope, Control(scope)), paused)
+        updates: list[Update] = [Put(control) if control != Control(scope) else Drop(Control, scope)]
+        if postponed is not None:
+            updates.append(Put(paused(state.controls.get(last.key, last))) if postponed else Drop(Control, last.key))
+        return updates
+
+    state = LedgerWriter(env).transact(decide)
+    append_history(env, HistoryEntry.ended(what, started, collection=collection, who=who, detail=why or ""))
+    return state.controls.get(scope, Control(scope))
+
+
+def _running(control: Control) -> Control:
+    return replace(control, paused=False, paused_by=None, paused_at=None, reason=None)
+
+
+def _check_known(state: State, collection: str) -> None:
+    """Also of a name that is gone since: what was said of it still holds whatever goes back to it, and has to be taken back."""
+    is_built = any(row.collection == CollectionName(collection) for row in state.replacements.values())
+    was_said = collection in state.controls or f"{LAST_STEP}{collection}" in state.controls
+    if collection not in state.objects and not is_built and not was_said:
+        raise UnknownCollection(collection=collection)

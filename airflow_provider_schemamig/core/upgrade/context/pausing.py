@@ -1,0 +1,56 @@
+"""Where a pause holds an upgrade: inside the appends that promote it, announce what it does to live tables, and commit it.
+
+So a pause is exact: what is in the ledger before such an append is never passed by. Between the seals and the commit nobody waits, for
+writers do: until the cut-over's own commits are announced the seals are lifted, from then on it goes on to the commit, which is as near as
+the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.release.merge.chain import Create
+from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+
+#: Raises if an append on this state may not be made.
+Allow = Callable[[State], None]
+
+
+def always(state: State) -> None:
+    """For appends that nobody holds."""
+
+
+def unless_paused(work: Work, stage: str) -> Allow:
+    """Raises Paused if somebody paused a collection of the plan, or all; not once the cut-over's own commits were announced."""
+    names = collections_of(work.plan)
+
+    def allow(state: State) -> None:
+        if not _is_past_return(work, state):
+            check_not_paused(state, stage, names)
+
+    return allow
+
+
+def collections_of(plan: Plan) -> frozenset[CollectionName]:
+    """All that the plan is about, by the names of before and after."""
+    found = {step.collection for step in plan.target.steps}
+    return frozenset(found | {step.old.name for step in plan.target.steps if not isinstance(step, Create)})
+
+
+def _is_past_return(work: Work, state: State) -> bool:
+    return any(
+        intent.kind is IntentKind.CUTOVER and (intent.generation, intent.epoch) == (work.generation, work.epoch)
+        for intent in state.intents.values()
+    )
+
+
+def has_ended(state: State, generation: Generation) -> bool:
+    """Whether the generation was given up, was rolled back, or another one leads: whoever waits in its name need not wait any more."""
+    found, leader = state.deployments.get(generation), state.leader
+    over = found is None or found.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
+    return over or (leader is not None and leader.generation > generation)

@@ -1,0 +1,288 @@
+"""Drift, first way on: what somebody did to a table becomes part of the release (docs/adopting.md).
+
+The step is inferred from the table: columns added, widened, dropped, renamed (by their identity), NOT NULL, defaults, CHECKs, properties.
+The release folder gets a next version with it. The ledger records the table as *ahead* of its release, as for every change outside of one
+(``Ahead``): from then on it is no drift, the next release has to contain it, and its upgrade finds the table as it wants it.
+
+The folder is written first, release.toml last; a process that dies in between is followed by one that finds there what it would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import Head, another_table
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.rows import Ahead, Object, SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.release.authoring.draft import DraftStep
+from airflow_provider_schemamig.core.release.authoring.next_version import Known, NextVersion, known, next_version
+from airflow_provider_schemamig.core.release.merge.chain import Create, MergedStep
+from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_statement
+from airflow_provider_schemamig.core.release.steps import Evolution
+from airflow_provider_schemamig.core.schema.changes import Change
+from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.adopt.adopt import recorded
+from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse, Overtaken
+from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.drift.changes import (
+    Foreign,
+    began_at,
+    declared_renames,
+    dropped,
+    foreign_changes,
+    refused_by_evolution,
+    reversal,
+    taken_over,
+)
+from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept
+from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease, ShardMissing, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.plan.column_uses import uses_kept
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.target import target_of
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import missing_in, went_ahead
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """``version``: the release that contains the changes, None if there was no drift. ``changes``: what was taken over, by collection."""
+
+    version: Version | None
+    files: tuple[str, ...]
+    changes: tuple[tuple[CollectionName, tuple[Change, ...]], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A drifted collection, and what the release will declare of it."""
+
+    foreign: Foreign
+    declared: Declaration
+    physical: Declaration
+    changes: tuple[Change, ...]
+
+    @property
+    def name(self) -> CollectionName:
+        return self.foreign.entry.collection
+
+    @property
+    def has_id_alone(self) -> bool:
+        """True if the table is as recorded but for its id, of which no release says anything."""
+        return self.foreign.has_other_id and not self.foreign.changes
+
+    @property
+    def id_text(self) -> str:
+        return f"the ledger knows the table by its new id {self.foreign.head.table_id}"
+
+
+def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] = ()) -> Accepted:
+    """Take over what was done to the named collections, or to all that drifted. No drift: nothing happens.
+
+    The folder's head has to be the environment's release: then its next minor version is written; or a later one that contains these very
+    changes already (another environment's ``accept`` wrote it, or a person did). No table gets a commit.
+
+    An id of its own that somebody gave a table concerns the ledger alone: no release is written for it.
+
+    Raises UnknownCollection, ShardMissing, AnotherTable, CannotAccept, AheadNotInRelease, DeploymentOpen, HoldOpen (its way back would not
+    know of the change), CollectionInUse, Overtaken, and what is wrong with the folder.
+    """
+    started = pendulum.now("UTC")
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    state.require_current("accept")
+    no_open_deployment(state)
+    taken = _drifted(env, state, collections)
+    if not taken:
+        return Accepted(None, (), ())
+    no_open_hold(state)
+    if all(item.has_id_alone for item in taken):
+        assert state.release is not None  # it has tables
+        _record(ledger, state, taken)
+        version = state.release.version
+        return Accepted(version, (), tuple((item.name, ()) for item in taken), _remember(env, state, taken, version, started))
+    folder = known(release_dir)
+    steps = target_of(folder.release, state).steps
+    if state.release is not None and folder.release.version == state.release.version:
+        made = _next(env, folder, state, taken)
+        version, files = made.version, made.write()
+    else:
+        _refuse_missing(state, taken, steps)
+        version, files = folder.checked().version, ()
+    _record(ledger, state, taken)
+    notes = _remember(env, state, taken, version, started)
+    return Accepted(version, files, tuple((item.name, item.changes) for item in taken), notes)
+
+
+# --- what was done -------------------------------------------------------------------------------------------------------------------
+
+
+def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> list[_Taken]:
+    unknown = [name for name in collections if name not in state.objects]
+    raise_refusals([UnknownCollection(collection=name) for name in unknown])
+    refusals: list[SchemamigError] = []
+    found: list[_Taken] = []
+    heads = read_heads(env, state, [CollectionName(name) for name in collections] or None)
+    for name, head in sorted(heads.items()):
+        try:
+            taken = _taken(env, state, name, head, named=bool(collections))
+        except Refusal as refusal:
+            refusals.append(refusal)
+        else:
+            found += [taken] if taken is not None else []
+    raise_refusals(refusals)
+    return found
+
+
+def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head | None, *, named: bool) -> _Taken | None:
+    if head is None or head.is_another:
+        if not named:
+            return None  # nothing to take over: `status` shows it
+        store = table_store(env, state, state.objects[name].shard)
+        raise another_table(store, head, name) if head is not None else ShardMissing(collection=name, uri=store.location.uri)
+    foreign = foreign_changes(state, name, head)
+    if foreign is None:
+        return None
+    for intent in state.intents_of(state.objects[name].shard):
+        first = "Run the command that was cut short again, or the next upgrade: it may put the table right."
+        raise CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
+    try:
+        reasons = refused_by_evolution(foreign)
+        if reasons:
+            raise CannotAccept(collection=name, reasons=reasons, undoable=_is_undoable(env, state, foreign))
+        declared = taken_over(foreign)
+        return _Taken(foreign, declared, recorded(head.declaration(name), declared), foreign.visible)
+    except CannotAccept:
+        raise
+    except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
+        reasons = (refusal.message.rstrip("."),)
+        raise CannotAccept(collection=name, reasons=reasons, undoable=_is_undoable(env, state, foreign)) from refusal
+
+
+def _is_undoable(env: EnvironmentRoot, state: State, foreign: Foreign) -> bool:
+    try:
+        return not reversal(table_store(env, state, foreign.entry.shard), foreign).impossible
+    except Refusal:
+        return False
+
+
+def why_not(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
+    """The reasons that ``accept`` would give for the table itself, for ``status``."""
+    try:
+        _taken(env, state, collection, head, named=True)
+    except CannotAccept as error:
+        return tuple(error.reasons)
+    except Refusal as refusal:
+        return (refusal.message.rstrip("."),)
+    return ()
+
+
+# --- the release ---------------------------------------------------------------------------------------------------------------------
+
+
+def _next(env: EnvironmentRoot, folder: Known, state: State, taken: Sequence[_Taken]) -> NextVersion:
+    schema = folder.release.snapshots[folder.release.version].text
+    steps, why = [], []
+    for item in taken:
+        if not item.changes:
+            continue  # only a hidden column changed: the ledger takes note, the release has nothing to say
+        schema = with_statement(schema, item.name, create_table_text(item.declared))
+        steps.append(DraftStep(Evolution(item.name, tuple(sorted(declared_renames(item.foreign).items())), dropped(item.foreign))))
+        why.append(f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}")
+    names = ", ".join(step.step.collection for step in steps)
+    reason = f"The tables were changed outside of a release: {', '.join(why)}. `schemamig accept` inferred these steps from them."
+    return next_version(folder, schema, f"Take over what was done to {names}", reason, steps)
+
+
+def _who(env: EnvironmentRoot, state: State, item: _Taken) -> str:
+    """By which statements, as far as the log still tells."""
+    store = table_store(env, state, item.foreign.entry.shard)
+    began = began_at(store, item.foreign)
+    if began is None:
+        return "some time ago"
+    found = [commit for commit in commits(store, began - 1, item.foreign.head.version) if commit.metadata is not None]
+    return "at " + ", ".join(f"version {commit.version} ({commit.info.get('operation', 'unknown')})" for commit in found[-3:])
+
+
+def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[MergedStep]) -> None:
+    """The folder is further than the environment: what it does next has to contain what was done."""
+    by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
+    refusals = []
+    for item in taken:
+        missing = missing_in(_ahead(state, item), by_source.get(item.name))
+        if missing:
+            refusals.append(AheadNotInRelease(collection=item.name, changes=missing))
+    raise_refusals(refusals)
+
+
+# --- the ledger ----------------------------------------------------------------------------------------------------------------------
+
+
+def _ahead(state: State, item: _Taken) -> Ahead:
+    assert state.leader is not None  # who has collections had a leader
+    return went_ahead(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
+
+
+def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
+    """ONE append. A twin that took over the very same leaves nothing to do."""
+
+    def decide(state: State) -> Sequence[Update]:
+        no_open_deployment(state)
+        no_open_hold(state)
+        updates: list[Update] = []
+        for item in taken:
+            if item.name in state.objects and _is_recorded(state, item):
+                continue
+            if item.name not in state.objects or state.entry(item.name) != item.foreign.entry or state.release != seen.release:
+                raise Overtaken(collection=item.name)
+            updates += _accepted(state, item)
+        return updates
+
+    assert seen.leader is not None  # who has collections had a leader
+    ledger.transact(decide, Leadership(seen.leader.generation, seen.leader.epoch))
+
+
+def _is_recorded(state: State, item: _Taken) -> bool:
+    return state.entry(item.name).physical == item.physical and state.shard_of(item.name).table_id == item.foreign.head.table_id
+
+
+def _accepted(state: State, item: _Taken) -> list[Update]:
+    entry, head = item.foreign.entry, item.foreign.head
+    known = [Put(replace(state.shards[entry.shard], table_id=head.table_id))] if item.foreign.has_other_id else []
+    if item.has_id_alone:
+        return list(known)
+    ahead, before = _ahead(state, item), state.ahead_of(item.name)
+    made = SchemaEntry(
+        collection=item.name,
+        schema_id=ahead.schema_id,
+        shard=entry.shard,
+        declared=item.declared,
+        physical=item.physical,
+        since_table_version=head.version,
+        release=None,
+        stored_names=names_of(head),
+        uses=uses_kept(entry, item.physical, names_of(head)),
+    )
+    updates: list[Update] = [Put(made), Put(Object(item.name, entry.shard, ahead.schema_id, fingerprint(item.declared))), Put(ahead)]
+    return [*updates, *known, *([Drop(Ahead, before.key)] if before is not None else [])]
+
+
+def _remember(env: EnvironmentRoot, state: State, taken: Sequence[_Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:
+    """One line of audit a collection."""
+    generation = state.leader.generation if state.leader is not None else None
+    ids = {item.name: item.id_text for item in taken if item.foreign.has_other_id}
+    details = {item.name: f"into {version}: {'; '.join(map(describe, item.changes)) or ids.get(item.name, '')}" for item in taken}
+    entries = [HistoryEntry.ended("accept", started, collection=name, generation=generation, detail=text) for name, text in details.items()]
+    note = append_history(env, *entries)
+    return (*(f"{name}: {text}" for name, text in ids.items()), *((note,) if note else ()))

@@ -1,0 +1,57 @@
+"""The three ways on from a drift, as ``status`` shows them: what each would do to each column, and why it cannot where it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.changes import Cost
+from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
+from airflow_provider_schemamig.core.upgrade.drift.changes import Foreign, foreign_changes, reversal
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.exceptions import Refusal
+
+
+def ways_on(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> list[dict[str, Any]]:
+    """``way``, ``command``, ``does`` (one text a change), ``loses``, ``why_not`` (empty: it can be done), for accept, revert, unmanage."""
+    if head.is_another:
+        return [_unmanage(env, collection)]
+    foreign = foreign_changes(state, collection, head)
+    if foreign is None:
+        return []
+    return [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, collection)]
+
+
+def _accept(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, Any]:
+    name = foreign.entry.collection
+    reasons = why_not(env, state, name, foreign.head)
+    does = [] if reasons else [describe(change) for change in foreign.visible]
+    if not reasons and foreign.has_other_id:
+        does.append(f"the ledger knows the table by its id {foreign.head.table_id}")
+    return _way("accept", f"--env {env.location.uri} --release DIR --collection {name}", does, why_not=reasons)
+
+
+def _revert(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, Any]:
+    name = foreign.entry.collection
+    options = f"--env {env.location.uri} --collection {name}"
+    try:
+        found = reversal(table_store(env, state, foreign.entry.shard), foreign)
+    except Refusal as refusal:  # names that changed hands: there is no telling which column is which
+        return _way("revert", options, [], why_not=(refusal.message.rstrip("."),))
+    does = [] if found.impossible else [describe(change) for change in found.changes if change.cost is not Cost.NONE]
+    if not found.impossible and foreign.has_other_id:
+        does.append(f"the table gets its id {foreign.table_id} back")
+    lossy = " --allow-lossy" if found.losses else ""
+    return _way("revert", options + lossy, does, loses=found.losses, why_not=found.impossible)
+
+
+def _unmanage(env: EnvironmentRoot, name: CollectionName) -> dict[str, Any]:
+    return _way("unmanage", f"--env {env.location.uri} --collection {name}", ["the table is given back as it is"])
+
+
+def _way(way: str, options: str, does: list[str], *, loses: tuple[str, ...] = (), why_not: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"way": way, "command": f"schemamig {way} {options}", "does": does, "loses": list(loses), "why_not": list(why_not)}

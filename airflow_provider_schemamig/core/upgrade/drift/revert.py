@@ -1,0 +1,171 @@
+"""Drift, second way on: the table is brought back to what the ledger recorded (docs/adopting.md).
+
+One metadata commit by our committer, under the leader's epoch and its fence. The intent names no schema: whoever finds it open fences the
+table and looks, and sees it as recorded or still drifted; both are right, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.delta.commit.fence import fence_txns
+from airflow_provider_schemamig.core.delta.features import check_writable
+from airflow_provider_schemamig.core.delta.log.head import Head, another_table, read_head
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.progress import Listener, silent
+from airflow_provider_schemamig.core.schema.changes import Change, Cost
+from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
+from airflow_provider_schemamig.core.upgrade.context.context import Work, lead
+from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment
+from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
+from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, reversal
+from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory
+from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, stand
+
+
+@dataclass(frozen=True)
+class Reverted:
+    """``table_version``: the commit that did it, None if there was nothing to undo."""
+
+    collection: CollectionName
+    table_version: int | None
+    changes: tuple[Change, ...]
+    losses: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def revert(env: EnvironmentRoot, collection: str, *, allow_lossy: bool = False, listen: Listener = silent) -> Reverted:
+    """Undo what somebody did to the collection's table. No drift: nothing happens. Also while a hold is open: its way back wants this.
+
+    Raises UnknownCollection, ShardMissing, AnotherTable, CannotRevert, LossyRevert unless ``allow_lossy``, SealedByLostHistory,
+    CollectionInUse, DeploymentOpen, Fenced, and as ``commit_changes`` does (UnsupportedFeature, UnsafeLogStore, ...).
+    """
+    started = pendulum.now("UTC")
+    state = LedgerReader(env).state()
+    name = known(state, collection)
+    work = _work(env, state, listen)
+    _refuse_others(work, name)
+    for _ in range(ROUNDS):
+        done = _once(work, name, allow_lossy)
+        if done is not None:
+            return _remembered(env, work, done, started)
+    raise MetadataMoved(collection=name, uri=_store(work, name).location.uri)
+
+
+def _work(env: EnvironmentRoot, state: State, listen: Listener) -> Work:
+    no_open_deployment(state)
+    if state.leader is None:
+        raise WrongState(generation=0, state="missing", task="revert", first="Deploy a release first: `schemamig upgrade`.")
+    states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
+    return lead(env, state.leader.generation, listen, task="revert", states=states)
+
+
+def _refuse_others(work: Work, name: CollectionName) -> None:
+    """Work that is not ours, or of a schema: who began it knows how to end it."""
+    for intent in work.state.intents_of(work.state.objects[name].shard):
+        if intent.kind is not IntentKind.REVERT or intent.before is not None:
+            first = "Run the command that was cut short again, or the next upgrade: it settles what was left open."
+            raise CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
+
+
+def _store(work: Work, name: CollectionName) -> Store:
+    return table_store(work.env, work.state, work.state.objects[name].shard)
+
+
+def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | None:
+    """Undo it; None: somebody changed the table again meanwhile."""
+    store = _store(work, name)
+    head = look_or_none(store)
+    if head is None or head.is_another:
+        raise another_table(store, head, name) if head is not None else ShardMissing(collection=name, uri=store.location.uri)
+    foreign = foreign_changes(work.state, name, head)
+    if foreign is None:
+        work.append(functools.partial(_closed, name=name))
+        _refuse_lost_seal(work, name, head)
+        return Reverted(name, None, ())
+    check_writable(head.protocol, head.location.uri)
+    found = reversal(store, foreign)
+    if found.impossible or (found.losses and not allow_lossy):
+        work.append(functools.partial(_closed, name=name))  # what a run that died had begun is given up with it
+        acceptable = not why_not(work.env, work.state, name, head)
+        raise (
+            CannotRevert(collection=name, reasons=found.impossible, acceptable=acceptable)
+            if found.impossible
+            else LossyRevert(collection=name, losses=found.losses, acceptable=acceptable)
+        )
+    version = _commit(work, store, head, name, found)
+    if version is None:
+        return None
+    work.append(functools.partial(_closed, name=name))
+    notes = _mapping_note(head, read_head(store, at=version))
+    if foreign.has_other_id:
+        notes += (f"the table has its id {foreign.table_id} back",)
+    changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)
+    return Reverted(name, version, changes, found.losses, notes)
+
+
+def _refuse_lost_seal(work: Work, name: CollectionName, head: Head) -> None:
+    """Whoever asks for it looks for why nothing can be written: that there is nothing to undo would be no answer."""
+    shard = work.state.shard_of(name)
+    if head.sealed_for is not None and shard.sealed_for is None and not work.state.intents_of(shard.shard):
+        raise SealedByLostHistory(collection=name, uri=head.location.uri, moved_to=head.sealed_for)
+
+
+def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:
+    shard = work.state.objects[name].shard
+    intent = Intent(name, shard, work.generation, work.epoch, IntentKind.REVERT, head.version, None, None, reached=None)
+    work.append(lambda state: [Put(intent)])
+    fence, tag = work.fence(shard), work.tag(IntentKind.REVERT.value)
+    try:
+        # What is right only for the files looked at (a column forgotten, NOT NULL or a CHECK restored) the committer holds to them.
+        committed = commit_changes(
+            store,
+            head,
+            found.changes,
+            fence,
+            tag,
+            since=head.version,
+            forget=found.forget,
+            table_id=work.state.shards[shard].table_id,
+            stood_before=True,
+            txns=fence_txns(store, fence) if FORGETS in head.properties else {},
+        )
+    except MetadataMoved:
+        return None
+    stand(name, [committed])
+    return committed.head.version
+
+
+def _closed(state: State, name: CollectionName) -> Sequence[Update]:
+    shard = state.objects[name].shard
+    return [Drop(Intent, intent.key) for intent in state.intents_of(shard) if intent.kind is IntentKind.REVERT]
+
+
+def _mapping_note(before: Head, after: Head) -> tuple[str, ...]:
+    if before.features == after.features:
+        return ()
+    added = ", ".join(sorted(after.features - before.features))
+    return (f"the table needs more of its readers and writers now: {added}",)
+
+
+def _remembered(env: EnvironmentRoot, work: Work, done: Reverted, started: pendulum.DateTime) -> Reverted:
+    if done.table_version is None:
+        return done
+    detail = "; ".join((*map(describe, done.changes), *done.notes))
+    note = append_history(env, HistoryEntry.ended("revert", started, collection=done.collection, generation=work.generation, detail=detail))
+    return Reverted(done.collection, done.table_version, done.changes, done.losses, done.notes + ((note,) if note else ()))

@@ -1,0 +1,112 @@
+"""Giving a collection back: the ledger forgets the table, and not a byte of the table changes (docs/adopting.md).
+
+What stays is the ``schemas`` row of each schema it had: ids are never used again, and by them a plan knows that the release's collection
+was given back and is not simply missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.numbers import next_epoch
+from airflow_provider_schemamig.core.ledger.rows import Ahead, Control, DeploymentState, Object, Progress
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.release.merge.chain import Create
+from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
+from airflow_provider_schemamig.core.storage import InvalidLocation
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP
+from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
+from airflow_provider_schemamig.core.upgrade.context.context import plan_of
+from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.core.upgrade.execute.cleanup import forget_shards
+from airflow_provider_schemamig.core.upgrade.tables.pins import pins_of
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """``uri``: where the table is, None if the collection had been given back before."""
+
+    collection: CollectionName
+    uri: str | None
+    notes: tuple[str, ...] = ()
+
+
+def unmanage(env: EnvironmentRoot, collection: str) -> GivenBack:
+    """Stop managing ``collection``. Done already: nothing happens.
+
+    Raises UnknownCollection, DeploymentOpen, HoldOpen (its way back would need the table), CollectionInUse.
+    """
+    name = CollectionName(collection)
+    started = pendulum.now("UTC")
+    uri: str | None = None
+
+    def decide(state: State) -> Sequence[Update]:
+        nonlocal uri
+        uri = None
+        state.require_current("unmanage")
+        if name not in state.objects:
+            if any(known == name for known, _ in state.schemas):
+                return ()
+            raise UnknownCollection(collection=name)
+        no_open_deployment(state)
+        no_open_hold(state)
+        _refuse_use(env, state, name)
+        uri = _place(env, state.shard_of(name).uri)
+        return _forgotten(state, name)
+
+    state = LedgerWriter(env).transact(decide)
+    if uri is None:
+        return GivenBack(name, None)
+    generation = state.leader.generation if state.leader is not None else None
+    note = append_history(env, HistoryEntry.ended("unmanage", started, collection=name, generation=generation, detail=uri))
+    return GivenBack(name, uri, (note,) if note else ())
+
+
+def _place(env: EnvironmentRoot, shard_uri: str) -> str:
+    """Where the table is. One that was adopted at a place that is none to this software any more is given back all the same."""
+    try:
+        return env.table_location(shard_uri).uri
+    except InvalidLocation:
+        return shard_uri
+
+
+def _refuse_use(env: EnvironmentRoot, state: State, name: CollectionName) -> None:
+    shard = state.objects[name].shard
+    for intent in state.intents_of(shard):
+        first = "Run the command that was cut short again, or the next upgrade; then give the collection back."
+        raise CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
+    for pinned in pins_of(state, shard):
+        first = f"Take it back first, for that changes the table: `schemamig unpin --collection {name} --holder {pinned.holder}`."
+        raise CollectionInUse(collection=name, what=f"{pinned.holder} has pinned its history", first=first)
+    newest = state.leader.generation if state.leader is not None else 0
+    for generation, deployment in sorted(state.deployments.items()):
+        if deployment.state is not DeploymentState.CLAIMED or generation < newest:
+            continue
+        steps = plan_of(env, deployment).target.steps
+        if any(name in (step.collection, None if isinstance(step, Create) else step.old.name) for step in steps):
+            first = f"Let it finish, or give it up: `schemamig cancel --generation {generation}`."
+            raise CollectionInUse(collection=name, what=f"generation {generation} is claimed and has a step for it", first=first)
+
+
+def _forgotten(state: State, name: CollectionName) -> list[Update]:
+    """Its rows go, the environment's fingerprint is that of the others, and the epoch rises: whoever was at work on it is fenced."""
+    shard: ShardId = state.objects[name].shard
+    updates: list[Update] = [Drop(Object, name), *forget_shards({shard}, state)]
+    updates += [Drop(Ahead, row.key) for row in state.ahead.values() if row.collection == name]
+    updates += [Drop(Progress, row.key) for row in state.progress.values() if row.collection == name]
+    updates += [Drop(Control, scope) for scope in (name, f"{LAST_STEP}{name}") if scope in state.controls]
+    if state.release is not None:
+        own = state.released(state.objects[name])
+        left = {known: released for known, released in state.release_set().items() if known not in own}
+        updates.append(Put(replace(state.release, fingerprint=set_fingerprint(left))))
+    if state.leader is not None:
+        updates.append(Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC"))))
+    return updates

@@ -1,0 +1,38 @@
+"""Giving up a generation that was never promoted: nobody but it ever saw what it built."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.progress import Listener
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, Outcome, deployment_of
+from airflow_provider_schemamig.core.upgrade.errors import WrongState
+from airflow_provider_schemamig.core.upgrade.execute.cleanup import delete_tables, forget_shards, remove_scratch
+
+_OVER = (DeploymentState.CANCELLED, DeploymentState.ROLLED_BACK)
+
+
+def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener) -> Outcome:
+    """Refused (WrongState) once it was promoted. The state first: copies that still run see it and end; then files, rows last."""
+    ledger = LedgerWriter(env)
+
+    def give_up(state: State) -> Sequence[Update]:
+        deployment = deployment_of(state, generation)
+        if deployment.state not in (DeploymentState.CLAIMED, *_OVER):
+            raise WrongState(generation=generation, state=deployment.state.value, task="cancel", first=CLAIM_ANEW)
+        return [Put(replace(deployment, state=DeploymentState.CANCELLED))] if deployment.state is DeploymentState.CLAIMED else []
+
+    state = ledger.transact(give_up)
+    shards = [shard for shard in state.shards.values() if shard.state is ShardState.BUILDING and shard.generation == generation]
+    results = delete_tables(env, state, shards, "cleanup", listen)
+    remove_scratch(env, generation)
+    ledger.transact(functools.partial(forget_shards, {shard.shard for shard in shards}))
+    deployment = deployment_of(ledger.state(), generation)
+    return Outcome(deployment.source, deployment.source, generation, None, tuple(results))

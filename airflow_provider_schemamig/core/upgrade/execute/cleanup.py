@@ -1,0 +1,121 @@
+"""Clean-up of stale deploy generations: what *earlier* generations built and nothing references (seed 000). Failing is harmless."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, Intent, Pin, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import Generation, ShardId
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.storage.own_places import SCRATCH
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
+from airflow_provider_schemamig.core.upgrade.context.context import StageResult, Work
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_another
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
+from airflow_provider_schemamig.core.upgrade.tables.pins import release_pin
+
+_UNFINISHED = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
+
+
+def clean_up(work: Work) -> None:
+    """Later generations are never touched."""
+    stale = stale_shards(work.state, work.generation)
+    for generation in sorted({*(shard.generation for shard in (*stale, *_copied(work))), *_ended_since(work)}):
+        remove_scratch(work.env, generation)
+    remove_shards(work, stale, "cleanup")
+
+    def forget(state: State) -> list[Update]:
+        held = {hold.generation for hold in open_holds(state)}  # a rollback needs to know what they built
+        rows = [row for row in state.replacements.values() if row.generation < work.generation and row.generation not in held]
+        updates: list[Update] = [Drop(Replacement, row.key) for row in rows]
+        updates += [
+            Put(replace(deployment, state=DeploymentState.CANCELLED))
+            for deployment in state.deployments.values()
+            if deployment.generation < work.generation and deployment.state in _UNFINISHED
+        ]
+        return updates
+
+    work.append(forget)
+    for pinned in list(work.state.pins.values()):
+        if _is_left_behind(work.state, pinned, work.generation):
+            release_pin(work.env, work.ledger, pinned)
+
+
+def _is_left_behind(state: State, pinned: Pin, generation: Generation) -> bool:
+    """A generation's pin whose generation is over; a person's stays until the person takes it back, or the table is gone."""
+    if pinned.shard not in state.shards:
+        return True
+    return pinned.holder.isdecimal() and int(pinned.holder) <= generation
+
+
+def remove_scratch(env: EnvironmentRoot, generation: Generation) -> None:
+    """What killed statements of a generation left of their scratch tables."""
+    env.store().delete_tree(f"{SCRATCH}/{generation}")
+
+
+def _ended_since(work: Work) -> list[Generation]:
+    """Generations since the last release before this one, whose clean-up took care of those before: of some nothing else may be left."""
+    earlier = [known for known in work.state.deployments.values() if known.generation < work.generation]
+    last = max((known.generation for known in earlier if known.state is DeploymentState.COMMITTED), default=0)
+    return [known.generation for known in earlier if known.generation >= last]
+
+
+def _copied(work: Work) -> list[Shard]:
+    """The shards that this generation copied: a killed copy leaves scratch tables."""
+    rows = [row for row in work.state.replacements.values() if row.generation == work.generation]
+    return [work.state.shards[row.shard] for row in rows if row.shard in work.state.shards and work.plan.of_kind(Copy)]
+
+
+def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
+    """Files first, rows after: a crash in between is found and finished by the next clean-up."""
+    work.results += delete_tables(work.env, work.state, shards, kind, work.listen)
+    if shards:
+        work.append(functools.partial(forget_shards, {shard.shard for shard in shards}))
+
+
+def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], kind: str, listen: Listener) -> list[StageResult]:
+    """The files of ``shards``; their rows stay until ``forget_shards``. Raises NotOurPlace before the first is deleted."""
+    check_deletable(env, state, shards)
+    results = []
+    for number, shard in enumerate(shards, start=1):
+        started = time.monotonic()
+        if not is_another(env, shard):
+            delete_table(env, shard)
+        seconds = time.monotonic() - started
+        results.append(StageResult(kind, shard.collection, None, seconds))
+        listen(Event(kind, shard.collection, number, len(shards), seconds))
+    return results
+
+
+def forget_shards(gone: Set[ShardId], state: State) -> list[Update]:
+    """The rows of shards whose files are gone, and what hangs on them."""
+    updates: list[Update] = [Drop(Shard, shard) for shard in gone if shard in state.shards]
+    updates += [Drop(Replacement, row.key) for row in state.replacements.values() if row.shard in gone]
+    return updates + [Drop(Intent, intent.key) for intent in state.intents.values() if intent.shard in gone]
+
+
+def stale_shards(state: State, generation: Generation) -> tuple[Shard, ...]:
+    """Shards that no object points at and that an earlier generation was building when it ended, or brought and took back; of this
+    one, whose release is in, those that it gave up for another (a process that died in between left them)."""
+    used = {item.shard for item in state.objects.values()}
+    used |= {row.shard for row in state.replacements.values() if row.generation == generation}
+    return tuple(
+        shard
+        for _, shard in sorted(state.shards.items())
+        if shard.generation <= generation and shard.shard not in used and not shard.adopted and _is_stale(state, shard)
+    )
+
+
+def _is_stale(state: State, shard: Shard) -> bool:
+    if shard.state is ShardState.RETIRED and shard.retired_by == shard.generation:  # its own rollback took it back
+        hold = state.holds.get(shard.generation)
+        kept = hold is not None and hold.state is not HoldState.CLOSED  # its users wrote into it, or into another one beside it
+        return state.deployments[shard.generation].state is DeploymentState.ROLLED_BACK and not kept
+    return shard.state is ShardState.BUILDING

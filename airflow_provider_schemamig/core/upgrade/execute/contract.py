@@ -1,0 +1,199 @@
+"""The end of a hold: columns, collections and retired shards that the release took away are taken away for good (DESIGN section 5).
+
+Holds end oldest first, and go by what they wrote down at their commit: a later release may have renamed what a column is in, or the
+collection, and its own way back leads to schemas that have the column still.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.commit.seal import unseal
+from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState, Intent, IntentKind, SchemaEntry, Shard
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import Generation, ShardId
+from airflow_provider_schemamig.core.schema.changes import DropColumn
+from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
+from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
+from airflow_provider_schemamig.core.upgrade.errors import RollbackOpen
+from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
+from airflow_provider_schemamig.core.upgrade.plan.hold_rules import holds_in_use
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_another, table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
+    dropped_paths,
+    held_of,
+    live_collection,
+    open_holds,
+    retired_by,
+    unclosed_holds,
+    without,
+)
+from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all, stand
+from airflow_provider_schemamig.exceptions import raise_refusals
+
+
+def end_holds(work: Work, allow: Allow) -> None:
+    """The first stage of a new deployment: end the holds that its plan says are ended, the oldest first.
+
+    ``HoldInUse`` if live nodes need one, unless told to ignore them.
+    """
+    for hold in unclosed_holds(work.state):
+        if hold.generation in work.plan.ends:
+            if not work.deployment.ignore_nodes:
+                check_unused(work, hold)
+            contract_hold(work, hold, allow)
+
+
+def due_holds(state: State, generation: Generation | None = None, *, at_once: bool = False) -> list[Hold]:
+    """Those to be ended now, the oldest first: their time is over, or ``at_once``; ``generation``: only its."""
+    now = pendulum.now("UTC")
+    found = [hold for hold in unclosed_holds(state) if (at_once or hold.until <= now) and generation in (None, hold.generation)]
+    return sorted(found, key=lambda hold: (hold.state is not HoldState.KEEPING, hold.generation))  # nobody's way back waits for those
+
+
+def contract_due(work: Work, generation: Generation | None, *, at_once: bool, ignore_nodes: bool) -> None:
+    """End ``due_holds``. Raises RollbackOpen, HoldInUse unless ``ignore_nodes``, HoldKeeps."""
+    due = due_holds(work.state, generation, at_once=at_once)
+    for other in unclosed_holds(work.state) if due else ():
+        if other.state is HoldState.ROLLING_BACK:  # its way back may lead over what an older one keeps
+            raise RollbackOpen(generation=other.generation)
+    for hold in due:
+        if not ignore_nodes:
+            check_unused(work, hold)
+        contract_hold(work, hold)
+
+
+def check_unused(work: Work, hold: Hold) -> None:
+    raise_refusals(tuple(holds_in_use([hold], live_nodes(work.env, pendulum.now("UTC")))))
+
+
+def check_oldest(state: State, hold: Hold) -> None:
+    """Raises HoldKeeps while an older one is open: its way back leads over what this one keeps."""
+    if hold.state is HoldState.KEEPING:
+        return
+    for older in open_holds(state):
+        if older.generation < hold.generation:
+            asks = f"the hold of generation {hold.generation} is to end, and holds end oldest first"
+            raise HoldKeeps(generation=older.generation, until=older.until, lost=f"release {older.source}", asks=asks)
+
+
+def contract_hold(work: Work, hold: Hold, allow: Allow = always) -> None:
+    """Contract ``hold``; from its first append on there is no way back. Safe to repeat from any point, and to race.
+
+    ``allow``: raises, inside that append, if it may not be made; besides a pause of what would be taken away. Raises Paused, HoldKeeps.
+    """
+    check_oldest(work.state, hold)
+    with work.until(lambda state: state.holds[hold.generation].state is HoldState.CLOSED):
+        _contract(work, hold, allow)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """What the end of a hold has to write down of one table."""
+
+    table: HeldTable
+    move: Move | None
+
+
+def _contract(work: Work, hold: Hold, allow: Allow) -> None:
+    retired = retired_by(work.state, hold)
+    check_deletable(work.env, work.state, [shard for shard in retired if not shard.adopted])
+    names = {*(table.collection for table in hold.tables if table.dropped), *(shard.collection for shard in retired)}
+    live = {live_collection(work.state, table.shard) for table in hold.tables if table.dropped}
+
+    def begin(state: State) -> list[Update]:
+        updates = _mark(state, hold, HoldState.CONTRACTING)
+        if updates:
+            allow(state)
+            check_not_paused(state, "contract", names | {name for name in live if name is not None})
+        return updates
+
+    work.append(begin)
+    ended = [_Ended(table, _move(work, table)) for table in hold.tables if table.dropped]
+    move_all(work, IntentKind.CONTRACT, [item.move for item in ended if item.move is not None])
+    for number, shard in enumerate(retired, start=1):
+        started = time.monotonic()
+        if is_another(work.env, shard):
+            _left_alone(work, shard)
+        elif shard.adopted:
+            _give_back(work, shard)
+        else:
+            delete_table(work.env, shard)
+        work.report("retire", shard.collection, None, started, number, len(retired))
+    work.append(lambda state: _close(state, hold, ended, retired))
+
+
+def _left_alone(work: Work, shard: Shard) -> None:
+    work.notes.append(f"{shard.collection}: somebody made another table at {shard.uri}; it is left alone")
+
+
+def _give_back(work: Work, shard: Shard) -> None:
+    """An adopted table is its owners' again. Of a removed collection it is opened; one whose rows live on in another shard stays sealed,
+    or somebody would go on writing into a table that nobody reads."""
+    if shard.sealed_for != NOWHERE:
+        work.notes.append(
+            f"{shard.collection}: {shard.uri} was adopted, so its files stay; it stays sealed, its rows are in {shard.sealed_for}"
+        )
+        return
+    store = table_store(work.env, work.state, shard.shard)
+    head = head_or_none(store)
+    work.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it is given back as it is")
+    if head is not None and head.sealed_for is not None:
+        committed = unseal(store, head, work.fence(shard.shard), work.tag("unseal"), since=head.version)
+        stand(shard.collection, [committed])
+
+
+def _mark(state: State, hold: Hold, to: HoldState) -> list[Update]:
+    known = state.holds[hold.generation]
+    return [] if known.state in (to, HoldState.CLOSED) else [Put(replace(known, state=to))]
+
+
+def _move(work: Work, held: HeldTable) -> Move | None:
+    """The commit that drops what the hold kept of a table; None if it is gone already, with its collection or by an earlier try."""
+    name = live_collection(work.state, held.shard)
+    if name is None:
+        return None
+    entry = work.state.entry(name)
+    paths = dropped_paths(entry, held)
+    if not paths:
+        return None
+    shard = work.state.shards[held.shard]
+    if is_another(work.env, shard):
+        _left_alone(work, shard)
+        return None
+    return Move(name, held.shard, entry.physical, tuple(map(DropColumn, paths)))
+
+
+def _close(state: State, hold: Hold, ended: Sequence[_Ended], retired: Sequence[Shard]) -> list[Update]:
+    """What was dropped is in no schema any more that the table has, or goes back to."""
+    updates: list[Update] = []
+    for item in ended:
+        newer = [other for other in open_holds(state) if other.generation > hold.generation]
+        for entry in _schemas(state, item.table.shard, newer):
+            physical = without(entry, item.table)
+            updates += [] if physical == entry.physical else [Put(replace(entry, physical=physical))]
+    moved = {item.table.shard for item in ended}
+    updates += [
+        Drop(Intent, intent.key) for intent in state.intents.values() if intent.kind is IntentKind.CONTRACT and intent.shard in moved
+    ]
+    gone = {shard.shard for shard in retired}
+    updates += [Drop(Shard, shard) for shard in gone if shard in state.shards]
+    # Schema entries stay: their ids are never used again, and they say what old files were written with.
+    return updates + _mark(state, hold, HoldState.CLOSED)
+
+
+def _schemas(state: State, shard: ShardId, newer: Collection[Hold]) -> Sequence[SchemaEntry]:
+    """The schema that the table has now, and those that newer holds lead back to."""
+    found = [state.schemas[table.collection, table.schema_id] for _, table in held_of(state, shard, newer)]
+    name = live_collection(state, shard)
+    now = [] if name is None else [state.entry(name)]
+    return tuple({entry.key: entry for entry in (*found, *now)}.values())

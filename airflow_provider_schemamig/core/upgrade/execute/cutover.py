@@ -1,0 +1,361 @@
+"""Cut over and commit: seals, renames, orders and swaps, then ONE ledger append that makes the release true (DESIGN section 5).
+
+All or nothing: until that append every reader of the ledger sees the source release, after it the target; a seal or a swap whose commit
+does not come is taken back by this task on its way out, by its own rerun, or by the next leader's ``recovery.settle``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.names import stored_names
+from airflow_provider_schemamig.core.ledger.rows import (
+    DeploymentState,
+    Element,
+    EnvironmentRelease,
+    HeldTable,
+    Hold,
+    HoldState,
+    Intent,
+    IntentKind,
+    Object,
+    SchemaEntry,
+    Shard,
+    ShardState,
+)
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
+from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.transfer.errors import Paused
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, unless_paused
+from airflow_provider_schemamig.core.upgrade.context.updates import one_each
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
+from airflow_provider_schemamig.core.upgrade.execute.expand import evolutions, expand_move, not_expanded
+from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_table, sealed_tables
+from airflow_provider_schemamig.core.upgrade.execute.online_schedule import course, is_changed
+from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import Swaps, lift_swaps, take_back_swaps
+from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
+    Followed,
+    catch_up,
+    check_current,
+    check_untouched,
+    complete_copies,
+    follow_all,
+)
+from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import hand_on
+from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.column_uses import uses_kept
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import caught_up, no_table, went_ahead
+from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE, announce_seals, check_held, check_time, held_seals, lift, seal_all
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """An evolved collection at the end of its cut-over: its physical schema and the table version that began it."""
+
+    step: Evolve
+    physical: Declaration
+    since: int
+    #: The newest version before the deployment's first commit on the table.
+    before: int
+    #: What the fields of ``physical`` are called in the data files, where that is another name.
+    stored_names: Mapping[ColumnPath, str]
+
+
+def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
+    """Follow, seal, catch up, rename, commit. Done already (by a twin, or before the answer was lost): nothing happens."""
+    if work.deployment.state is DeploymentState.COMMITTED:
+        return
+    with work.until(work.is_committed):
+        take_back_swaps(work, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
+        landed = _check_expanded(work)
+        swaps = Swaps.of(work, jobs)
+        if work.plan.of_kind(s.Copy) or swaps.all:
+            lift(work, held_seals(work))
+        swaps.wait()
+        swaps.come_near()
+        complete_copies(work, jobs)
+        check_built(work.env, work.state, work.deployment, work.plan)  # a fill that ran again may have been refused
+        followed = follow_all(work, jobs)
+        swaps.come_near()
+        allow = unless_paused(work, "cutover")
+        seals = _announced(work, allow)
+        sealed = time.monotonic()
+        try:
+            seal_all(work, seals, lambda collection: _successor(work, collection))
+            caught_up = catch_up(work, followed, jobs)
+            moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work), allow)
+            hand_on(work)
+            moved |= swaps.make(allow)
+            check_untouched(work, caught_up)
+            _commit(work, [_as_moved(work, item, moved) for item in landed], seals, caught_up, swaps, allow)
+            work.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
+            work.notes.extend(swaps.note())
+        except BaseException:
+            # Do not leave others locked out for the next run's sake, nor for a pause: it seals and swaps again. Killed here, settle does
+            # the same.
+            lift(work, seals)
+            lift_swaps(work, swaps.held, jobs)
+            raise
+    work.deployment = work.state.deployments[work.generation]
+
+
+def _announced(work: Work, allow: Allow) -> tuple[Intent, ...]:
+    try:
+        return announce_seals(work, _to_seal(work), allow)
+    except Paused:
+        lift(work, held_seals(work))  # of a run that died: its writers are not to wait for a person
+        raise
+
+
+def _as_moved(work: Work, item: Landed, moved: Mapping[CollectionName, int]) -> Landed:
+    """With what the cut-over's commit made of it: the version, if no earlier commit began the schema, and the names."""
+    source = item.step.old.name
+    since = item.since if item.since >= 0 else moved.get(source, 0)
+    names = stored_names(_head(work, source).schema) if source in moved else item.stored_names
+    before = item.before if item.since >= 0 else since - 1
+    return replace(item, since=since, before=before, stored_names=names)
+
+
+def _check_expanded(work: Work) -> list[Landed]:
+    """Expand was run, and every commit of it still stands (a stopped JVM may overwrite a local log late); what each collection ends as."""
+    state, ends = work.state, work.plan.ends
+    ending = any(hold.generation in ends for hold in unclosed_holds(state))
+    if ending or any(intent.epoch < work.epoch for intent in state.intents.values()):
+        raise not_expanded(work, None, "what was left open before is not settled")
+    for stage in work.plan.of_kind(s.Create):
+        if head_or_none(work.env.table_store(new_shard(state, stage.collection, work.deployment).uri)) is None:
+            raise not_expanded(work, stage.collection, "it has no table yet")
+    landed = []
+    for step in evolutions(work):
+        source = step.old.name
+        found = work.plan.phases_of(step, work.state)
+        move = expand_move(work, step)
+        expanded = work.state.entry(source).physical if move is None else move.after
+        online = course(work, step)
+        physical = expanded if online is None else online.changed
+        if online is not None and not is_changed(work, online):
+            raise _not_changed(work, source)
+        final = apply(expanded if online is None else online.end, found.cutover)
+        head = _head(work, source)
+        if not is_in_place(physical, head) and not is_in_place(final, head):
+            if move is not None and is_in_place(move.before, head):
+                raise not_expanded(work, source, "it lacks its expand commit")
+            text = "its columns are neither those before nor those after the cut-over"
+            raise DriftFound(collection=source, differences=(text,), under_way=True)
+        since = _begun_at(work, source)
+        before = head.version if since is None else since - 1
+        since = (-1 if found.cutover else head.version) if since is None else since
+        landed.append(Landed(step, final, since, before, stored_names(head.schema)))
+    return landed
+
+
+def _begun_at(work: Work, collection: CollectionName) -> int | None:
+    """The first commit of this deployment on the table, if it had any before the cut-over."""
+    shard = head_shard(work, collection)
+    expanded = work.state.intents.get((shard, IntentKind.EXPAND, work.generation))
+    if expanded is not None and expanded.done_version is not None:
+        return expanded.done_version
+    changed = work.state.intents.get((shard, IntentKind.CHANGE, work.generation))
+    if changed is None:
+        return None
+    try:
+        return first_metadata_version(table_store(work.env, work.state, shard), changed.base_version)
+    except LogTruncated:  # rather too early than too late, as ``transitions.made_at``
+        return changed.base_version + 1
+
+
+def _not_changed(work: Work, collection: CollectionName) -> WrongState:
+    first = f"Run `schemamig change --generation {work.generation}` first: its online changes are not at their end."
+    return WrongState(collection=collection, generation=work.generation, state="not changed", task="cutover", first=first)
+
+
+def head_shard(work: Work, collection: CollectionName) -> ShardId:
+    return work.state.objects[collection].shard
+
+
+def _head(work: Work, collection: CollectionName) -> Head:
+    store = table_store(work.env, work.state, head_shard(work, collection))
+    head = head_or_none(store)
+    if head is None:
+        raise ShardMissing(collection=collection, uri=store.location.uri)
+    return head
+
+
+def _cutover_moves(work: Work) -> list[Move]:
+    """Of all tables but those of ``Swaps``."""
+    moves = []
+    for step in evolutions(work):
+        source = step.old.name
+        found = work.plan.phases_of(step, work.state)
+        online = course(work, step)
+        if found.cutover and (online is None or online.swap is None):
+            before = apply(work.state.entry(source).physical, found.expand) if online is None else online.end
+            moves.append(Move(source, head_shard(work, source), before, found.cutover))
+    return moves
+
+
+# --- seals ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _to_seal(work: Work) -> dict[CollectionName, ShardId]:
+    """The shards that the commit replaces or removes, as far as there is a table."""
+    names = [stage.collection for stage in work.plan.of_kind(s.Seal) if stage.collection in work.state.objects]
+    shards = {name: head_shard(work, name) for name in names}
+    return {name: shard for name, shard in shards.items() if head_or_none(table_store(work.env, work.state, shard)) is not None}
+
+
+def _successor(work: Work, collection: CollectionName) -> ShardId:
+    for step in work.plan.target.steps:
+        if isinstance(step, Replace | RewriteStep) and step.old.name == collection:
+            return work.state.replacements[replacement_key(step.collection, work.deployment)].shard
+    return NOWHERE
+
+
+# --- the one append ------------------------------------------------------------------------------------------------------------------
+
+
+def _commit(
+    work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[Followed], swaps: Swaps, allow: Allow
+) -> None:
+    started = time.monotonic()
+
+    sealed = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)).version for intent in seals}
+
+    def decide(state: State) -> list[Update]:
+        allow(state)
+        check_held(state, seals)
+        check_time(seals)
+        swaps.check(state)
+        check_current(work, state, followed)
+        deployment = state.deployments[work.generation]
+        updates: list[Update] = []
+        for item in landed:
+            updates += _evolved(work, state, item)
+        for step in work.plan.target.steps:
+            match step:
+                case Create():
+                    updates += _created(work, state, step)
+                case Replace() | RewriteStep():
+                    updates += _replaced(work, state, step, sealed)
+                case Remove() if step.old.name in state.objects:  # else it was dropped outside of a release before
+                    updates += _removed(work, state, step.old.name, sealed)
+                case _:
+                    pass
+        updates += _restated(work, state, work.plan.of_kind(s.Commit)[0].restated)
+        updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+        updates += [Drop(Element, element.key) for element in state.elements.values() if element.generation == work.generation]
+        updates += swaps.forget_force(state)
+        updates += [] if work.plan.target.ahead else caught_up(state)
+        target = work.plan.target
+        updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint)))
+        updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
+        updates += _holds(work, state, _held(work, state, landed, seals))
+        return one_each(updates)
+
+    work.append(decide)
+    work.report("commit", None, None, started)
+
+
+def _held(work: Work, state: State, landed: Sequence[Landed], seals: Sequence[Intent]) -> list[HeldTable]:
+    """By the state before the commit: there is what the way back leads to."""
+    found = [evolved_table(state, work.plan, item.step, before=item.before, names=item.stored_names) for item in landed]
+    return [*found, *sealed_tables(state, work.plan, {intent.shard: intent for intent in seals})]
+
+
+def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
+    step = item.step
+    source = step.old.name
+    known = state.objects[source]
+    schema_id = state.next_schema_id(step.collection)
+    physical = replace(item.physical, name=step.collection)
+    names = tuple(sorted(item.stored_names.items()))
+    release = None if work.plan.target.ahead else work.plan.target.version
+    uses = uses_kept(state.entry(source), physical, names)
+    entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names, uses)
+    updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
+    if work.plan.target.ahead:
+        updates.append(Put(went_ahead(state, source, step.new, schema_id, work.epoch)))
+    if source != step.collection:
+        updates += [Drop(Object, source), Put(replace(state.shards[known.shard], collection=step.collection))]
+    return updates
+
+
+def _new_object(work: Work, state: State, declaration: Declaration, shard: Shard) -> list[Update]:
+    collection, target = declaration.name, work.plan.target
+    schema_id = state.next_schema_id(collection)
+    release = None if target.ahead else target.version
+    updates: list[Update] = [
+        Put(replace(shard, state=ShardState.LIVE)),
+        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0, release, ())),
+        Put(Object(collection, shard.shard, schema_id, fingerprint(declaration))),
+    ]
+    return [*updates, Put(went_ahead(state, None, declaration, schema_id, work.epoch))] if target.ahead else updates
+
+
+def _created(work: Work, state: State, step: Create) -> list[Update]:
+    return _new_object(work, state, step.new, new_shard(state, step.collection, work.deployment))
+
+
+def _replaced(work: Work, state: State, step: Replace | RewriteStep, sealed: Mapping[ShardId, int]) -> list[Update]:
+    row = state.replacements[replacement_key(step.collection, work.deployment)]
+    updates = _new_object(work, state, step.new, state.shards[row.shard])
+    updates.append(Put(_retired(work, state, step.old.name, row.shard, sealed)))
+    return updates if step.old.name == step.collection else [Drop(Object, step.old.name), *updates]
+
+
+def _removed(work: Work, state: State, collection: CollectionName, sealed: Mapping[ShardId, int]) -> list[Update]:
+    """Outside of a release the next one has to remove it, too, unless no release ever had it."""
+    updates: list[Update] = [Drop(Object, collection), Put(_retired(work, state, collection, NOWHERE, sealed))]
+    if not work.plan.target.ahead or not state.released(state.objects[collection]):
+        return updates
+    schema_id = state.next_schema_id(collection)
+    return [*updates, Put(went_ahead(state, collection, no_table(collection), schema_id, work.epoch))]
+
+
+def _retired(work: Work, state: State, collection: CollectionName, successor: ShardId, sealed: Mapping[ShardId, int]) -> Shard:
+    old = state.shards[state.objects[collection].shard]
+    version = sealed.get(old.shard)
+    return replace(old, state=ShardState.RETIRED, retired_by=work.generation, sealed_for=successor, sealed_version=version)
+
+
+def _restated(work: Work, state: State, declarations: Sequence[Declaration]) -> list[Update]:
+    """A schema id of its own: readers of the release before get its columns in its order (DESIGN section 7)."""
+    updates: list[Update] = []
+    for declaration in declarations:
+        entry, known = state.entry(declaration.name), state.objects[declaration.name]
+        schema_id = state.next_schema_id(declaration.name)
+        release = work.plan.target.version
+        updates.append(Put(replace(entry, schema_id=schema_id, declared=declaration, release=release)))
+        updates.append(Put(replace(known, schema_id=schema_id)))
+    return updates
+
+
+def _holds(work: Work, state: State, tables: Sequence[HeldTable]) -> list[Update]:
+    """The way back. A new environment has none; a deployment that only settles leaves those there are. A rollback that was begun and not
+    ended is taken back: the tables are as its release had them."""
+    source = work.plan.target.source
+    begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
+    back: list[Update] = [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
+    if source is None or not work.plan.target.is_deployed:
+        return back
+    until = pendulum.now("UTC").add(seconds=work.deployment.hold_seconds)
+    until = max([until, *(hold.until for hold in open_holds(state))])  # holds end oldest first
+    return [*back, Put(Hold(work.generation, source, work.plan.target.version, until, HoldState.OPEN, tuple(tables)))]

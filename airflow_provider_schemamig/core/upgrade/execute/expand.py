@@ -1,0 +1,103 @@
+"""Settle and expand: ONE task for all instant changes of all collections that nobody notices (DESIGN section 5)."""
+
+from __future__ import annotations
+
+import time
+
+from airflow_provider_schemamig.core.delta.commit.create import create_table
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind, Shard
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Put, Update
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.pausing import unless_paused
+from airflow_provider_schemamig.core.upgrade.errors import WrongState
+from airflow_provider_schemamig.core.upgrade.execute.contract import end_holds
+from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
+from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, table_id_of
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+
+
+def expand(work: Work, jobs: Jobs = without_spark) -> None:
+    """Do all up to the cut-over that needs no Spark, but for ``recovery.settle``. Safe to repeat: what is in place is adopted."""
+    if work.deployment.state is DeploymentState.COMMITTED:
+        return
+    with work.until(work.is_committed):
+        settle(work, lambda collection: expanded(work, collection), jobs)
+        if work.plan.target.is_deployed:
+            end_holds(work, unless_paused(work, "expand"))
+        _create(work)
+        moves = [move for step in evolutions(work) if (move := expand_move(work, step)) is not None]
+        move_all(work, IntentKind.EXPAND, moves, unless_paused(work, "expand"))
+
+
+def evolutions(work: Work) -> tuple[Evolve, ...]:
+    return tuple(step for step in work.plan.target.steps if isinstance(step, Evolve))
+
+
+def expand_move(work: Work, step: Evolve) -> Move | None:
+    """The collection's expand commit, or None if it needs none."""
+    source = step.old.name
+    changes = work.plan.phases_of(step, work.state).expand
+    if not changes:
+        return None
+    return Move(source, work.state.objects[source].shard, work.state.entry(source).physical, changes)
+
+
+def expanded(work: Work, collection: CollectionName) -> Declaration | None:
+    """The physical schema this plan's expand gives a collection; None if the plan does not evolve it."""
+    for step in evolutions(work):
+        if step.old.name == collection:
+            move = expand_move(work, step)
+            return move.after if move is not None else None
+    return None
+
+
+def not_expanded(work: Work, collection: CollectionName | None, why: str, task: str = "cutover") -> WrongState:
+    first = f"Run `schemamig expand --generation {work.generation}` again: {why}."
+    return WrongState(collection=collection, generation=work.generation, state="not expanded", task=task, first=first)
+
+
+def check_expanded(work: Work, step: Evolve) -> None:
+    """Raises WrongState if the collection lacks its expand commit."""
+    move = expand_move(work, step)
+    if move is None:
+        return
+    intent = work.state.intents.get((move.shard, IntentKind.EXPAND, work.generation))
+    if intent is None or intent.epoch != work.epoch or intent.done_version is None:
+        raise not_expanded(work, step.collection, "it lacks its expand commit", task="change")
+
+
+def _create(work: Work) -> None:
+    """Tables of new collections: one append with shards and intents, one version-0 commit each, one append with the results."""
+    creates = work.plan.of_kind(s.Create)
+    if not creates:
+        return
+
+    allow = unless_paused(work, "expand")
+
+    def announce(state: State) -> list[Update]:
+        allow(state)
+        updates: list[Update] = []
+        for stage in creates:
+            shard = new_shard(state, stage.collection, work.deployment)
+            if shard.shard not in state.shards:
+                updates += [Put(shard), Put(_create_intent(work, stage, shard))]
+        return updates
+
+    work.append(announce)
+    for number, stage in enumerate(creates, start=1):
+        started = time.monotonic()
+        shard = new_shard(work.state, stage.collection, work.deployment).shard
+        store = table_store(work.env, work.state, shard)
+        head = create_table(store, stage.declaration, table_id_of(work.state.config.env_id, shard), work.tag("create"))
+        work.report("create", stage.collection, head.version, started, number, len(creates))
+
+
+def _create_intent(work: Work, stage: s.Create, shard: Shard) -> Intent:
+    return Intent(stage.collection, shard.shard, work.generation, work.epoch, IntentKind.CREATE, -1, None, stage.declaration, reached=None)

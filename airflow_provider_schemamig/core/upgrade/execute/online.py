@@ -1,0 +1,261 @@
+"""The online changes of a plan, between expand and cut-over: every element walks its path to PUBLIC (seed 002; DESIGN section 6).
+
+Per collection the steps are set in turns (``online.operation.schedule``). A turn is at most one metadata commit, the ledger rows of the
+elements it took along, and the work on rows that the next turn waits for. The last turn of columns that change places is the cut-over's
+(``rename_swaps``); before it their rows are filled here. Where a killed run was is seen from the table, whose physical
+schema belongs to one turn, and from the elements; what it had filled is seen from the log. Work that fails for good walks the whole
+collection back, in one commit, so that no writer is held to a rule that is not going to come.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import Control, Element, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.online.keys import key_of
+from airflow_provider_schemamig.core.online.operation import Enter, Operation, Recluster, Reorg, RowWork, Turn, Validate
+from airflow_provider_schemamig.core.schema.element_states import ElementState
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP, Pace, forced
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.core.upgrade.execute.expand import check_expanded, evolutions
+from airflow_provider_schemamig.core.upgrade.execute.online_schedule import (
+    Course,
+    absent,
+    change_intent_of,
+    course,
+    fill_due,
+    is_at_least,
+    is_changed,
+    is_cut_over,
+    tell,
+)
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, shown, table_store
+from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
+from airflow_provider_schemamig.core.upgrade.tables.change_log import Walk
+from airflow_provider_schemamig.core.upgrade.tables.clustering import recluster
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.errors import WalkedBack
+from airflow_provider_schemamig.core.upgrade.tables.inverse import exchanges, way_back
+from airflow_provider_schemamig.core.upgrade.tables.seals import open_again
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+from airflow_provider_schemamig.core.upgrade.verify.key_scan import validate_key
+from airflow_provider_schemamig.core.upgrade.verify.keys import ask
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
+
+
+def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> None:
+    """Take the online changes of all collections, or of the named ones, as far as they come before the cut-over. Safe to repeat: what
+    is done is found done.
+
+    A refusal of one collection walks that one back; the others go on. Raises DataViolation, DriftFound, WrongState before expand.
+    """
+    refusals: list[SchemamigError] = []
+    for step in evolutions(work):
+        if collections is not None and step.collection not in set(collections):
+            continue
+        item = course(work, step)
+        if item is None or is_cut_over(work, item):
+            continue
+        check_expanded(work, step)
+        open_again(work, item.shard)
+        refused = len(refusals)
+        walk, was_changed = Walk(work, item.collection, item.shard, item.operations), is_changed(work, item)
+        try:
+            if exchanges(item.begin, item.origin, ()):  # a way back that was cut short
+                _take_back(work, item, jobs)
+                item = course(work, step) or item
+            _Run(work, item, jobs).to_the_end()
+            if not was_changed:
+                walk.ended()
+        except Refusal as refusal:
+            refusal.collection = refusal.collection or item.collection
+            refusals.append(refusal)
+            try:
+                walk_back(work, item, refusal.message, jobs)
+                walk.ended(refusal.code, f"walked back: {refusal.message}")
+            except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
+                refusals.append(stuck)
+                walk.ended(refusal.code, f"stays where it is, {stuck.message} {refusal.message}")
+        if item.swap is None or len(refusals) > refused:  # else it is not over yet
+            _forget_force(work, item.collection)
+    raise_refusals(refusals)
+
+
+def _forget_force(work: Work, collection: CollectionName) -> None:
+    if forced(work.state, collection):
+        work.append(lambda state: [Drop(Control, f"{LAST_STEP}{collection}")] if forced(state, collection) else [])
+
+
+class _Run:
+    def __init__(self, work: Work, item: Course, jobs: Jobs) -> None:
+        self._work = work
+        self._course = item
+        self._jobs = jobs
+        self._store = table_store(work.env, work.state, item.shard)
+        self._pace = Pace(work.newest, work.listen, waits=work.env.waits)
+
+    def to_the_end(self) -> None:
+        for number, turn in enumerate(turn for turn in self._course.turns if not turn.swaps):
+            if not self._is_entered(turn):
+                self._pace.begin_step("change", self._course.collection)
+                if number == self._course.last_step and not self._has_reached(number + 1):
+                    self._pace.begin_last_step("change", self._course.collection)
+                self._enter(number, turn)
+            for operation, step in turn.work:
+                if self._element(operation).checked_version is None:
+                    self._pace.begin_step("change", self._course.collection)
+                    self._do(number, operation, step)
+
+    # -- the ledger's elements --------------------------------------------------------------------------------------------------------
+
+    def _element(self, operation: Operation) -> Element:
+        """As the ledger has it, or as it is before its first step."""
+        known = self._work.state.elements.get((self._course.collection, operation.name, operation.spec))
+        if known is not None and known.epoch == self._work.epoch and known.state is not ElementState.ABSENT:
+            return known
+        return absent(self._work, self._course, operation)
+
+    def _is_entered(self, turn: Turn) -> bool:
+        return all(is_at_least(operation, self._element(operation).state, step.state) for operation, step in turn.entering)
+
+    def _put(self, elements: Mapping[Operation, Element]) -> None:
+        """What a twin did meanwhile is never taken back; what it walked back is not begun again. Raises WalkedBack."""
+        seen = self._work.state.elements
+
+        def decide(state: State) -> Sequence[Update]:
+            updates = []
+            for operation, element in elements.items():
+                key = (element.collection, element.name, element.spec)
+                now = state.elements.get(key)
+                if now is not None and now.state is ElementState.ABSENT and now != seen.get(key):
+                    raise WalkedBack(collection=element.collection, element=element.name, reason=now.error or "")
+                if now is None or now.epoch != element.epoch or is_at_least(operation, element.state, now.state):
+                    updates.append(Put(element))
+            return updates
+
+        self._work.append(decide)
+        for operation, element in elements.items():
+            before = seen.get((element.collection, element.name, element.spec))
+            if before is None or before.state is not element.state:
+                tell(self._work, self._course.collection, operation, element.state)
+
+    # -- steps ------------------------------------------------------------------------------------------------------------------------
+
+    def _enter(self, number: int, turn: Turn) -> None:
+        """The turn's commit, and what the ledger says of the elements that it takes along."""
+        version = self._commit(number, turn) if turn.changes else None
+        now = pendulum.now("UTC")
+        elements: dict[Operation, Element] = {}
+        for operation, step in turn.entering:
+            known = elements.get(operation, self._element(operation))
+            made = version if isinstance(step, Enter) else known.table_version
+            elements[operation] = replace(known, state=step.state, since=now, table_version=made)
+        self._put(elements)
+
+    def _commit(self, number: int, turn: Turn) -> int:
+        item = self._course
+        begin, origin = item.reached[number], item.origin
+        try:
+            move = Move(item.collection, item.shard, begin, turn.changes, origin=origin, asked_later=True)
+            return move_all(self._work, IntentKind.CHANGE, [move])[item.collection]
+        except DriftFound:
+            self._work.look_again()
+            if not self._is_entered(turn):
+                raise
+            return self._element(turn.entering[-1][0]).table_version or 0  # a twin was here, and has gone on
+
+    def _has_reached(self, number: int) -> bool:
+        head = read_head(self._store)
+        return any(is_in_place(reached, head) for reached in self._course.reached[number:])
+
+    def _do(self, number: int, operation: Operation, step: RowWork) -> None:
+        element, item = replace(self._element(operation), state=step.state, since=pendulum.now("UTC")), self._course
+        self._put({operation: element})
+        match step:
+            case Validate():
+                version = self._validate(element, step)
+            case Reorg():
+                fill = functools.partial(fill_due, self._work, item, operation, step, self._jobs)
+                version = until_nobody_writes(self._work, item.collection, item.shard, fill)
+            case Recluster():
+                assert element.table_version is not None  # its columns are in the log since then
+                version = recluster(self._work, item.collection, item.shard, element.table_version, self._jobs)
+        self._put({operation: replace(element, checked_version=version)})
+
+    def _validate(self, element: Element, step: Validate) -> int:
+        """At the newest version: a rule on the table is enforced since an earlier one, so what comes later keeps it. A key is not on the
+        table, so what comes during its scan is looked at, too. Raises DataViolation."""
+        started = time.monotonic()
+        key, collection, state = key_of(element), self._course.collection, self._work.state
+        if key is not None:
+            version = validate_key(self._work.env, state, self._jobs, collection, key)
+        else:
+            version = read_head(self._store).version
+            check = {**check_of(self._work.env, state, collection, step.question), "version": version}
+            raise_refusals([violation_of(item) for item in ask(self._work.env, self._jobs, [check])])
+        self._work.report("validate", collection, version, started)
+        return version
+
+
+# --- back ----------------------------------------------------------------------------------------------------------------------------
+
+
+def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
+    """Every element of the course to ABSENT, and the table back in one commit; what has to stay (a column that files carry) is hidden.
+
+    The ledger comes before that commit: killed in between, the next try begins with what the table has. The intent stays and tells what
+    that is. Before the ledger come the rows, which may refuse: then nothing goes back. Raises as ``column_swap.bring_back``.
+    """
+    now = _left_at(work, item)
+    if now is not None:
+        bring_back(work, _home(work, item, now), jobs)
+    work.append(lambda state: [Put(absent(work, item, operation, reason)) for operation in item.operations])
+    for operation in item.operations:
+        tell(work, item.collection, operation, ElementState.ABSENT)
+    _take_back(work, item, jobs)
+
+
+def _left_at(work: Work, item: Course) -> Declaration | None:
+    """What the table has; None if nothing was changed yet, or somebody else changed it: the next look tells."""
+    intent = change_intent_of(work, item.shard)
+    if intent is None:
+        return None
+    return shown(intent, read_head(table_store(work.env, work.state, item.shard)))
+
+
+def _home(work: Work, item: Course, now: Declaration) -> WayHome:
+    intent = change_intent_of(work, item.shard)
+    assert intent is not None  # it told what ``now`` is
+    return WayHome(item.collection, item.shard, now, item.origin, (), intent.base_version)
+
+
+def _take_back(work: Work, item: Course, jobs: Jobs) -> None:
+    store = table_store(work.env, work.state, item.shard)
+
+    def attempt() -> None:
+        now = _left_at(work, item)
+        if now is None:
+            return
+        home = _home(work, item, now)
+        checked_at = bring_back(work, home, jobs)
+        head = read_head(store)
+        back = way_back(store, head, now, item.origin, (), home.since)
+        if back.changes:
+            checked_at = head.version if checked_at is None else checked_at
+            move = Move(item.collection, item.shard, now, back.changes, back.forget, checked_at, item.origin, stood_before=True)
+            move_all(work, IntentKind.CHANGE, [move])
+            work.notes.extend(f"{item.collection}: {text}" for text in back.left_behind)
+
+    until_nobody_writes(work, item.collection, item.shard, attempt)

@@ -1,0 +1,175 @@
+"""The way of one table through its online changes: turn after turn in ``change``, and columns that change places in the cut-over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.online.backfill_errors import CannotBackfill
+from airflow_provider_schemamig.core.online.operation import Operation, Reorg, RowWork, Swap, Turn, schedule
+from airflow_provider_schemamig.core.online.operations import chains_of
+from airflow_provider_schemamig.core.online.unfilled import Fill
+from airflow_provider_schemamig.core.progress import Event
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
+from airflow_provider_schemamig.core.schema.changes import AddColumn
+from airflow_provider_schemamig.core.schema.element_states import PATHS, ElementState
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.plan.column_uses import past_of
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import shown, table_store
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tables.backfill import backfill
+from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
+
+
+@dataclass(frozen=True)
+class Course:
+    """All that is to happen to one table: ``begin`` is its physical schema before the first turn."""
+
+    collection: CollectionName
+    shard: ShardId
+    begin: Declaration
+    turns: tuple[Turn, ...]
+    #: Where going back leads: the same, unless an attempt before this one was walked back.
+    origin: Declaration
+
+    @cached_property
+    def reached(self) -> tuple[Declaration, ...]:
+        """The physical schema before the first turn, and after the commit of each."""
+        found = [self.begin]
+        for turn in self.turns:
+            found.append(apply(found[-1], turn.changes))
+        return tuple(found)
+
+    @property
+    def end(self) -> Declaration:
+        return self.reached[-1]
+
+    @property
+    def swap(self) -> Turn | None:
+        """The turn in which columns change places: the cut-over's, all others are those of ``change``."""
+        return self.turns[-1] if self.turns and self.turns[-1].swaps else None
+
+    @property
+    def changed(self) -> Declaration:
+        """The physical schema at the end of ``change``."""
+        return self.reached[-2] if self.swap is not None else self.end
+
+    @cached_property
+    def last_step(self) -> int | None:
+        """The turn of ``change`` whose commit comes when all work on rows is done, which may be postponed; None: no commit comes after work
+        on rows, or it is the cut-over's."""
+        made = [number for number, turn in enumerate(self.turns) if turn.changes]
+        found = made[-1] if made and any(turn.work for turn in self.turns[: made[-1]]) else None
+        return None if self.swap is not None else found
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """Each once, in the order in which they begin."""
+        found = {(operation.name, operation.spec): operation for turn in self.turns for operation, _ in turn.entering}
+        return tuple(found.values())
+
+
+def course(work: Work, step: Evolve) -> Course | None:
+    """The way of an evolved collection through its online changes; None if it has none.
+
+    It begins where expand ended, or where an attempt that was walked back left the table (a filled column stays, hidden).
+    """
+    found = work.plan.phases_of(step, work.state)
+    if not found.online:
+        return None
+    source = step.old.name
+    shard = work.state.objects[source].shard
+    begin = apply(work.state.entry(source).physical, found.expand)
+    intent = change_intent_of(work, shard)
+    states = {element.state for element in elements_of(work, shard)}
+    if intent is not None and states == {ElementState.ABSENT}:
+        head = read_head(table_store(work.env, work.state, shard))
+        begin = shown(intent, head) or begin
+    return Course(source, shard, begin, schedule(chains_of(found.online, begin)), begin if intent is None else intent.before or begin)
+
+
+def change_intent_of(work: Work, shard: ShardId) -> Intent | None:
+    intent = work.state.intents.get((shard, IntentKind.CHANGE, work.generation))
+    return intent if intent is not None and intent.epoch == work.epoch else None
+
+
+def elements_of(work: Work, shard: ShardId) -> tuple[Element, ...]:
+    return tuple(element for element in work.state.elements_of(shard) if element.epoch == work.epoch)
+
+
+def absent(work: Work, item: Course, operation: Operation, error: str | None = None) -> Element:
+    """An element before its first step, or walked back because of ``error``."""
+    return Element(
+        collection=item.collection,
+        name=operation.name,
+        spec=operation.spec,
+        op=operation.change.op,
+        state=ElementState.ABSENT,
+        adding=True,
+        shard=item.shard,
+        generation=work.generation,
+        epoch=work.epoch,
+        since=pendulum.now("UTC"),
+        table_version=None,
+        checked_version=None,
+        columns=operation.columns,
+        refers=operation.refers,
+        refers_columns=operation.refers_columns,
+        error=error,
+    )
+
+
+def tell(work: Work, collection: CollectionName, operation: Operation, state: ElementState) -> None:
+    """Whoever listens: an element has reached a state."""
+    measures = {"element_state": list(ElementState).index(state)}
+    work.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
+
+
+def is_changed(work: Work, item: Course) -> bool:
+    """True if every element of the course is PUBLIC, or has come as far as it can before the cut-over makes it so."""
+    known = {(element.name, element.spec): element for element in elements_of(work, item.shard)}
+    return all(_is_at_its_end(operation, known.get((operation.name, operation.spec))) for operation in item.operations)
+
+
+def _is_at_its_end(operation: Operation, element: Element | None) -> bool:
+    if element is None or element.state is ElementState.ABSENT:
+        return False
+    last = [step for step in operation.steps if not isinstance(step, Swap)][-1]
+    return is_at_least(operation, element.state, last.state) and (not isinstance(last, RowWork) or element.checked_version is not None)
+
+
+def fill_due(work: Work, item: Course, operation: Operation, step: Reorg, jobs: Jobs, rush: Rush | None = None) -> int:
+    """The version at which no row lacked its value of ``step.column``. ``rush``: see ``Batches``. Raises as ``backfill``."""
+    element = work.state.elements[item.collection, operation.name, operation.spec]
+    assert element.table_version is not None  # its column is there
+    change = operation.change
+    past = past_of(work.state, item.collection, change.field) if isinstance(change, AddColumn) else None
+    fill = Fill(step.column, step.expression, element.table_version, step.files, past)
+    try:
+        return backfill(work, item.collection, item.shard, fill, jobs, rush=rush)
+    except CannotBackfill:
+        work.look_again()
+        head = read_head(table_store(work.env, work.state, item.shard))
+        gone = all(column["name"] != step.column for column in head.schema["fields"])
+        if not gone or not is_cut_over(work, item):
+            raise
+        return head.version  # a twin was here: all was filled, and it has gone on
+
+
+def is_cut_over(work: Work, item: Course) -> bool:
+    """The table has gone on from the end of ``change``, or is about to: by an earlier run, or by a twin."""
+    intent = work.state.intents.get((item.shard, IntentKind.CUTOVER, work.generation))
+    return intent is not None and intent.epoch == work.epoch
+
+
+def is_at_least(operation: Operation, state: ElementState, wanted: ElementState) -> bool:
+    """Whether an element in ``state`` has come as far as ``wanted`` on its way to PUBLIC."""
+    path = PATHS[operation.cls]
+    return path.index(state) >= path.index(wanted)

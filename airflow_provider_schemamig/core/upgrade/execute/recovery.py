@@ -1,0 +1,200 @@
+"""A new leader's first stage: what leaders of lower epochs left open is fenced, looked at, and adopted or undone (DESIGN section 4).
+
+After the fence commit no statement of an older epoch can reach the table any more, neither one in flight nor one that starts late, so
+what is seen then is final.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.delta.commit.fence import put_fence
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
+from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.updates import one_each
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is_in_place, look_or_none, shown, table_store
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
+from airflow_provider_schemamig.core.upgrade.tables.change_log import remember_undone
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.inverse import WayBack, after_way_back, way_back
+from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at, stand
+
+#: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
+Wanted = Callable[[CollectionName], Declaration | None]
+
+#: The order in which one deployment makes its moves; undoing goes backwards.
+_ORDER = (
+    IntentKind.CREATE,
+    IntentKind.EVOLVE,
+    IntentKind.COMPACT,
+    IntentKind.EXPAND,
+    IntentKind.CHANGE,
+    IntentKind.CUTOVER,
+    IntentKind.SEAL,
+    IntentKind.CONTRACT,
+    IntentKind.REVERT,
+)
+
+
+def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, lossy: bool = False) -> None:
+    """Take every open intent of a lower epoch; afterwards there is none. Safe to repeat: each step looks before it acts.
+
+    ``jobs`` only where a change of type had come to its swap, and rows came since. ``lossy``: see ``column_swap.WayHome``. Raises
+    DriftFound, SparkNotGiven, and what ``column_swap.bring_back`` raises.
+    """
+    began = pendulum.now("UTC")
+    for shard in sorted({intent.shard for intent in _stale(work, work.state)}):
+        started = time.monotonic()
+        intents = sorted((i for i in _stale(work, work.state) if i.shard == shard), key=lambda i: _ORDER.index(i.kind))
+        store = table_store(work.env, work.state, shard)
+        updates = _settle_shard(work, store, shard, intents, wanted, jobs, lossy)
+        work.append(functools.partial(_unless_settled, intents=intents, updates=updates))
+        work.report("settle", intents[0].collection, None, started)
+    if any(element.epoch < work.epoch for element in work.state.elements.values()):
+        remember_undone(work, began)
+        work.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < work.epoch])
+
+
+def _stale(work: Work, state: State) -> list[Intent]:
+    return [intent for intent in state.intents.values() if intent.epoch < work.epoch]
+
+
+def _unless_settled(state: State, intents: Sequence[Intent], updates: Sequence[Update]) -> Sequence[Update]:
+    """Nothing if a twin wrote it down already: it may have gone on from there."""
+    return updates if any(state.intents.get((i.shard, i.kind, i.generation)) == i for i in intents) else []
+
+
+def _settle_shard(
+    work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted, jobs: Jobs, lossy: bool
+) -> list[Update]:
+    dropped: list[Update] = [Drop(Intent, intent.key) for intent in intents]
+    found = look_or_none(store)
+    if found is None:
+        return dropped  # a table that was to be made and never was
+    if found.is_another:
+        text = f"somebody made another table at {store.location.uri}: what was begun on the one before is given up, this one is left alone"
+        work.notes.append(f"{intents[0].collection}: {text}")
+        return dropped
+    fenced = put_fence(store, work.fence(shard), work.tag("fence"))
+    head = read_head(store)
+    work.look_again()
+    if not any(intent.shard == shard for intent in _stale(work, work.state)):
+        return []  # a twin settled it, and may have gone on
+    dropped.append(Put(replace(work.state.shards[shard], fenced_by=work.epoch)))
+    head = _as_recorded(work, store, head, shard, intents, fenced)
+    moves = [_as_far_as_it_came(intent, head) for intent in intents if intent.before is not None and intent.after is not None]
+    if not moves:
+        return dropped
+    collection = moves[0].collection
+    reached = _reached(work.state, head, moves)
+    if reached is None:
+        live = head.declaration(collection)
+        start = moves[0].before or live
+        raise DriftFound(collection=collection, differences=tuple(str(d) for d in live_differences(start, live)), under_way=True)
+    done = moves[: reached + 1]
+    if not done:
+        return dropped
+    if done[-1].kind is IntentKind.CONTRACT:
+        return [*dropped, *_record(work.state, shard, done[-1].after)]  # what was dropped is gone: the next contract goes on
+    last = done[-1].after
+    if last is not None and len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
+        adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=made_at(store, done[0], head))
+        return one_each(
+            [*dropped, Put(adopted)]
+        )  # one of this generation, whose epoch a restore of the ledger has raised, has the same key
+    return [*dropped, *_undo(work, store, shard, done, fenced, jobs, lossy)]
+
+
+def _as_far_as_it_came(intent: Intent, head: Head) -> Intent:
+    """Of a step that was announced and never made, the one before it."""
+    if intent.reached is None or shown(intent, head) is not intent.reached:
+        return intent
+    return replace(intent, after=intent.reached, reached=None)
+
+
+def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent], fenced: int) -> Head:
+    """Seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
+    if not any(intent.kind in (IntentKind.SEAL, IntentKind.REVERT) for intent in intents):
+        return head
+    recorded = work.state.shards[shard].sealed_for
+    if (head.sealed_for is None) == (recorded is None):
+        return head
+    fence, tag, collection = work.fence(shard), work.tag("settle"), intents[0].collection
+    if recorded is None:
+        committed = unseal(store, head, fence, tag, since=fenced)
+    else:
+        committed = seal(store, head, recorded, fence, tag, since=fenced)
+        since = max(min(intent.base_version for intent in intents), 0)
+        try:
+            came = "came" if any(foreign_commits(store, since)) else None
+        except LogTruncated:
+            came = "may have come"
+        if came is not None:
+            work.notes.append(f"{collection}: rows {came} into the retired shard {shard} during a rollback that was not finished")
+    stand(collection, [committed])
+    return committed.head
+
+
+def _reached(state: State, head: Head, moves: Sequence[Intent]) -> int | None:
+    """Index of the last move that is in place on the table, -1 if none is; None if the table is nowhere on the way: drift."""
+    for index in range(len(moves) - 1, -1, -1):
+        if is_done(state, moves[index], head):
+            return index
+    before = moves[0].before
+    if before is not None and not live_differences(before, head.declaration(before.name)):
+        return -1
+    return None
+
+
+def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenced: int, jobs: Jobs, lossy: bool) -> list[Update]:
+    """Walk the moves back, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
+    first, last = done[0], done[-1]
+    if first.before is None or last.after is None:
+        return []
+    now, wanted = last.after, first.before
+    renames = tuple(rename for intent in done for rename in intent.renames)
+    home = WayHome(first.collection, shard, now, wanted, renames, first.base_version, lossy)
+
+    def attempt() -> tuple[WayBack, Committed | None]:
+        checked_at = bring_back(work, home, jobs)
+        head = read_head(store)
+        if not is_in_place(now, head):
+            raise MetadataMoved(collection=first.collection, uri=store.location.uri)
+        back = way_back(store, head, now, wanted, renames, first.base_version)
+        if not back.changes:
+            return back, None
+        fence, tag = work.fence(shard), work.tag("undo")
+        return back, commit_changes(
+            store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at, stood_before=True
+        )
+
+    back, committed = until_nobody_writes(work, first.collection, shard, attempt)
+    if committed is not None:
+        stand(first.collection, [committed])
+        work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
+    return _record(work.state, shard, after_way_back(now, back))
+
+
+def _record(state: State, shard: ShardId, physical: Declaration | None) -> list[Update]:
+    """The physical schema of a live shard, written into its current schema entry."""
+    found = next((name for name, item in state.objects.items() if item.shard == shard), None)
+    if found is None or physical is None:
+        return []
+    entry: SchemaEntry = state.entry(found)
+    return [] if entry.physical == physical else [Put(replace(entry, physical=replace(physical, name=entry.physical.name)))]

@@ -1,0 +1,331 @@
+"""Columns that change places, in the cut-over's own metadata commits (DESIGN section 5; research/rewrite.md section 4).
+
+From the swap on a table is no longer what the release before says, and until the ledger's append not yet what the new one does. So all that
+takes long comes before: every row has its value of the new type, and tables whose writers were faster twice are sealed. Then all swaps are
+made, one right after the other. If the append does not come, the columns change places again: by the task itself, by its next run, or by
+the next leader's ``recovery.settle``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived, commit_changes
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import Control, Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.schema.element_states import ElementState
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.transfer.errors import NeverSettles
+from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP, Pace, forced
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.pausing import Allow
+from airflow_provider_schemamig.core.upgrade.errors import SealExpired
+from airflow_provider_schemamig.core.upgrade.execute.expand import evolutions
+from airflow_provider_schemamig.core.upgrade.execute.online_schedule import Course, course, fill_due, tell
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES, WayHome, bring_back, rest, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced, SwapTakenBack
+from airflow_provider_schemamig.core.upgrade.tables.inverse import after_way_back, exchanges, way_back
+from airflow_provider_schemamig.core.upgrade.tables.seals import closed
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, intent_of, move_all, stand
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+#: Rounds over all tables before the first of them is swapped, and what a round may take of the one before to be worth another one.
+_ROUNDS = 5
+_SHRINKS = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Swap:
+    """One table. ``move``: all of its cut-over, what is renamed included."""
+
+    course: Course
+    move: Move
+
+    @property
+    def collection(self) -> CollectionName:
+        return self.course.collection
+
+    @property
+    def shard(self) -> ShardId:
+        return self.course.shard
+
+
+@dataclass
+class Swaps:
+    """All swaps of a cut-over, in the order in which they are called: ``wait``, ``come_near``, ``make``, ``check``."""
+
+    work: Work
+    jobs: Jobs
+    all: tuple[Swap, ...]
+    held: tuple[Intent, ...] = ()
+    #: When the first table was about to be swapped, by ``time.monotonic``.
+    began: float | None = None
+    #: The version of each table at which no row lacked anything.
+    _ready: dict[Swap, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, work: Work, jobs: Jobs) -> Swaps:
+        found = []
+        for step in evolutions(work):
+            item = course(work, step)
+            if item is not None and item.swap is not None:
+                changes = (*item.swap.changes, *work.plan.phases_of(step, work.state).cutover)
+                found.append(Swap(item, Move(item.collection, item.shard, item.changed, changes, swaps=len(item.swap.changes))))
+        return cls(work, jobs, tuple(found))
+
+    def store(self, swap: Swap) -> Store:
+        return table_store(self.work.env, self.work.state, swap.shard)
+
+    # -- while everybody reads and writes -------------------------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Until nobody wants the last step of any of these tables postponed: all are committed at once."""
+        pace = Pace(self.work.newest, self.work.listen, waits=self.work.env.waits)
+        for swap in self.all:
+            if not self._is_made(swap):
+                pace.begin_last_step("cutover", swap.collection)
+
+    def come_near(self) -> None:
+        """Fill what came since ``change``, at the pace that people said, until next to nothing is left, or as much after every round.
+
+        Raises NeverSettles, and as ``column_swap.until_nobody_writes``.
+        """
+        before = float("inf")
+        for _ in range(_ROUNDS):
+            due = [swap for swap in self.all if self._is_behind(swap)]
+            if not due:
+                return
+            started = time.monotonic()
+            for swap in due:
+                attempt = functools.partial(self._made_ready, swap, None)
+                self._ready[swap] = until_nobody_writes(self.work, swap.collection, swap.shard, attempt)
+            seconds = time.monotonic() - started
+            if seconds > before * _SHRINKS:
+                if seconds > SEAL_SECONDS / 2:  # the last one would lock writers out past the deadline
+                    raise NeverSettles(collection=due[0].collection, seconds=seconds)
+                return
+            before = seconds
+
+    def _is_made(self, swap: Swap) -> bool:
+        return is_in_place(swap.move.after, read_head(self.store(swap)))
+
+    def _is_behind(self, swap: Swap) -> bool:
+        """Whether files came since every row had all."""
+        known = self._ready.get(swap)
+        if known is None:
+            return not self._is_made(swap)
+        return any(commit.has_files for commit in commits(self.store(swap), known))
+
+    def _made_ready(self, swap: Swap, rush: Rush | None) -> int:
+        """The version at which no row lacked a value."""
+        assert swap.course.swap is not None
+        fills = swap.course.swap.filled
+        for _ in range(TRIES):
+            found = [fill_due(self.work, swap.course, operation, step, self.jobs, rush) for operation, step in fills]
+            # The batches of one column are files, too: another one has passed them if it says so.
+            if not any(commit.has_files for commit in commits(self.store(swap), min(found), max(found))):
+                break
+        return min(found)
+
+    # -- while others may be locked out ---------------------------------------------------------------------------------------------------
+
+    def make(self, allow: Allow) -> dict[CollectionName, int]:
+        """Swap all tables; the version of each that did. Safe to repeat, and to race by a twin. ``allow``: see ``announce_seals``.
+
+        Raises SealExpired, SwapRaced (only who is let through by a seal can be as fast), and what ``_made_ready`` raises.
+        """
+        if not self.all:
+            return {}
+        started, lost, sealed = time.monotonic(), Counter[ShardId](), set[ShardId]()
+        self.held = _announce(self.work, [swap.move for swap in self.all], allow)
+        with contextlib.ExitStack() as seals:
+            while True:
+                made = self._race(Rush(lambda: _check_time(started)), sealed)
+                if isinstance(made, dict):
+                    self._tell()
+                    return made
+                lost.update(swap.shard for swap in made)
+                self._check_races(made, lost)
+                slow = {swap.collection: swap.shard for swap in self._too_slow(lost) if swap.shard not in sealed}
+                if slow:
+                    seals.enter_context(closed(self.work, slow))
+                    sealed.update(slow.values())
+                if not sealed:
+                    rest(lost.total())
+
+    def _check_races(self, made: Sequence[Swap], lost: Counter[ShardId]) -> None:
+        for swap in made:
+            if lost[swap.shard] >= TRIES:
+                head = read_head(self.store(swap))
+                raise SwapRaced(collection=swap.collection, uri=head.location.uri, version=head.version, tries=TRIES)
+
+    def _race(self, rush: Rush, sealed: Collection[ShardId]) -> dict[CollectionName, int] | list[Swap]:
+        """One try: the versions, or those whose writers were faster. No table is swapped while another one is not ready, and none that
+        nobody else can write to before one that may still lose its race."""
+        left = [swap for swap in self.all if not self._is_made(swap)]
+        for swap in left:
+            if self._is_behind(swap):
+                self._ready[swap] = self._made_ready(swap, rush)
+        behind = [swap for swap in left if self._is_behind(swap)]
+        if behind:
+            return behind
+        rush.check()
+        if len(left) == len(self.all):  # a race that was lost by the first of them locked nobody out
+            self.began = time.monotonic()
+        ordered = sorted(self.all, key=lambda swap: swap.shard in sealed)
+        moves = [replace(swap.move, checked_at=self._ready[swap] if swap in left else None) for swap in ordered]
+        try:
+            return move_all(self.work, IntentKind.CUTOVER, moves)
+        except FilesArrived as arrived:
+            return [swap for swap in left if self.store(swap).location.uri == arrived.uri] or left
+
+    def _too_slow(self, lost: Counter[ShardId]) -> list[Swap]:
+        """Those to be sealed: after two lost races; after one if somebody said ``force``, or if another table waits, swapped."""
+        state, waiting = self.work.newest(), any(map(self._is_made, self.all))
+        return [swap for swap in self.all if lost[swap.shard] >= (1 if waiting or forced(state, swap.collection) else OPEN_RACES)]
+
+    def _tell(self) -> None:
+        for swap in self.all:
+            for operation in swap.course.operations:
+                if operation.swaps:
+                    tell(self.work, swap.collection, operation, ElementState.PUBLIC)
+
+    def note(self) -> tuple[str, ...]:
+        """How long handles of neither release could use the columns. To be asked right after the commit."""
+        seconds = 0.0 if self.began is None else time.monotonic() - self.began
+        return tuple(f"{swap.collection}: columns of another type were locked for {seconds:.1f} s at most" for swap in self.all)
+
+    def forget_force(self, state: State) -> list[Update]:
+        """It was said of one change, which has ended."""
+        return [Drop(Control, f"{LAST_STEP}{swap.collection}") for swap in self.all if forced(state, swap.collection)]
+
+    def check(self, state: State) -> None:
+        """Raises SwapTakenBack if one of the swaps is not ours any more to commit upon, SealExpired if it took too long."""
+        for intent in self.held:
+            if not _is_held(state, intent):
+                raise SwapTakenBack(collection=intent.collection, shard=intent.shard)
+            if intent.deadline is not None and intent.deadline < pendulum.now("UTC"):
+                raise SealExpired(seconds=SEAL_SECONDS)
+
+
+def _check_time(started: float) -> None:
+    if time.monotonic() - started > SEAL_SECONDS:
+        raise SealExpired(seconds=SEAL_SECONDS)
+
+
+def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[Intent, ...]:
+    """One append with the intents of all swaps. Those a twin announced and still holds are held together. One of a swap that could not be
+    taken back keeps its base: rows that came since then have no value in the column that would come back."""
+    held: dict[ShardId, Intent] = {}
+
+    def announce(state: State) -> list[Update]:
+        allow(state)
+        deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
+        for move in moves:
+            known = state.intents.get((move.shard, IntentKind.CUTOVER, work.generation))
+            known = known if known is not None and known.epoch == work.epoch else None
+            if known is not None and known.deadline is not None and known.deadline > pendulum.now("UTC"):
+                held[move.shard] = known
+                continue
+            base = read_head(table_store(work.env, state, move.shard)).version if known is None else known.base_version
+            held[move.shard] = replace(intent_of(work, IntentKind.CUTOVER, move, base), deadline=deadline)
+        return [Put(intent) for intent in held.values() if state.intents.get((intent.shard, intent.kind, intent.generation)) != intent]
+
+    work.append(announce)
+    return tuple(held.values())
+
+
+def _is_held(state: State, intent: Intent) -> bool:
+    """Whether it stands as it was announced; its result may be known since."""
+    known = state.intents.get((intent.shard, intent.kind, intent.generation))
+    return known is not None and (known.epoch, known.deadline) == (intent.epoch, intent.deadline)
+
+
+# --- back ----------------------------------------------------------------------------------------------------------------------------
+
+
+def lift_swaps(work: Work, held: Sequence[Intent], jobs: Jobs) -> None:
+    """Give up swaps whose release was not committed, and let the columns change places again: not if it was, after all, and not if a twin
+    or another leader has the tables now. Best effort, on the way out of a failure: the next run does what is left."""
+    with contextlib.suppress(SchemamigError):
+        _take_back(work, [intent for intent in held if _is_held(work.state, intent)], jobs)
+
+
+def take_back_swaps(work: Work, jobs: Jobs) -> None:
+    """The swaps of a run that died: nobody is to wait for what comes first in this one. Values that do not go back stay as they are.
+
+    Raises as ``column_swap.bring_back`` otherwise.
+    """
+    own = [intent for intent in work.state.intents.values() if (intent.generation, intent.epoch) == (work.generation, work.epoch)]
+    _take_back(work, [intent for intent in own if intent.kind is IntentKind.CUTOVER and _exchanges(intent)], jobs)
+
+
+def _exchanges(intent: Intent) -> bool:
+    """Whether columns change places, or only names and order are others."""
+    return intent.before is not None and intent.after is not None and bool(exchanges(intent.after, intent.before, intent.renames))
+
+
+def _take_back(work: Work, intents: Sequence[Intent], jobs: Jobs) -> None:
+    """Give up in the ledger first: whoever would commit upon these swaps finds them gone."""
+    if not intents:
+        return
+
+    def give_up(state: State) -> list[Update]:
+        return [Put(replace(known, deadline=None)) for intent in intents if (known := _known(state, intent)) is not None]
+
+    work.append(give_up)
+    given = [known for intent in intents if (known := _known(work.state, intent)) is not None]
+    gone: list[Intent] = []
+    for intent in given:
+        with contextlib.suppress(DoesNotGoBack):
+            if until_nobody_writes(work, intent.collection, intent.shard, functools.partial(_go_back, work, intent, jobs)):
+                gone.append(intent)
+    work.append(lambda state: [Drop(Intent, intent.key) for intent in gone if _known(state, intent) == intent])
+
+
+def _known(state: State, intent: Intent) -> Intent | None:
+    """What the ledger says of it now; None if a twin announced it anew."""
+    known = state.intents.get((intent.shard, intent.kind, intent.generation))
+    return known if known is not None and known.epoch == intent.epoch and known.deadline in (None, intent.deadline) else None
+
+
+def _go_back(work: Work, intent: Intent, jobs: Jobs) -> bool:
+    """True if the table is as it was before its swap. Nothing happens to one that a twin has swapped anew."""
+    before, after = intent.before, intent.after
+    assert before is not None and after is not None  # columns change places
+    started, store = time.monotonic(), table_store(work.env, work.state, intent.shard)
+    if not is_in_place(after, read_head(store)):
+        return True
+    home = WayHome(intent.collection, intent.shard, after, before, intent.renames, intent.base_version)
+    checked_at = bring_back(work, home, jobs)
+    head = read_head(store)
+    work.look_again()
+    if _known(work.state, intent) != intent or not is_in_place(after, head):
+        return False
+    made_in = intent.base_version if intent.done_version is None else intent.done_version
+    back = way_back(store, head, after, before, intent.renames, made_in)
+    if live_differences(before, after_way_back(after, back)):  # a part would stay behind, and look like somebody else's doing
+        return False
+    fence, tag = work.fence(intent.shard), work.tag("undo")
+    made = commit_changes(
+        store, head, back.changes, fence, tag, since=intent.base_version, forget=back.forget, checked_at=checked_at, stood_before=True
+    )
+    stand(intent.collection, [made])
+    work.report("undo", intent.collection, made.head.version, started)
+    return True

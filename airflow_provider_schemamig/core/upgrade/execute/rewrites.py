@@ -1,0 +1,214 @@
+"""A rewrite's cut-over: follow, check every row, seal, catch up, check what changed; the commit itself is the release's (DESIGN section 5).
+
+Writers of the source wait from the seal to the ledger's append, so what grows with rows (the full digest) comes before it, and what
+comes after it grows with what was committed since the last round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import Replacement
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.transfer.digest_check import check_all, check_cardinality_since, check_delta
+from airflow_provider_schemamig.core.transfer.errors import NeverSettles, RewriteDiffers, TwinWasFirst
+from airflow_provider_schemamig.core.transfer.exactly_once import Position
+from airflow_provider_schemamig.core.transfer.row_transfer import Flow
+from airflow_provider_schemamig.core.transfer.tail import Tailed, again, tail, where
+from airflow_provider_schemamig.core.transfer.throttle import Pace
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Copy
+from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, STARTS, Copying, begin_anew, check_source
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, build_all
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import TAIL, copied_version, forth, row_of
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+#: Tail rounds before the seal; with a round shorter than the one before, what is left for the seal shrinks.
+_ROUNDS = 5
+#: A source that is no further ahead than this may be sealed: one round more would find as much again.
+_NEAR = 3
+#: A round that takes more than this part of the one before gains nothing.
+_SHRINKS = 0.8
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A rewrite that is ready to be sealed: the target's version ``position.version`` is equal to the source's ``seen``.
+
+    Compared in full were the target's ``checked`` and the source's ``checked_source``; ``delta``: what was tailed after them, None if a
+    twin tailed some of it.
+    """
+
+    stage: Copy
+    flow: Flow
+    position: Position
+    seen: int
+    checked: int = 0
+    checked_source: int = 0
+    delta: RowsDigest | None = None
+
+
+def follow_all(work: Work, jobs: Callable[[], JobRunner]) -> list[Followed]:
+    """Bring every rewrite close to its source and check it in full. Raises RewriteDiffers (the copy begins anew), NeverSettles."""
+    return [_follow(work, stage, jobs) for stage in work.plan.of_kind(Copy)]
+
+
+def complete_copies(work: Work, jobs: Callable[[], JobRunner]) -> None:
+    """Make the copies that were begun anew, by an earlier run or by a twin; promotion saw to it that there was one of each."""
+    for stage in work.plan.of_kind(Copy):
+        _completed(work, stage, jobs)
+
+
+def _completed(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Replacement:
+    work.look_again()
+    row = row_of(work.state, work.deployment, stage.collection)
+    if row.filled_rows is None:
+        work.results += build_all(Filling(work.env, work.ledger, work.deployment, work.plan, jobs, work.listen), [stage.collection])
+        work.look_again()
+        row = row_of(work.state, work.deployment, stage.collection)
+    return row
+
+
+def _follow(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Followed:
+    """A copy that cannot be followed any further is made anew at once: nothing is sealed yet, and without it there is no going on."""
+    for start in range(1, STARTS + 1):
+        row, runner = _completed(work, stage, jobs), jobs()
+        copying = Copying(work.env, work.ledger, work.deployment, stage, runner, work.listen)
+        try:
+            with _unless_given_up(work, stage, row.shard):
+                return again(lambda: _near_and_checked(work, stage, runner))  # noqa: B023 - called right here
+        except RewriteDiffers as error:
+            begin_anew(copying, row, error.message)
+            raise
+        except LOST as error:
+            if start == STARTS:
+                raise
+            begin_anew(copying, row, error.message)
+    raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def _unless_given_up(work: Work, stage: Copy, shard: ShardId) -> Iterator[None]:
+    """What fails because a twin gave the copy up and took its files away is a matter of trying again. Raises TwinWasFirst."""
+    try:
+        yield
+    except SchemamigError as error:
+        if row_of(work.ledger.state(), work.deployment, stage.collection).shard != shard:
+            raise TwinWasFirst(collection=stage.collection, step="a copy anew") from error
+        raise
+
+
+def _near_and_checked(work: Work, stage: Copy, jobs: JobRunner) -> Followed:
+    flow, copied = forth(work.state, work.deployment, stage, TAIL), copied_version(work.state, work.deployment, stage)
+    reached = where(work.env, flow, copied, 0)
+    work.notes.extend(note for note in check_source(work.env, work.state, stage, reached.at) if note not in work.notes)
+    followed = _near(work, Followed(stage, flow, reached, reached.at), jobs)
+    started = time.monotonic()
+    checked = _newest(work, flow)
+    if _since(work, followed).version > followed.position.version:
+        # The rows of ``checked`` may be those of a later version of the source: they would differ though nothing is wrong.
+        raise TwinWasFirst(collection=stage.collection, step="the next step of the tail")
+    check_all(work.env, flow, followed.seen, checked, jobs, same_rows=not stage.any_cardinality)
+    work.report("digest", stage.collection, checked, started)
+    return _near(work, replace(followed, checked=checked, checked_source=followed.seen, delta=NO_ROWS), jobs)
+
+
+def _newest(work: Work, flow: Flow) -> int:
+    return read_head(flow.target_store(work.env)).version
+
+
+def _near(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+    """Tail rounds until the source is hardly ahead any more, or as far ahead after each: then the last one is as long as any."""
+    before = float("inf")
+    pace = Pace(work.newest, work.listen, waits=work.env.waits)
+    for _ in range(_ROUNDS):
+        pace.begin_step("tail", followed.stage.collection)
+        head = read_head(followed.flow.source_store(work.env))
+        behind = head.version - followed.seen
+        if not behind:
+            break
+        started = time.monotonic()
+        followed = _tail(work, followed, head.version, jobs)
+        seconds = time.monotonic() - started
+        if behind <= _NEAR or seconds > before * _SHRINKS:
+            before = seconds
+            break
+        before = seconds
+    if SEAL_SECONDS / 2 < before < float("inf"):  # writers would be locked out past the deadline
+        raise NeverSettles(collection=followed.stage.collection, seconds=before)
+    return followed
+
+
+def _tail(work: Work, followed: Followed, upto: int, jobs: JobRunner) -> Followed:
+    started = time.monotonic()
+    flow = followed.flow
+
+    def attempt() -> tuple[Position, Tailed]:
+        reached = _since(work, followed)
+        return reached, tail(work.env, flow, reached, upto, jobs)
+
+    reached, tailed = again(attempt)
+    delta = followed.delta if reached.version == followed.position.version else None  # else a twin tailed since
+    delta = None if delta is None or tailed.delta is None else delta + tailed.delta
+    work.report("tail", followed.stage.collection, tailed.position.version, started)
+    return replace(followed, delta=delta, position=tailed.position, seen=tailed.seen)
+
+
+def _since(work: Work, followed: Followed) -> Position:
+    """Where the target stands now. Only its commits after the known position are read: writers wait for some of these looks."""
+    return where(work.env, followed.flow, followed.position.at, followed.position.version)
+
+
+def catch_up(work: Work, followed: Sequence[Followed], jobs: Callable[[], JobRunner]) -> list[Followed]:
+    """After the seal: the last rows, and the digest of what was tailed since the full one. Raises RewriteDiffers, SourceTouched."""
+    return [_catch_up(work, item, jobs()) for item in followed]
+
+
+def _catch_up(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+    with _unless_given_up(work, followed.stage, followed.flow.target):
+        return _caught_up(work, followed, jobs)
+
+
+def _caught_up(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+    flow = followed.flow
+    sealed = _sealed_version(work, followed)
+    followed = _tail(work, followed, sealed, jobs)
+    started = time.monotonic()
+    newest = _newest(work, flow)
+    if followed.delta is None:
+        check_all(work.env, flow, sealed, newest, jobs, same_rows=not followed.stage.any_cardinality)
+    elif newest > followed.checked:
+        check_delta(work.env, flow, followed.checked, newest, followed.delta, jobs)
+    if followed.delta is not None and not followed.stage.any_cardinality:
+        check_cardinality_since(work.env, flow, followed.checked_source, sealed, followed.delta.rows, jobs)
+    work.report("digest", followed.stage.collection, newest, started)
+    return followed
+
+
+def check_untouched(work: Work, followed: Sequence[Followed]) -> None:
+    """RESTORE alone gets through a seal. Raises SourceTouched if a source is not what was caught up with."""
+    for item in followed:
+        if _sealed_version(work, item) != item.seen:
+            raise SourceTouched(collection=item.stage.source, shard=item.flow.source)
+
+
+def check_current(work: Work, state: State, followed: Sequence[Followed]) -> None:
+    """Raises TwinWasFirst if a copy was given up meanwhile for another one, which nobody has looked at."""
+    for item in followed:
+        if row_of(state, work.deployment, item.stage.collection).shard != item.flow.target:
+            raise TwinWasFirst(collection=item.stage.collection, step="a copy anew")
+
+
+def _sealed_version(work: Work, followed: Followed) -> int:
+    head = read_head(followed.flow.source_store(work.env))
+    if head.sealed_for != followed.flow.target:
+        raise SourceTouched(collection=followed.stage.source, shard=followed.flow.source)
+    return head.version

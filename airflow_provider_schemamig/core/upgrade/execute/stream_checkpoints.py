@@ -1,0 +1,113 @@
+"""Transaction versions of those who write into a collection, which are said by its table's log: where its rows go, they have to go, too.
+
+They are the checkpoints of the streams that bring rows from other environments, and the numbers of writers that repeat what they could not
+see land (``Txn``, Structured Streaming). A process of a stream may stand still while the rows move to another table, and be about to bring
+its batch to the one that it knew when that is open again: it is turned away then (``deltalog.terms``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.commit.fence import put_txns, read_txns
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached, app_ids, go_to, reached
+from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_head
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, STREAM_PREFIX, ShardId
+from airflow_provider_schemamig.core.release.merge.merged import Replace, RewriteStep
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
+
+
+class _Moved(Exception):
+    """Another process of this generation did it."""
+
+
+def opened(work: Work, old: ShardId, now: ShardId | None, undo: Undo | None) -> dict[str, int]:
+    """For the commit that opens the sealed table ``old`` again: whoever stood still since before its seal can bring nothing there.
+
+    The rows that came to ``now``, its successor, which is sealed by now, come back through ``down`` and count as written from then on;
+    without it they do not come, and are written again.
+    """
+    known = _txns(work, old)
+    later = {} if now is None else _txns(work, now)
+    come_back = undo is not None and undo.step.down is not None
+    found = _ahead(later, known) if come_back else {}
+    for app_id in app_ids(txn for txn in (*known, *later) if txn.startswith(STREAM_PREFIX)):
+        own, there = reached(known, app_id), reached(later, app_id)
+        version = max(own, there).version if come_back else own.version
+        found |= go_to(app_id, own, Reached(max(own.term, there.term) + 1, version))
+    return found
+
+
+def hand_on(work: Work) -> None:
+    """Let the tables that take over know how far writers and streams have come in those that are sealed, which are removed some day.
+
+    Should a local disk lose the commit, a stream finds it out by itself as long as the old table is there. Raises Fenced.
+    """
+    for source, target in _successions(work):
+        # Writers wait meanwhile, so where nobody counts the other log is not read.
+        there = _txns(work, source)
+        known = _txns(work, target) if any(map(_is_handed_on, there)) else {}
+        ahead = _ahead(there, known) | _streams_ahead(there, known)
+        if ahead:
+            _put(work, target, ahead)
+
+
+def _successions(work: Work) -> list[tuple[ShardId, ShardId]]:
+    """The tables whose rows move to another one, or are replaced, and that one."""
+    steps = [step for step in work.plan.target.steps if isinstance(step, Replace | RewriteStep) and step.old.name in work.state.objects]
+    rows = [work.state.replacements[replacement_key(step.collection, work.deployment)] for step in steps]
+    return [(work.state.objects[step.old.name].shard, row.shard) for step, row in zip(steps, rows, strict=True)]
+
+
+def _txns(work: Work, shard: ShardId) -> dict[str, int]:
+    """The highest number of every application id; none of a table that is not there."""
+    try:
+        return read_txns(_store(work, shard), "")
+    except TableMissing:
+        return {}
+
+
+def _put(work: Work, shard: ShardId, txns: Mapping[str, int]) -> None:
+    store, fence = _store(work, shard), work.fence(shard)
+    head = read_head(store)
+
+    def judge(commit: Commit) -> None:
+        fence.check(commit)
+        if any(txn.get("appId") in txns for txn in commit.txns):
+            raise _Moved
+
+    with contextlib.suppress(_Moved):
+        put_txns(store, head, txns, work.tag("transactions"), judge)
+
+
+def _ahead(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
+    """The numbers of writers that ``there`` is ahead in; a number of 0 is one, too."""
+    return {app_id: number for app_id, number in there.items() if not _is_own(app_id) and number > known.get(app_id, NOTHING)}
+
+
+def _streams_ahead(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for app_id in app_ids(txn for txn in there if txn.startswith(STREAM_PREFIX)):
+        own, before = reached(known, app_id), reached(there, app_id)
+        further = max(own, before)
+        found |= {} if further == own else go_to(app_id, own, further)
+    return found
+
+
+def _is_handed_on(app_id: str) -> bool:
+    return app_id.startswith(STREAM_PREFIX) or not _is_own(app_id)
+
+
+def _is_own(app_id: str) -> bool:
+    """Fences and statements of ours belong to one table; streams have terms."""
+    return app_id.startswith(f"{RESERVED_PREFIX}:")
+
+
+def _store(work: Work, shard: ShardId) -> Store:
+    return table_store(work.env, work.state, shard)

@@ -1,0 +1,86 @@
+"""Why a release cannot be planned: what it would take from an open hold, or wants of a collection that was given back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.core.times import minute
+from airflow_provider_schemamig.exceptions import Refusal
+
+
+@dataclass(eq=False)
+class HoldKeeps(Refusal):
+    """What is asked for would lose what a hold keeps for its way back. ``lost``: what that is; ``asks``: who would take it."""
+
+    code = "hold_open"
+    generation: int
+    until: pendulum.DateTime
+    lost: str
+    asks: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.asks}, and generation {self.generation} keeps {self.lost} for its way back until {minute(self.until)}."
+
+    @property
+    def next_action(self) -> str:
+        over = self.until <= pendulum.now("UTC")
+        first = "Its time is over: run `schemamig contract`, then this again" if over else "Wait until then"
+        return f"{first}, or give that way back up with --end-hold."
+
+
+@dataclass(eq=False)
+class WayBackGone(Refusal):
+    """Rows that came in since the release would have to go back, and the log does not tell any more which those are."""
+
+    code = "way_back_gone"
+    uri: str
+    version: int
+
+    @property
+    def message(self) -> str:
+        return (
+            f"a rollback would lose rows: which came in since the release is in the log of {self.uri}, and that was cleaned up "
+            f"(version {self.version} is gone). Nothing was changed."
+        )
+
+    @property
+    def next_action(self) -> str:
+        return "Stay at the release; or restore that table's _delta_log from a backup and roll back then."
+
+
+@dataclass(eq=False)
+class OldTableMissing(Refusal):
+    """The table that a rollback would go back to is not there: its folder was deleted during the hold."""
+
+    code = "old_table_missing"
+    uri: str
+
+    @property
+    def message(self) -> str:
+        return f"the table before the release is not at {self.uri} any more, so there is nothing to go back to. Nothing was changed."
+
+    @property
+    def next_action(self) -> str:
+        return "Stay at the release; or restore that folder from a backup and roll back then."
+
+
+@dataclass(eq=False)
+class Unmanaged(Refusal):
+    """A release wants something of a collection that this environment gave back."""
+
+    code = "unmanaged"
+    version: str
+
+    @property
+    def message(self) -> str:
+        return f"this environment gave the collection back (`unmanage`), and release {self.version} still uses it."
+
+    @property
+    def next_action(self) -> str:
+        return (
+            f"Adopt it again (`schemamig adopt --table {self.collection}=URI`), or take it out of schema.sql with "
+            f'removal("{self.collection}"): where it is not managed any more, nothing is removed.'
+        )

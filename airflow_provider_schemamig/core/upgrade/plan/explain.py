@@ -1,0 +1,300 @@
+"""The reading visitor over a plan's stages: what each costs, whom it breaks, what is irreversible, what a rollback leaves or loses.
+
+``execute`` (the verbs) is the other visitor; both go over the same closed list, and a test holds them to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.online.nested_types import joined
+from airflow_provider_schemamig.core.online.operation import Chain, schedule
+from airflow_provider_schemamig.core.online.operation import filled as filled_columns
+from airflow_provider_schemamig.core.online.operations import chains_of
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.element_states import PATHS
+from airflow_provider_schemamig.core.schema.model import Primitive
+from airflow_provider_schemamig.core.schema.properties import WITH_FEATURE
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.schema.widening import limits_of
+from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One stage in words. Every tuple may be empty; ``cost`` is the dearest of its changes."""
+
+    kind: str
+    collection: str | None
+    summary: str
+    cost: c.Cost = c.Cost.NONE
+    lines: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    irreversible: tuple[str, ...] = ()
+    rollback: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "collection": self.collection,
+            "summary": self.summary,
+            "cost": self.cost.value,
+            "lines": list(self.lines),
+            "breaks": list(self.breaks),
+            "irreversible": list(self.irreversible),
+            "rollback": list(self.rollback),
+        }
+
+
+def _aborts(changes: tuple[c.Change, ...]) -> bool:
+    """Clustering is no part of the metadata that a writer's transaction is held to."""
+    return not all(isinstance(change, c.ChangeClustering) for change in changes)
+
+
+def _columns(names: tuple[str, ...]) -> str:
+    return f"({', '.join(names)})" if names else "NONE"
+
+
+def _brings_default(change: c.Change) -> bool:
+    return isinstance(change, c.SetDefault) or (isinstance(change, c.AddColumn) and change.field.default is not None)
+
+
+def _way(chain: Chain) -> str:
+    """Each element with the states on its way."""
+    return ", then ".join(f"{operation.name} {' > '.join(state.value.upper() for state in PATHS[operation.cls])}" for operation in chain)
+
+
+def _held_to_rules(changes: tuple[c.Change, ...]) -> tuple[str, ...]:
+    rules = [describe(change) for change in changes if isinstance(change, c.AddCheck | c.SetNotNull)]
+    return tuple(f"{rule}: rows that break it are refused from the first commit on, before the older ones are validated" for rule in rules)
+
+
+def _widens(change: c.Change) -> bool:
+    return isinstance(change, c.ChangeType) and change.widening
+
+
+def _maps_columns(change: c.Change) -> bool:
+    """Renames or drops a column, also by the swap of a change of type."""
+    return isinstance(change, c.RenameColumn | c.DropColumn) or (isinstance(change, c.ChangeType) and not change.widening)
+
+
+def _fenced_by_width(source: Version | None, change: c.ChangeType) -> str:
+    """What no file's statistics tell (``limits_of``), only whoever wrote it does."""
+    old, new = change.old, change.new
+    told = isinstance(old, Primitive) and isinstance(new, Primitive) and limits_of(old.name, new.name) is not None
+    rest = ", or their file's statistics say so" if told else ""
+    known = f"known to fit {type_sql(old)}: they came before or by a handle of {source}{rest}"
+    return f"readers of {source} are fenced from expand on, also after a rollback, unless all values are {known}"
+
+
+def _fenced_by_null(source: Version | None) -> str:
+    return f"readers of {source} are fenced from expand on, once a NULL has come in"
+
+
+def explain(plan: Plan, heads: Mapping[CollectionName, Head | None]) -> tuple[Explanation, ...]:
+    """Every stage of ``plan`` explained, in its order."""
+    visitor = _Explainer(plan, heads)
+    return tuple(getattr(visitor, f"visit_{stage.kind}")(stage) for stage in plan.stages)
+
+
+_ABORTS = "writers in flight on the table abort once (DELTA_METADATA_CHANGED); a retry succeeds"
+#: The last round of one tail and its digest on a warm session, measured (`make bench`: block). It does not grow with the table.
+_CATCH_UP_SECONDS = (1.0, 4.0)
+_ADDED = (
+    "positional INSERT and MERGE ... * without autoMerge, and delta-rs appends without schema_mode='merge', "
+    "fail while they do not know the new column"
+)
+_RETYPED = (
+    "from the shadow column on until contract the table has one more column: positional INSERT and MERGE ... * without autoMerge, and "
+    "delta-rs appends without schema_mode='merge', fail meanwhile (a declared rewrite spares them); from the cut-over's commit, in which "
+    "the columns change places, readers and writers of the release before are fenced, and others get the new type"
+)
+_SEALED = (
+    "writers that are faster than this commit twice (force: once) are refused by a seal while the rows that they brought are filled: "
+    f"seconds, and at most {SEAL_SECONDS}"
+)
+_CAST_BACK = (
+    "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
+)
+_CLUSTERED = "delta-rs appends, overwrites and deletes fail from then on; PARTITIONED BY, declared as a rewrite, spares them"
+_LAID_OUT = "older files are written anew in order, in batches of up to 128 GiB; no row changes, so CDF and streams see nothing of it"
+_RENAMED = "readers and writers that use the old name fail from the cut-over on"
+_DROPPED = "readers of the dropped column fail once contract has run; until then it is served and may be NULL in new rows"
+
+
+class _Explainer:
+    def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None]) -> None:
+        self._plan = plan
+        self._heads = heads
+        self._tables = {step.collection: step.old for step in plan.target.steps if isinstance(step, Evolve)}
+        self._sources = {step.collection: step.old.name for step in plan.target.steps if isinstance(step, Evolve)}
+
+    def visit_settle(self, stage: s.Settle) -> Explanation:
+        names = ", ".join(stage.collections)
+        summary = f"fence and finish or undo what an earlier leader left open on {names}"
+        return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(_ABORTS,))
+
+    def visit_end_hold(self, stage: s.EndHold) -> Explanation:
+        """``lines``: each column and table that goes."""
+        lines = [f"column {change.path}" for change in stage.changes] + [f"table {shard}" for shard in stage.shards]
+        gone = (f"generation {stage.generation} cannot be rolled back any more", *(f"{line} is gone" for line in lines))
+        what = ", ".join(lines) if lines else "nothing is deleted"
+        summary = f"at expand, before its time: end the hold of generation {stage.generation} ({what})"
+        return Explanation("end_hold", stage.collection, summary, c.Cost.INSTANT, irreversible=gone)
+
+    def visit_build(self, stage: s.Build) -> Explanation:
+        inputs = ", ".join(source.collection for source in stage.inputs)
+        how = f"filled on Spark from {inputs}" if stage.fill is not None else "empty"
+        summary = f"build a replacement shard, {how}"
+        return Explanation("build", stage.collection, summary, c.Cost.REWRITE if stage.fill else c.Cost.INSTANT)
+
+    def visit_copy(self, stage: s.Copy) -> Explanation:
+        source = stage.source if not stage.lookups else f"{stage.source} with {', '.join(found.collection for found in stage.lookups)}"
+        lines = ["copied at one version and followed until the cut-over; the live table gets no commit before it"]
+        lines += [f"{found.collection} is read at one version and not followed" for found in stage.lookups]
+        rollback = [f"what is written after the commit is lost by a rollback (--allow-lossy): {stage.no_way_back or 'there is no down'}"]
+        if stage.down is not None:
+            rollback = [f"what is written after the commit goes back through `down`; writers wait for it: {self._blocked()}"]
+        rollback += [f"column {path} of rows written after the commit is NULL after a rollback" for path in stage.lost_on_way_back]
+        return Explanation(
+            "copy",
+            stage.collection,
+            f"copy {source} on Spark into a new shard",
+            c.Cost.REWRITE,
+            tuple(lines),
+            rollback=tuple(rollback),
+        )
+
+    def visit_create(self, stage: s.Create) -> Explanation:
+        leaves = "its table is sealed; rows that it got stay in it as long as the hold was, and at least a day, until contract deletes it"
+        summary = f"create the collection ({len(stage.declaration.fields)} columns)"
+        return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=(leaves,))
+
+    def visit_expand(self, stage: s.Expand) -> Explanation:
+        return self._changes("expand", stage.collection, stage.changes)
+
+    def visit_change(self, stage: s.Online) -> Explanation:
+        found = self._changes("change", stage.collection, stage.changes)
+        table = self._tables[stage.collection]
+        chains, together = chains_of(stage.changes, table), joined(stage.changes, table)
+        commits = [turn.changes for turn in schedule(chains) if turn.changes and not turn.swaps]
+        aborts = sum(map(_aborts, commits))
+        lines = [f"{describe(change)}: {_way(chain)}" for change, chain in zip(together, chains, strict=True)]
+        which = "each of which aborts" if aborts == len(commits) else f"{aborts} of which abort(s)"
+        lines.append(f"{len(commits)} metadata commit(s) for all of them, {which} the writers in flight once")
+        filled = [str(column) for column in sorted(filled_columns(chains))]
+        if filled:
+            lines.append(f"older files are written anew with {', '.join(filled)}, in batches; CDF and streams see these rows change")
+        lines += [_LAID_OUT for change in stage.changes if isinstance(change, c.ChangeClustering)]
+        return replace(found, lines=tuple(lines), breaks=(*found.breaks, *_held_to_rules(stage.changes)))
+
+    def visit_cutover(self, stage: s.CutOver) -> Explanation:
+        found = self._changes("cutover", stage.collection, stage.changes)
+        if not stage.swaps:
+            return found
+        lines = (*(f"{path}: the column of its new type takes its place" for path in stage.swaps), *found.lines)
+        breaks = tuple(dict.fromkeys((_ABORTS, _SEALED, *found.breaks)))
+        return replace(found, summary="; ".join(lines), cost=c.Cost.INSTANT, lines=lines, breaks=breaks)
+
+    def visit_contract(self, stage: s.Contract) -> Explanation:
+        found = self._changes("contract", stage.collection, stage.changes)
+        dropped = tuple(f"{change.path} is gone once contract has run" for change in stage.changes if isinstance(change, c.DropColumn))
+        return replace(found, summary="after the hold: " + found.summary, irreversible=(*dropped, *found.irreversible))
+
+    def visit_seal(self, stage: s.Seal) -> Explanation:
+        replaced = any(build.collection == stage.collection for build in self._plan.of_kind(s.Build))
+        if any(copy.source == stage.collection for copy in self._plan.of_kind(s.Copy)):
+            return self._seal_of_rewrite(stage)
+        what = "replaced" if replaced else "removed"
+        breaks = (
+            f"every writer of the old shard is refused from the cut-over on, its readers see frozen rows: the collection is {what}",
+            f"handles of {self._plan.target.source} are fenced from the cut-over on, for all of its columns",
+        )
+        stays = ("rows written to the replacement after the commit stay behind in it on a rollback (--allow-lossy)",)
+        loses = stays if replaced else ()
+        return Explanation("seal", stage.collection, f"seal the shard, it is {what}", c.Cost.INSTANT, breaks=breaks, rollback=loses)
+
+    def _seal_of_rewrite(self, stage: s.Seal) -> Explanation:
+        breaks = (
+            "every writer of the old shard is refused from the cut-over on, its readers see frozen rows: foreign ones have to move",
+            f"handles of {self._plan.target.source} are fenced from the cut-over on, but for readers of columns that `up` hands through",
+            f"writers are blocked from the seal to the commit: {self._blocked()}",
+        )
+        return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
+
+    def _blocked(self) -> str:
+        """All rewritten collections are sealed together and caught up with one after the other."""
+        rewrites = len(self._plan.of_kind(s.Copy))
+        low, high = (round(seconds * rewrites) for seconds in _CATCH_UP_SECONDS)
+        return f"{low} to {high} s for {rewrites} rewrite(s), and what Spark takes for the files that the last commits touched"
+
+    def visit_retire(self, stage: s.Retire) -> Explanation:
+        gone = ("the old shard's rows are deleted once contract has run (an adopted table's files never)",)
+        return Explanation("retire", stage.collection, "after the hold: delete the old shard", irreversible=gone)
+
+    def visit_commit(self, stage: s.Commit) -> Explanation:
+        what = f"{stage.source or 'nothing'} -> {stage.target}: one ledger append, all collections together"
+        return Explanation("commit", None, what, c.Cost.INSTANT)
+
+    def _changes(self, kind: str, collection: CollectionName, changes: tuple[c.Change, ...]) -> Explanation:
+        lines = tuple(describe(change) for change in changes)
+        cost = max((change.cost for change in changes), key=lambda cost: cost.rank, default=c.Cost.NONE)
+        breaks = [_ABORTS] if _aborts(changes) else []
+        if any(isinstance(change, c.ChangeClustering) for change in changes) and "clustering" not in self._features_of(collection):
+            breaks.append(_CLUSTERED)
+        if any(isinstance(change, c.AddColumn) for change in changes):
+            breaks.append(_ADDED)
+        retyped = [change for change in changes if isinstance(change, c.ChangeType) and not change.widening]
+        breaks += [f"{change.path}: {_RETYPED}" for change in retyped]
+        if any(isinstance(change, c.RenameColumn) for change in changes):
+            breaks.append(_RENAMED)
+        if any(isinstance(change, c.DropColumn) for change in changes):
+            breaks.append(_DROPPED)
+        irreversible = list(self._features(collection, changes))
+        leaves = [f"{change.path} {_CAST_BACK}" for change in retyped]
+        widened = [change for change in changes if isinstance(change, c.ChangeType) and change.widening]
+        source = self._plan.target.source
+        breaks += [f"{change.path}: {_fenced_by_width(source, change)}" for change in widened]
+        breaks += [f"{change.path}: {_fenced_by_null(source)}" for change in changes if isinstance(change, c.Relax)]
+        leaves += [f"{change.path} stays {type_sql(change.new)}" for change in widened]
+        leaves += [f"{change.path} stays as a hidden column if rows carry it" for change in changes if isinstance(change, c.AddColumn)]
+        leaves += [f"{change.path} stays nullable if a NULL came in" for change in changes if isinstance(change, c.Relax)]
+        leaves += [f"CHECK {change.check.name} stays dropped if rows came in" for change in changes if isinstance(change, c.DropCheck)]
+        leaves += [
+            f"CLUSTER BY {_columns(change.old)} is back, files stay as they lie"
+            for change in changes
+            if isinstance(change, c.ChangeClustering)
+        ]
+        summary = "; ".join(lines)
+        return Explanation(kind, collection, summary, cost, lines, tuple(breaks), tuple(irreversible), tuple(leaves))
+
+    def _features_of(self, collection: CollectionName) -> frozenset[str]:
+        head = self._heads.get(self._sources.get(collection, collection))
+        return head.features if head is not None else frozenset()
+
+    def _features(self, collection: CollectionName, changes: tuple[c.Change, ...]) -> list[str]:
+        """Protocol features that a commit switches on: they stay, whatever is rolled back."""
+        has = self._features_of(collection)
+        found = []
+        if "columnMapping" not in has and any(map(_maps_columns, changes)):
+            found.append(
+                "column mapping is switched on (protocol 3,7): older readers, and delta-rs' to_pandas/to_pyarrow, are refused from then on"
+            )
+        if "typeWidening" not in has and any(map(_widens, changes)):
+            found.append("type widening is switched on: delta-rs cannot read the table any more; the wider type stays")
+        if "allowColumnDefaults" not in has and any(map(_brings_default, changes)):
+            found.append("column defaults are switched on: delta-rs cannot write the table any more")
+        if "clustering" not in has and any(isinstance(change, c.ChangeClustering) for change in changes):
+            found.append("clustering is switched on: delta-rs cannot write the table any more, also not after CLUSTER BY NONE")
+        for change in changes:
+            if isinstance(change, c.SetProperty) and change.key in WITH_FEATURE and change.new == "true":
+                found.append(f"{change.key} brings a table feature, which stays: older readers or writers may be refused from then on")
+        return found

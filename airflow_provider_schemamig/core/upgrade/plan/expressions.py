@@ -1,0 +1,80 @@
+"""The CHECKs and DEFAULTs that a plan brings, for Spark to judge where it runs anyway: what types a function takes only Spark knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
+from airflow_provider_schemamig.core.schema.changes import AddCheck, AddColumn, Change, SetDefault
+from airflow_provider_schemamig.core.schema.expressions.rules import UnusableExpression
+from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive
+from airflow_provider_schemamig.core.schema.sql import quote, type_sql
+from airflow_provider_schemamig.core.schema.widening import varchar_length
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View
+from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Create, Expand, Online
+
+
+def expressions_of(view: View, plan: Plan) -> list[dict[str, Any]]:
+    """One question each, as ``spark_jobs/preflight.py`` takes them."""
+    found = [
+        question
+        for stage in plan.stages
+        if isinstance(stage, Build | Copy | Create)
+        for question in _of_declaration(stage.collection, stage.declaration)
+    ]
+    for online in plan.of_kind(Online):
+        found += _of_changes(view, online.collection, online.changes, _expanded(plan, online.collection))
+    for expand in plan.of_kind(Expand):
+        found += _of_changes(view, expand.collection, expand.changes, ())
+    return found
+
+
+def unusable_of(item: Mapping[str, Any]) -> UnusableExpression:
+    """A finding of the preflight job as a refusal."""
+    used_by, expression, reason = (str(item[name]) for name in ("used_by", "expression", "reason"))
+    return UnusableExpression(collection=item["collection"], used_by=used_by, expression=expression, reason=f"Spark says {reason}")
+
+
+def _of_declaration(collection: CollectionName, declaration: Declaration) -> Iterator[dict[str, Any]]:
+    for field in declaration.fields:
+        if field.default is not None:
+            yield _default(collection, field.name, field.default, field.type)
+    for check in declaration.checks:
+        yield _check(collection, check.name, check.expression, declaration.fields)
+
+
+def _of_changes(view: View, collection: CollectionName, changes: Sequence[Change], before: Sequence[Change]) -> Iterator[dict[str, Any]]:
+    entry = None if view.state is None or collection not in view.state.objects else view.state.entry(collection)
+    for change in changes:
+        match change:
+            case AddColumn(path=path, field=Field(default=str() as default, type=data_type)):
+                yield _default(collection, path, default, data_type)
+            case SetDefault(path=path, new=str() as default) if entry is not None:
+                field = next((f for f in entry.physical.fields if f.name.lower() == path.lower()), None)
+                if field is not None:
+                    yield _default(collection, path, default, field.type)
+            case AddCheck(check=check) if entry is not None:
+                yield _check(collection, check.name, check.expression, apply(entry.physical, before).fields)
+
+
+def _expanded(plan: Plan, collection: CollectionName) -> tuple[Change, ...]:
+    """What stands on the table when the online changes come."""
+    return tuple(change for stage in plan.of_kind(Expand) if stage.collection == collection for change in stage.changes)
+
+
+def _default(collection: CollectionName, path: str, expression: str, data_type: DataType) -> dict[str, Any]:
+    used_by = f"the DEFAULT of {path}"
+    return {"collection": collection, "used_by": used_by, "expression": expression, "type": _stored(data_type)}
+
+
+def _check(collection: CollectionName, name: str, expression: str, fields: Sequence[Field]) -> dict[str, Any]:
+    columns = ", ".join(f"{quote(field.name)} {_stored(field.type)}" for field in fields)
+    return {"collection": collection, "used_by": f"the CHECK {name}", "expression": expression, "columns": columns}
+
+
+def _stored(data_type: DataType) -> str:
+    """The type in Spark's SQL, a varchar(n) as the string it is stored as."""
+    is_varchar = isinstance(data_type, Primitive) and varchar_length(data_type.name) is not None
+    return "STRING" if is_varchar else type_sql(data_type)

@@ -1,0 +1,166 @@
+"""The live tables of an environment, as an upgrade looks at them: heads, what is expected of them, drift."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from airflow_provider_schemamig.core.delta.commit.fence import Fence
+from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
+from airflow_provider_schemamig.core.delta.names import stored_names
+from airflow_provider_schemamig.core.ledger.rows import Intent, Shard
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.paths import path_in_files, translate
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+
+def table_store(env: EnvironmentRoot, state: State, shard: ShardId) -> Store:
+    return env.table_store(state.shards[shard].uri, state.shards[shard].table_id)
+
+
+def known(state: State, collection: str) -> CollectionName:
+    """Raises UnknownCollection."""
+    if collection not in state.objects:
+        raise UnknownCollection(collection=collection)
+    return CollectionName(collection)
+
+
+def asked_for(state: State, collections: Collection[str] | None) -> Sequence[CollectionName]:
+    """These, or all; sorted. Raises UnknownCollection."""
+    return [known(state, name) for name in sorted(state.objects if collections is None else collections)]
+
+
+def read_heads(
+    env: EnvironmentRoot, state: State | None, collections: Iterable[CollectionName] | None = None
+) -> Mapping[CollectionName, Head | None]:
+    """The head of every collection's live shard, be it another table that was made in its place (``drift_of``); None where no table is."""
+    if state is None:
+        return {}
+    names = state.objects if collections is None else collections
+    return {name: _head_of(env, state, name) for name in names}
+
+
+def _head_of(env: EnvironmentRoot, state: State, collection: CollectionName) -> Head | None:
+    try:
+        return look_or_none(table_store(env, state, state.objects[collection].shard))
+    except SchemamigError as error:
+        error.collection = error.collection or collection
+        raise
+
+
+def head_or_none(store: Store) -> Head | None:
+    try:
+        return read_head(store)
+    except TableMissing:
+        return None
+
+
+def look_or_none(store: Store) -> Head | None:
+    """``head_or_none``, also of another table than the one that is known to lie there: its head says so."""
+    try:
+        return look_at_head(store)
+    except TableMissing:
+        return None
+
+
+def is_another(env: EnvironmentRoot, shard: Shard) -> bool:
+    """True if somebody dropped the shard's table and made another one in its place, which is not ours to change or delete."""
+    try:
+        return look_at_head(env.table_store(shard.uri, shard.table_id)).is_another
+    except (TableMissing, LogTruncated, LogDamaged):  # what a run that died in deleting it has left
+        return False
+
+
+def is_in_place(expected: Declaration, head: Head) -> bool:
+    """True if the table has exactly this physical schema, order included; that of stand-ins depends on the attempts there were.
+
+    Clustering is no drift, so it is not looked at: ``shown`` and ``is_done`` do, where it tells two steps of ours apart.
+    """
+    live = head.declaration(expected.name)
+    if live_differences(expected, live):
+        return False
+    return _ordered(expected) == _ordered(live)
+
+
+def _ordered(declaration: Declaration) -> list[ColumnPath]:
+    return [path for path, _ in walk(declaration.fields) if not is_stand_in(path)]
+
+
+def shown(intent: Intent, head: Head) -> Declaration | None:
+    """The physical schema that the table has: the one that the intent was to bring, or that of its step before; None: neither."""
+    found = [step for step in (intent.after, intent.reached) if step is not None and is_in_place(step, head)]
+    return next((step for step in found if _is_clustered(step, head)), found[0] if found else None)
+
+
+def _is_clustered(expected: Declaration, head: Head) -> bool:
+    return head.declaration(expected.name).clustered_by == expected.clustered_by
+
+
+def is_done(state: State, intent: Intent, head: Head) -> bool:
+    """Return whether the table is where the intent was to bring it.
+
+    Names that were swapped, a key, and a property that is no longer declared make no difference between two schemas. The names in the data
+    files tell of the first, and the table's properties of the last; of a key nothing is on the table. The log is not asked: it may have
+    been cleaned up since.
+    """
+    if intent.after is None or not is_in_place(intent.after, head):
+        return False
+    begin = intent.before if intent.reached is None else intent.reached
+    if intent.done_version is not None or begin is None or not is_in_place(begin, head):
+        return True
+    if begin.clustered_by != intent.after.clustered_by:
+        return _is_clustered(intent.after, head)
+    dropped = dict(begin.properties).keys() - dict(intent.after.properties).keys()
+    return dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
+
+
+def _is_renamed(state: State, intent: Intent, head: Head) -> bool:
+    """Whether every field of the intent's renames is called as it is to be, by what it is called in the data files."""
+    name = live_collection(state, intent.shard)
+    before = {} if name is None else dict(state.entry(name).stored_names)
+    renames, now = dict(intent.renames), stored_names(head.schema)
+    return all(path_in_files(path, before) == path_in_files(translate(path, renames), now) for path in renames)
+
+
+def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
+    """How the live table differs from the ledger; empty if it is as recorded, or as an open intent was about to make it."""
+    shard = state.objects[collection].shard
+    identity = id_drift(state.shards[shard], head)
+    if head.is_another:
+        return identity
+    expected = state.entry(collection).physical
+    live = head.declaration(collection)
+    found = live_differences(expected, live)
+    if not found:
+        return identity
+    for intent in state.intents_of(shard):
+        if any(shown is not None and not live_differences(shown, live) for shown in (intent.after, intent.reached)):
+            return identity
+    return (*identity, *(str(difference) for difference in found))
+
+
+def id_drift(shard: Shard, head: Head) -> tuple[str, ...]:
+    """In words: the table is another one than the ledger knows, or goes by another id; empty if it is as recorded."""
+    if head.table_id == shard.table_id:
+        return ()
+    if head.is_another:
+        made = f"found another one that was made in its place, with the id {head.table_id}"
+        return (f"table: expected the one with the id {shard.table_id}, {made}",)
+    by = "CREATE OR REPLACE TABLE gives a table another id, a RESTORE to before that takes it back"
+    return (f"table id: expected {shard.table_id}, found {head.table_id} ({by})",)
+
+
+def fence_of(state: State, shard: ShardId, epoch: Epoch) -> Fence:
+    return Fence(env_id=state.config.env_id, shard=shard, epoch=epoch)
+
+
+def names_of(head: Head) -> tuple[tuple[ColumnPath, str], ...]:
+    """Return what the table's fields are called in the data files, where that is another name (``SchemaEntry.stored_names``)."""
+    return tuple(sorted(stored_names(head.schema).items()))

@@ -1,0 +1,117 @@
+"""Who writes to a table without schemamig's handles, and will be stopped by a seal: as the table's log tells (``commitInfo``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
+from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View
+from airflow_provider_schemamig.visible import visible
+
+_DAYS = 30
+#: Each commit is a request to the store: of a table with more of them, the newest are looked at.
+_MOST_COMMITS = 1_000
+_LONGEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """``engine`` and ``user`` as its commits say, "" where they do not."""
+
+    engine: str
+    user: str
+
+    def __str__(self) -> str:
+        return " by ".join(part for part in (self.engine or "an unknown engine", self.user) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a writer did: its operations, how many commits it made, the newest."""
+
+    operations: tuple[str, ...]
+    commits: int
+    last: pendulum.DateTime
+
+    def __str__(self) -> str:
+        last = self.last.in_timezone("UTC").format("YYYY-MM-DDTHH:mm[Z]")
+        return f"{', '.join(self.operations)}; {self.commits} commit(s), the last at {last}"
+
+
+def stopped_writers(env: EnvironmentRoot, view: View, plan: Plan) -> tuple[str, ...]:
+    """A note for each table that the plan seals, or may seal for a moment, and others wrote to. Reads the logs of these tables."""
+    found = []
+    for collection, how in sorted(_sealed(plan).items()):
+        head = view.heads.get(collection)
+        if view.state is None or head is None:
+            continue
+        store = table_store(env, view.state, view.state.objects[collection].shard)
+        writers = foreign_writers(store, head.version, view.now.subtract(days=_DAYS))
+        if writers:
+            named = "; ".join(f"{writer} ({trace})" for writer, trace in writers.items())
+            found.append(f"{collection}: {how} its writers without schemamig's handles; of the last {_DAYS} days: {named}")
+    return tuple(found)
+
+
+def _sealed(plan: Plan) -> Mapping[CollectionName, str]:
+    sources = {step.collection: step.old.name for step in plan.target.steps if isinstance(step, Evolve)}
+    swapped = {sources[stage.collection]: "a seal may stop for a moment" for stage in plan.of_kind(s.CutOver) if stage.swaps}
+    return {**swapped, **{stage.collection: "the seal stops" for stage in plan.of_kind(s.Seal)}}
+
+
+def foreign_writers(store: ReadStore, version: int, since: pendulum.DateTime) -> Mapping[Writer, Trace]:
+    """Who changed rows after ``since``, the last one first, as far back as the log goes."""
+    found: dict[Writer, list[Commit]] = {}
+    for commit in _backwards(store, version):
+        if _time_of(commit, since) < since:
+            break
+        if commit.changes_rows and not _is_ours(commit):
+            found.setdefault(Writer(_text(commit, "engineInfo", "clientVersion"), _text(commit, "userName", "userId")), []).append(commit)
+    return {writer: _trace(made, since) for writer, made in found.items()}
+
+
+def _trace(made: list[Commit], since: pendulum.DateTime) -> Trace:
+    operations = dict.fromkeys(_text(commit, "operation") or "an unknown operation" for commit in made)
+    return Trace(tuple(sorted(operations)), len(made), _time_of(made[0], since))
+
+
+def _backwards(store: ReadStore, version: int) -> Iterator[Commit]:
+    for number in range(version, max(version - _MOST_COMMITS, -1), -1):
+        try:
+            yield read_commit(store, number)
+        except LogTruncated:
+            return
+
+
+def _is_ours(commit: Commit) -> bool:
+    """A stage's, or that of a handle, which waits behind a seal."""
+    if about_of(commit) is not None:
+        return True
+    try:
+        stamp = json.loads(commit.info.get("userMetadata") or "null")
+    except ValueError:
+        return False
+    return isinstance(stamp, dict) and {"schema_hash", "release", "origin"} <= stamp.keys()
+
+
+def _time_of(commit: Commit, unknown: pendulum.DateTime) -> pendulum.DateTime:
+    return unknown if commit.milliseconds is None else pendulum.from_timestamp(commit.milliseconds / 1000)
+
+
+def _text(commit: Commit, *keys: str) -> str:
+    """The first of these that the commit has. Others wrote it: no control characters, and not too much of it."""
+    found = next((str(commit.info[key]) for key in keys if commit.info.get(key)), "")
+    return visible(found)[:_LONGEST]

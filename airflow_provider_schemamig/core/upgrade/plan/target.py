@@ -1,0 +1,154 @@
+"""What a deployment wants, apart from the release folder: small enough to be stored with the deployment, so that promotion plans again
+from it and the tasks after preflight need no folder (DESIGN sections 5 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
+from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.release.merge.chain import Chain, Create, MergedStep, Remove, Replace, RewriteStep, merge
+from airflow_provider_schemamig.core.release.merge.fills import fill_inputs, rewrite_inputs
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.errors import ReleaseChanged, WrongRelease
+from airflow_provider_schemamig.core.upgrade.plan.errors import Unmanaged
+from airflow_provider_schemamig.core.upgrade.plan.stages import FillInput
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import from_here
+from airflow_provider_schemamig.exceptions import raise_refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The release to reach, and the merged steps that lead there from ``source`` (None: a new environment)."""
+
+    name: str
+    source: Version | None
+    version: Version
+    fingerprint: Fingerprint
+    steps: tuple[MergedStep, ...]
+    #: Declarations that differ from the ledger's only in comments or order.
+    restated: tuple[Declaration, ...] = ()
+    fill_inputs: tuple[tuple[CollectionName, tuple[FillInput, ...]], ...] = ()
+    #: Rewritten collections, with the SELECT list that shows the old table to ``up``.
+    projections: tuple[tuple[CollectionName, str], ...] = ()
+    #: Collections of the source release that this environment gave back (``unmanage``): nothing is done about them.
+    unmanaged: tuple[CollectionName, ...] = ()
+    #: A change outside of a release (``alter``): the release stays, and the collections of the steps are ahead of it.
+    ahead: bool = False
+
+    @property
+    def is_deployed(self) -> bool:
+        """False if there is nothing to do but to finish what somebody else began."""
+        return self.source != self.version or bool(self.steps)
+
+    def inputs_of(self, collection: CollectionName) -> tuple[FillInput, ...]:
+        return dict(self.fill_inputs).get(collection, ())
+
+    def projection_of(self, collection: CollectionName) -> str:
+        return dict(self.projections)[collection]
+
+
+def target_of(release: Release, state: State | None) -> Target:
+    """The head of ``release`` as seen from the environment. Raises the chain's refusals, all of them together."""
+    source = state.release.version if state is not None and state.release is not None else None
+    if state is not None and state.release is not None and state.release.name != release.name:
+        raise WrongRelease(expected=state.release.name, found=release.name)
+    declared = release.declarations(release.version)
+    if source == release.version:
+        gone = _given_back(declared, state)
+        goal = _fingerprint(declared, gone)
+        if state is not None and state.release is not None and state.release.fingerprint != goal:
+            raise ReleaseChanged(version=str(source))
+        return Target(release.name, source, release.version, goal, (), unmanaged=gone)
+    chain = merge(release, source)
+    gone = _given_back(release.declarations(source), state) if source is not None else ()
+    chain = _without(chain, gone, declared)
+    goal = _fingerprint(declared)
+    inputs, projections = _inputs(release, chain)
+    raise_refusals([_unmanaged(name, chain.target) for name in gone if any(name == read for _, found in inputs for read in _names(found))])
+    steps = chain.steps if state is None else from_here(state, chain.steps, {name for _, found in inputs for name in _names(found)})
+    return Target(
+        name=release.name,
+        source=source,
+        version=release.version,
+        fingerprint=goal,
+        steps=steps,
+        restated=_restated(chain, declared, state),
+        fill_inputs=inputs,
+        projections=projections,
+        unmanaged=gone,
+    )
+
+
+def fingerprint_reached(state: State, target: Target) -> Fingerprint:
+    """Of the collections that there are once the steps are done: not the target's if some were given back or adopted since it was made."""
+    if target.ahead:
+        return set_fingerprint(state.release_set())
+    reached = {step.collection: fingerprint(step.new) for step in target.steps if not isinstance(step, Remove)}
+    sources = {step.old.name for step in target.steps if not isinstance(step, Create)}
+    for name, item in state.objects.items():
+        if name not in sources:
+            reached |= state.released(item)
+    return set_fingerprint(reached)
+
+
+def _fingerprint(declared: Mapping[CollectionName, Declaration], without: Collection[CollectionName] = ()) -> Fingerprint:
+    return set_fingerprint({name: fingerprint(declaration) for name, declaration in declared.items() if name not in without})
+
+
+def _given_back(declared: Mapping[CollectionName, Declaration], state: State | None) -> tuple[CollectionName, ...]:
+    """Of the environment's own release what it does not manage any more: its schemas are known, its object is gone."""
+    if state is None:
+        return ()
+    once, managed = {name for name, _ in state.schemas}, state.release_set()
+    return tuple(sorted(name for name in declared if name in once and name not in managed))
+
+
+def _without(chain: Chain, gone: Collection[CollectionName], declared: Collection[CollectionName]) -> Chain:
+    """The chain without removals of what is not managed any more; all else that is wanted of it is refused (Unmanaged)."""
+    if not gone:
+        return chain
+    kept = tuple(step for step in chain.steps if not (isinstance(step, Remove) and step.old.name in gone))
+    wanted = {step.old.name for step in kept if not isinstance(step, Create)} | set(declared)
+    raise_refusals([_unmanaged(name, chain.target) for name in gone if name in wanted])
+    return replace(chain, steps=kept)
+
+
+def _unmanaged(name: CollectionName, version: Version) -> Unmanaged:
+    return Unmanaged(collection=name, version=str(version))
+
+
+def _names(inputs: Iterable[FillInput]) -> set[CollectionName]:
+    return {found.collection for found in inputs}
+
+
+def _restated(chain: Chain, declared: Mapping[CollectionName, Declaration], state: State | None) -> tuple[Declaration, ...]:
+    if state is None:
+        return ()
+    stepped = {step.collection for step in chain.steps}
+    return tuple(
+        declaration
+        for name, declaration in sorted(declared.items())
+        if name not in stepped and name in state.objects and state.entry(name).declared != declaration
+    )
+
+
+Inputs = tuple[tuple[CollectionName, tuple[FillInput, ...]], ...]
+
+
+def _inputs(release: Release, chain: Chain) -> tuple[Inputs, tuple[tuple[CollectionName, str], ...]]:
+    """What fills and rewrites read beside their own table, and how the rewrites see theirs."""
+    found, projections = [], []
+    for step in chain.steps:
+        if isinstance(step, Replace) and step.fill is not None:
+            inputs = fill_inputs(release, chain.source, step)
+        elif isinstance(step, RewriteStep):
+            own, inputs = rewrite_inputs(release, chain.source, step)
+            projections.append((step.collection, own))
+        else:
+            continue
+        found.append((step.collection, tuple(FillInput(name, projection) for name, projection in inputs)))
+    return tuple(found), tuple(projections)

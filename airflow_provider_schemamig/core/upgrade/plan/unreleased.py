@@ -1,0 +1,164 @@
+"""What was changed outside of a release has to be in the next one, or that release would take it away again unseen (DESIGN section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.ledger.rows import Ahead
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, SchemaId
+from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.changes import Change, Cost
+from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, translate
+from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease, MovedAhead
+from airflow_provider_schemamig.exceptions import raise_refusals
+
+
+def no_table(name: CollectionName) -> Declaration:
+    """What is declared where there is no table."""
+    return Declaration(name, ())
+
+
+def from_here(state: State, steps: Sequence[MergedStep], read: Collection[CollectionName] = ()) -> tuple[MergedStep, ...]:
+    """The steps of a release over the tables as they are called here: what it creates or renames may have been, outside of a release.
+
+    ``read``: the other collections that its queries read. Raises MovedAhead for queries over what is not under its released name.
+    """
+    moved = _moved(state)
+    queried = set(read) | {step.old.name for step in steps if isinstance(step, Replace | RewriteStep)}
+    gone = {**moved, **dict.fromkeys(state.dropped)}
+    raise_refusals([MovedAhead(collection=name, now=gone[name]) for name in sorted(queried & gone.keys())])
+    return tuple(sorted((_from_here(state, step, moved) for step in steps), key=lambda step: step.collection))
+
+
+def _moved(state: State) -> dict[CollectionName, CollectionName]:
+    """The release's name -> the name here, of what was renamed outside of a release."""
+    found = (ahead for name in state.objects if (ahead := state.ahead_of(name)) is not None and ahead.released.fields)
+    return {ahead.released.name: ahead.collection for ahead in found if ahead.released.name != ahead.collection}
+
+
+def _from_here(state: State, step: MergedStep, moved: Mapping[CollectionName, CollectionName]) -> MergedStep:
+    match step:
+        case Create(collection=name) if name in state.objects and not state.released(state.objects[name]):
+            old = state.entry(name).declared
+            return Evolve(name, None, old, step.new, {}, diff(old, step.new).dropped)
+        case Evolve(collection=name) if moved.get(step.old.name) == name:
+            return replace(step, renamed_from=None, old=replace(step.old, name=name))
+        case Remove(old=old) if old.name in moved:
+            return Remove(moved[old.name], replace(old, name=moved[old.name]))
+        case _:
+            return step
+
+
+def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[AheadNotInRelease]:
+    """One refusal a collection that is ahead of its release, and whose change the next release does not make. ``steps``: ``from_here``."""
+    removed = {step.old.name for step in steps if isinstance(step, Remove)}
+    for name in sorted(state.dropped.keys() - removed):
+        yield AheadNotInRelease(collection=name, changes=("its removal",))
+    by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
+    created = {step.collection for step in steps if isinstance(step, Create)}
+    for name in sorted(state.objects):
+        ahead, step = state.ahead_of(name), None if name in created else by_source.get(name)
+        if ahead is None or isinstance(step, Remove):
+            continue
+        missing = missing_in(ahead, step)
+        if missing:
+            yield AheadNotInRelease(collection=name, changes=missing)
+
+
+def declared_now(state: State, step: Evolve) -> Declaration:
+    """What the collection is declared as before the step: by the release, or by what was changed since outside of it."""
+    ahead = state.ahead_of(step.old.name)
+    return step.old if ahead is None else ahead.declared
+
+
+def renames_left(state: State, step: Evolve) -> Mapping[ColumnPath, str]:
+    """The step's renames that were not made outside of a release already (``accept``), by the paths the columns have now."""
+    ahead = state.ahead_of(step.old.name)
+    if ahead is None:
+        return step.renames
+    done = _renames_done(ahead, step.renames)
+    return {translate(path, done): name for path, name in step.renames.items() if path not in done}
+
+
+def _renames_done(ahead: Ahead, renames: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
+    done: dict[ColumnPath, str] = {}
+    for path, name in sorted(renames.items(), key=lambda item: item[0].count(".")):
+        here = translate(path, done)
+        there = join(parent_and_name(here)[0], name)
+        if field_at(ahead.declared.fields, here) is None and field_at(ahead.declared.fields, there) is not None:
+            done[path] = name
+    return done
+
+
+def went_ahead(state: State, source: CollectionName | None, declared: Declaration, schema_id: SchemaId, epoch: Epoch) -> Ahead:
+    """The row that makes ``declared`` the schema of what was called ``source`` (None: it is new) outside of a release."""
+    before = None if source is None else state.ahead_of(source)
+    if before is not None:
+        released, known = before.released, before.released_fingerprint
+    else:
+        released = no_table(declared.name) if source is None else state.entry(source).declared
+        known = fingerprint(released)
+    return Ahead(
+        collection=declared.name,
+        schema_id=schema_id,
+        epoch=epoch,
+        declared=declared,
+        released=released,
+        released_fingerprint=known,
+    )
+
+
+def dropped_before(state: State, step: Remove, epoch: Epoch) -> Ahead:
+    """For the way back of a release that removes what had been dropped outside of one: then that is ahead again."""
+    name = step.old.name
+    return Ahead(name, state.next_schema_id(name), epoch, no_table(name), step.old, fingerprint(step.old))
+
+
+def caught_up(state: State) -> list[Drop]:
+    """For a release's commit: what no way back can need. What is in force now ends with the schema ids that the commit makes."""
+    return [
+        Drop(Ahead, row.key) for row in state.ahead.values() if row.collection not in state.objects or row != state.ahead_of(row.collection)
+    ]
+
+
+def missing_in(ahead: Ahead, step: MergedStep | None) -> tuple[str, ...]:
+    """The changes, in words, that the release does not make at the same place; what it drops needs none."""
+    if step is None and not ahead.released.fields:
+        return ("the whole table",)
+    if step is None and ahead.released.name != ahead.collection:
+        return (f"its new name (it was {ahead.released.name})",)
+    made = _made(ahead, step)
+    places = {_place(change) for change in made.changes}
+    done = _renames_done(ahead, step.renames) if isinstance(step, Evolve) else {}
+    wanted = [change for change in diff(ahead.released, ahead.declared, done).changes if change.cost is not Cost.NONE]
+    return tuple(describe(change) for change in wanted if _place(change) not in places and not _is_dropped(change, made))
+
+
+def _made(ahead: Ahead, step: MergedStep | None) -> Diff:
+    match step:
+        case Evolve():
+            return diff(ahead.released, step.new, step.renames)
+        case Replace() | RewriteStep():
+            return diff(ahead.released, step.new)
+        case _:
+            return Diff()
+
+
+def _is_dropped(change: Change, made: Diff) -> bool:
+    path = getattr(change, "path", "")
+    return any(path == gone or path.startswith(f"{gone}.") for gone in made.dropped)
+
+
+def _place(change: Change) -> tuple[str, str]:
+    for name in ("path", "key", "check", "foreign_key"):
+        value = getattr(change, name, None)
+        if value is not None:
+            return change.op, str(value)
+    return change.op, ""

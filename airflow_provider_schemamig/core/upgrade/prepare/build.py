@@ -1,0 +1,142 @@
+"""Read-only mode's work on data: replacement shards under (collection, version, generation), and their fills (seed 000).
+
+Nothing here is visible to another version or generation, and everything is found again by a rerun.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.create import create_table
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import rows_changed_since
+from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage.own_places import shard_folder, shard_id
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
+
+#: Read-only mode has no epoch; its shards belong to one generation alone.
+NO_EPOCH = Epoch(0)
+
+
+def new_shard(state: State, collection: CollectionName, deployment: Deployment, attempt: int = 0) -> Shard:
+    """The shard a generation makes for a collection at a version: the same for all processes of the generation, for no other.
+
+    ``attempt`` counts the shards that were given up before it.
+    """
+    generation = deployment.generation
+    digest = hashlib.sha256(f"{state.config.env_id}/{collection}/{deployment.target}/{generation}/{attempt}".encode()).hexdigest()
+    shard = shard_id(generation, digest)
+    table_id = table_id_of(state.config.env_id, shard)
+    return Shard(shard, collection, shard_folder(collection, shard), table_id, generation, ShardState.BUILDING)
+
+
+def table_id_of(env_id: str, shard: ShardId) -> str:
+    """Delta's table id for a shard of ours; equal for twins, so that the second finds the first one's table."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"schemamig:{env_id}:{shard}"))
+
+
+def replacement_key(collection: CollectionName, deployment: Deployment) -> tuple[CollectionName, Version, Generation]:
+    return collection, deployment.target, deployment.generation
+
+
+def built(plan: Plan) -> tuple[Build | Copy, ...]:
+    """The stages that make a shard before promotion."""
+    return (*plan.of_kind(Build), *plan.of_kind(Copy))
+
+
+def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deployment, plan: Plan, listen: Listener) -> State:
+    """Record and make the (empty) shards of all ``Build`` and ``Copy`` stages; one append, then one version-0 commit a table."""
+    builds = built(plan)
+    if not builds:
+        return ledger.state()
+
+    def decide(state: State) -> Sequence[Update]:
+        updates: list[Update] = []
+        for build in builds:
+            if replacement_key(build.collection, deployment) not in state.replacements:
+                shard = new_shard(state, build.collection, deployment)
+                updates += [Put(shard), Put(Replacement(build.collection, deployment.target, deployment.generation, shard.shard))]
+        return updates
+
+    state = ledger.transact(decide)
+    for number, build in enumerate(builds, start=1):
+        started = time.monotonic()
+        shard = state.replacements[replacement_key(build.collection, deployment)].shard
+        make_table(env, state, shard, build.declaration, Tag(deployment.generation, NO_EPOCH, "build"))
+        listen(Event(build.kind, build.collection, number, len(builds), time.monotonic() - started))
+    return state
+
+
+def make_table(env: EnvironmentRoot, state: State, shard: ShardId, declaration: Declaration, tag: Tag) -> int:
+    """The empty table of a shard of ours, at version 0; its current version if it is there already."""
+    head = create_table(table_store(env, state, shard), declaration, state.shards[shard].table_id, tag)
+    return head.version
+
+
+def unfilled(state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
+    """Collections whose fill or copy has not ended well for this generation: never run, not ready, or its newest was refused."""
+    found = []
+    for build in built(plan):
+        row = state.replacements.get(replacement_key(build.collection, deployment))
+        if (isinstance(build, Copy) or build.fill is not None) and (row is None or row.filled_rows is None):
+            found.append(build.collection)
+    return tuple(found)
+
+
+def stale_fills(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
+    """Collections whose newest fill was refused, or whose inputs got data since they were read: that makes no ``snapshot=True`` stale."""
+    found = []
+    for build in plan.of_kind(Build):
+        row = state.replacements.get(replacement_key(build.collection, deployment))
+        if row is None:
+            raise NotBuilt(collection=build.collection)
+        if _is_stale(env, state, build, row):
+            found.append(build.collection)
+    return tuple(found)
+
+
+def _is_stale(env: EnvironmentRoot, state: State, build: Build, row: Replacement) -> bool:
+    if build.fill is None or row.filled_rows is None:
+        return build.fill is not None
+    if build.snapshot:
+        return False
+    try:
+        return any(rows_changed_since(table_store(env, state, ShardId(shard)), version) for shard, version in row.fill_inputs)
+    except LogTruncated:  # nobody can tell any more
+        return True
+
+
+def check_built(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan) -> None:
+    """The last look before promotion and before the cut-over: every replacement shard has its table and its rows."""
+    missing = unfilled(state, deployment, plan)
+    if missing:
+        raise NotBuilt(collection=missing[0])
+    for build in built(plan):
+        row = state.replacements.get(replacement_key(build.collection, deployment))
+        if row is None or head_or_none(table_store(env, state, row.shard)) is None:
+            raise NotBuilt(collection=build.collection)
+
+
+def record_fill(ledger: LedgerWriter, row: Replacement, inputs: tuple[tuple[str, int], ...], rows: int | None) -> State:
+    """Write down what a fill read and made (``rows`` None: what it made was refused), unless a twin recorded a later one."""
+    wanted = replace(row, fill_number=row.fill_number + 1, fill_inputs=inputs, filled_rows=rows)
+
+    def decide(state: State) -> Sequence[Update]:
+        known = state.replacements.get((row.collection, row.version, row.generation))
+        return [] if known is None or known.fill_number >= wanted.fill_number else [Put(wanted)]
+
+    return ledger.transact(decide)

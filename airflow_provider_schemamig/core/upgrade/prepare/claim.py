@@ -1,0 +1,101 @@
+"""Claiming a generation: the one thing read-only mode writes about a deployment before it is promoted (DESIGN section 4, seed 000)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.numbers import next_generation
+from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import check_label
+from airflow_provider_schemamig.core.upgrade.errors import WrongState
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import KEEP_HOLDS, HoldOptions
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+
+#: How long the way back stays open.
+DEFAULT_HOLD = timedelta(hours=24)
+_OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """How a deployment is to be claimed. ``claim_id``: Airflow's dag and run id, so that a retry finds its generation; None: the newest
+    open one with the same plan is resumed."""
+
+    claim_id: str | None = None
+    hold: timedelta = DEFAULT_HOLD
+    holds: HoldOptions = KEEP_HOLDS
+
+
+def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTime) -> Deployment:
+    """The deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race.
+
+    A generation has one plan for ever, because what it built was built for that. A claim whose plan is another now (the release was
+    edited, the lake went on) is cancelled, and a new one made.
+    """
+    claimed: list[Deployment] = []
+    check_label("claim", request.claim_id or "")
+    claim_id = request.claim_id or str(uuid.uuid4())
+
+    def decide(state: State) -> Sequence[Update]:
+        _check_not_rolled_back(state, request)
+        known = _own_claim(ledger, state, plan, request)
+        if known is not None and _has_plan(ledger, state, known, plan):
+            claimed[:] = [known]
+            return []
+        deployment = Deployment(
+            generation=next_generation(state),
+            claim_id=claim_id,
+            source=plan.target.source,
+            target=plan.target.version,
+            plan_digest=plan.digest,
+            state=DeploymentState.CLAIMED,
+            created_at=now,
+            hold_seconds=int(request.hold.total_seconds()),
+            end_hold=request.holds.end_hold,
+            ignore_nodes=request.holds.ignore_nodes,
+        )
+        claimed[:] = [deployment]
+        if known is not None and known.state is DeploymentState.CLAIMED:
+            return [Put(replace(known, state=DeploymentState.CANCELLED)), Put(deployment)]
+        return [Put(deployment)]
+
+    ledger.transact(decide)
+    return claimed[0]
+
+
+def _check_not_rolled_back(state: State, request: Claim) -> None:
+    """Raise WrongState for a claim whose deployment was rolled back: a retry does not do again what a person took back."""
+    for deployment in state.deployments.values():
+        if deployment.claim_id == request.claim_id and deployment.state is DeploymentState.ROLLED_BACK:
+            first = "If it is wanted again, start it under another claim: in Airflow a new run, on the command line another --claim-id."
+            raise WrongState(generation=deployment.generation, state="rolled back", task="an upgrade under its claim", first=first)
+
+
+def _has_plan(ledger: LedgerWriter, state: State, known: Deployment, plan: Plan) -> bool:
+    """Also if holds that it was to end have ended since."""
+    if known.plan_digest == plan.digest:
+        return True
+    return known.end_hold and plan.still_is(Plan.from_document(read_plan(ledger.env, known.plan_digest)), state)
+
+
+def _own_claim(ledger: LedgerWriter, state: State, plan: Plan, request: Claim) -> Deployment | None:
+    leader = state.leader.generation if state.leader is not None else 0
+    candidates = [
+        deployment
+        for _, deployment in sorted(state.deployments.items(), reverse=True)
+        if deployment.state in _OPEN and deployment.generation >= leader
+    ]
+    for deployment in candidates:
+        if request.claim_id is not None and deployment.claim_id == request.claim_id:
+            return deployment
+        if request.claim_id is None and _has_plan(ledger, state, deployment, plan):
+            return deployment
+    return None

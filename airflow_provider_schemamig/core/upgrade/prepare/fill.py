@@ -1,0 +1,144 @@
+"""Filling replacement shards on Spark, exactly once a fill number (delta_spark.md, "idempotent writes")."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.names import CollectionName, Epoch
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.release.queries.query import bind
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.throttle import Pace
+from airflow_provider_schemamig.core.upgrade.context.context import StageResult
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
+from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, record_fill, replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, copy_rows, unless_over
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import FILL
+from airflow_provider_schemamig.exceptions import raise_refusals
+
+#: Makes the runner when the first stage needs Spark; schema-only work never calls it.
+Jobs = Callable[[], JobRunner]
+
+
+def without_spark() -> JobRunner:
+    """For callers who know of schema-only work alone. Raises SparkNotGiven."""
+    raise SparkNotGiven
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What the work on a deployment's new shards has in hand. ``epoch``: the leader's, or NO_EPOCH before promotion."""
+
+    env: EnvironmentRoot
+    ledger: LedgerWriter
+    deployment: Deployment
+    plan: Plan
+    jobs: Jobs
+    listen: Listener
+    epoch: Epoch = NO_EPOCH
+
+    def copying(self, stage: Copy) -> Copying:
+        return Copying(self.env, self.ledger, self.deployment, stage, self.jobs(), self.listen)
+
+
+def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
+    """Fill replacements and copy rewrites of ``collections``; one result each."""
+    copies = {stage.collection: stage for stage in filling.plan.of_kind(Copy)}
+    fills = fill_all(filling, [name for name in collections if name not in copies])
+    return (*fills, *(_copy(filling.copying(copies[name])) for name in collections if name in copies))
+
+
+def _copy(copying: Copying) -> StageResult:
+    stage, jobs = copying.stage, copying.jobs
+
+    def check(state: State) -> None:
+        row = state.replacements[replacement_key(stage.collection, copying.deployment)]
+        raise_refusals(_key_violations(copying.env, state, row, stage.declaration, jobs))
+
+    return copy_rows(copying, check)
+
+
+def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
+    """Fill (or fill again) the replacement shards of ``collections``; returns one result each."""
+    results = []
+    env, listen = filling.env, filling.listen
+    builds = {build.collection: build for build in filling.plan.of_kind(Build)}
+    for number, collection in enumerate(collections, start=1):
+        pace = Pace(
+            functools.partial(unless_over, filling.ledger, filling.deployment.generation, collection, "fill"), listen, waits=env.waits
+        )
+        pace.begin("fill", collection)
+        started = time.monotonic()
+        listen(Event("fill", collection, number - 1, len(collections), note="running on Spark"))
+        state, jobs = filling.ledger.state(), filling.jobs()
+        row = state.replacements.get(replacement_key(collection, filling.deployment))
+        if row is None:
+            raise NotBuilt(collection=collection)
+        done = _fill(env, state, row, builds[collection], filling.epoch, jobs)
+        violations = _key_violations(env, state, row, builds[collection].declaration, jobs)
+        # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
+        record_fill(filling.ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
+        raise_refusals(violations)
+        seconds = time.monotonic() - started
+        results.append(StageResult("fill", collection, int(done["table_version"]), seconds))
+        listen(Event("fill", collection, number, len(collections), seconds, note=f"{done['rows']:,} rows"))
+    return tuple(results)
+
+
+def _fill(env: EnvironmentRoot, state: State, row: Replacement, build: Build, epoch: Epoch, jobs: JobRunner) -> dict[str, Any]:
+    """Run the fill job; its txn number makes a repeated or late run of the same number a no-op."""
+    number = row.fill_number + 1
+    inputs, views = {}, {}
+    for source in build.inputs:
+        shard = state.objects[source.collection].shard
+        store = table_store(env, state, shard)
+        view = f"schemamig_{source.collection}"
+        views[source.collection] = view
+        inputs[view] = {"uri": store.location.uri, "version": read_head(store).version, "projection": source.projection, "shard": shard}
+    request = {
+        "collection": build.collection,
+        "shard_uri": table_store(env, state, row.shard).location.uri,
+        "storage_options": dict(env.options),
+        "query": bind(build.fill or "", views),
+        "inputs": inputs,
+        "columns": [column.name for column in build.declaration.fields],
+        "mode": "append" if number == 1 else "overwrite",
+        "txn_app_id": Fence(env_id=state.config.env_id, shard=row.shard, epoch=epoch).app_id,
+        "txn_version": epoch * EPOCH_STRIDE + number,
+        "user_metadata": canonical({"schemamig": {"generation": row.generation, "epoch": epoch, "action": FILL, "number": number}}),
+    }
+    return jobs.run("fill", request)
+
+
+def _key_violations(
+    env: EnvironmentRoot, state: State, row: Replacement, declaration: Declaration, jobs: JobRunner
+) -> Sequence[DataViolation]:
+    """Delta enforces NOT NULL and CHECK when the rows are written; keys have to be looked for."""
+    keys = [key for key in (declaration.primary_key, *declaration.uniques) if key is not None]
+    if not keys:
+        return ()
+    uri = table_store(env, state, row.shard).location.uri
+    checks = [{"collection": declaration.name, "uri": uri, "kind": "duplicate_key", "columns": list(key.columns)} for key in keys]
+    found = jobs.run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
+    return [violation_of(item) for item in found["violations"]]
+
+
+def violation_of(item: Mapping[str, Any]) -> DataViolation:
+    """A finding of the preflight job as a refusal."""
+    sample = tuple(str(row) for row in item["sample"])
+    return DataViolation(collection=item["collection"], rule=str(item["rule"]), count=int(item["count"]), sample=sample)

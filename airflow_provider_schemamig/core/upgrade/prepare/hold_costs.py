@@ -1,0 +1,90 @@
+"""What holds cost: the bytes of the tables and columns that are kept for the way back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
+from airflow_provider_schemamig.core.delta.log.files import active_files
+from airflow_provider_schemamig.core.ledger.rows import Hold
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.paths import slot_at
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import dropped_paths, hold_json, live_collection, retired_by
+
+#: A value's bytes, about, where its type tells; a text's and a binary's are a guess, and so is how many an array or a map has.
+_WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4, "bigint": 8, "double": 8}
+_OTHER_WIDTH, _TEXT_WIDTH, _MANY = 8, 24, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One table, or hidden columns of one. ``bytes`` of columns is their share by the widths of types, about; None: nobody can tell."""
+
+    collection: CollectionName
+    shard: ShardId
+    columns: tuple[ColumnPath, ...]
+    bytes: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"collection": self.collection, "shard": self.shard, "columns": list(self.columns), "bytes": self.bytes}
+
+
+def hold_cost_json(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, Any]:
+    """A hold for documents, with what it keeps and what that costs. Reads the logs of the tables concerned."""
+    kept = tuple(_kept(env, state, hold))
+    return {**hold_json(hold), "bytes": sum(item.bytes or 0 for item in kept), "keeps": [item.to_json() for item in kept]}
+
+
+def _kept(env: EnvironmentRoot, state: State, hold: Hold) -> Iterator[Kept]:
+    for shard in retired_by(state, hold):
+        yield Kept(shard.collection, shard.shard, (), _bytes(env, state, shard.shard))
+    for table in hold.tables:
+        name = live_collection(state, table.shard)
+        paths = () if name is None else dropped_paths(state.entry(name), table)
+        if name is not None and paths:
+            whole = _bytes(env, state, table.shard)
+            yield Kept(name, table.shard, paths, None if whole is None else int(whole * _share(state.entry(name).physical, paths)))
+
+
+def _bytes(env: EnvironmentRoot, state: State, shard: ShardId) -> int | None:
+    """Of the files of the table's newest version."""
+    row = state.shards[shard]
+    head = look_or_none(table_store(env, state, shard))
+    if head is None or head.is_another:
+        return 0 if head is None else None
+    try:
+        return _bytes_at(env, row.uri, row.table_id, head.version)
+    except (LogTruncated, LogDamaged):
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _bytes_at(env: EnvironmentRoot, uri: str, table_id: str, version: int) -> int:
+    """A version's files are read once a process: ``status --watch`` asks for the same ones every two seconds."""
+    return sum(int(add.get("size") or 0) for add in active_files(env.table_store(uri, table_id), version).values())
+
+
+def _share(table: Declaration, paths: tuple[ColumnPath, ...]) -> float:
+    widths = (_width(slot.type) for path in paths if (slot := slot_at(table.fields, path)) is not None)
+    return sum(widths) / max(1, sum(_width(field.type) for field in table.fields))
+
+
+def _width(data_type: DataType) -> int:
+    match data_type:
+        case Primitive(name=name) if name == "string" or name == "binary" or name.startswith("varchar"):
+            return _TEXT_WIDTH
+        case Primitive(name=name):
+            return _WIDTHS.get(name, _OTHER_WIDTH)
+        case Struct(fields=fields):
+            return sum(_width(field.type) for field in fields)
+        case Array(element=element):
+            return _MANY * _width(element)
+        case Map(key=key, value=value):
+            return _MANY * (_width(key) + _width(value))

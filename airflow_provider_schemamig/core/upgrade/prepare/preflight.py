@@ -1,0 +1,195 @@
+"""Preflight's findings: the report a person reads before promotion, and the checks on data that it asks Spark for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.ledger.rows import Deployment
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.online.operation import filled
+from airflow_provider_schemamig.core.release.queries.casts import casts_over_source
+from airflow_provider_schemamig.core.schema.describe import change_json
+from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import StageResult
+from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing, timing_of
+from airflow_provider_schemamig.core.upgrade.plan.explain import explain
+from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions_of, unusable_of
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, Planned, View
+from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
+from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, EndHold, Stage
+from airflow_provider_schemamig.core.upgrade.plan.stopped_writers import stopped_writers
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """A plan as a document (DESIGN section 10): from, to, plan_digest, stages, pending, refusals."""
+
+    planned: Planned
+    view: View
+    #: What the fills will read: {collection, input, rows, bytes, files} each; known to preflight and to ``--check-data``.
+    estimates: tuple[dict[str, Any], ...] = ()
+    #: How long that took, and would take; known like the estimates.
+    timing: Timing | None = None
+    #: A note for each table of which a seal stops writers without handles (``stopped_writers``).
+    stopped: tuple[str, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        return self.planned.plan
+
+    @property
+    def refusals(self) -> tuple[SchemamigError, ...]:
+        return self.planned.refusals
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing to do, 1 refused, 3 differences pending."""
+        if self.refusals:
+            return 1
+        return 0 if self.plan.is_empty and not self.due_holds else 3
+
+    @property
+    def due_holds(self) -> tuple[int, ...]:
+        return tuple(hold.generation for hold in self.planned.pending if hold.until <= self.view.now)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The plan's, and what else has to be done before it can run."""
+        state, notes = self.view.state, (*self.plan.notes, *self.stopped)
+        if state is None:
+            return (*notes, "there is no environment here yet: only with `--create` one is made")
+        if state.is_current or self.plan.is_empty:
+            return notes
+        return (*notes, f"the ledger has format {state.format}: `schemamig ledger upgrade` has to run before promotion")
+
+    def explanations(self) -> list[dict[str, Any]]:
+        return [item.to_json() for item in explain(self.plan, self.view.heads)]
+
+    def to_json(self, *, explained: bool = False) -> dict[str, Any]:
+        target = self.plan.target
+        document: dict[str, Any] = {
+            "from": str(target.source) if target.source is not None else None,
+            "to": str(target.version),
+            "plan_digest": self.plan.digest,
+            "stages": [stage_json(stage) for stage in self.plan.stages],
+            "pending": list(self.view.holds),
+            "notes": list(self.notes),
+            "estimates": list(self.estimates),
+            "timing": self.timing.to_json() if self.timing is not None else None,
+            "refusals": [refusal.to_json() for refusal in self.refusals],
+        }
+        if explained:
+            document["explanations"] = self.explanations()
+        return document
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """``generation`` None: there is nothing to do. ``fills``: collections whose fill is left to mapped tasks; ``filled``: those done."""
+
+    generation: Generation | None
+    report: PlanReport
+    report_uri: str | None
+    fills: tuple[str, ...]
+    filled: tuple[StageResult, ...] = ()
+
+    @property
+    def plan_digest(self) -> str:
+        return self.report.plan.digest
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "generation": self.generation,
+            "plan_digest": self.plan_digest,
+            "report_uri": self.report_uri,
+            "plan": self.report.to_json(explained=True),
+            "fills": list(self.fills),
+        }
+
+
+def stage_json(stage: Stage) -> dict[str, Any]:
+    document = {"kind": stage.kind, "collection": stage.collection, "changes": [change_json(change) for change in stage.changes]}
+    return {**document, "generation": stage.generation, "shards": list(stage.shards)} if isinstance(stage, EndHold) else document
+
+
+def write_report(env: EnvironmentRoot, deployment: Deployment, report: PlanReport) -> str:
+    """Put the report beside the plan, under the generation; returns its URI. Repeating it overwrites it with the newest findings."""
+    key = f"{env.SYSTEM_FOLDER}/reports/{deployment.generation}.json"
+    env.store().put(key, canonical(report.to_json(explained=True)).encode())
+    return env.location.child(*key.split("/")).uri
+
+
+# --- checks on data ------------------------------------------------------------------------------------------------------------------
+
+
+def report_on(env: EnvironmentRoot, view: View, planned: Planned) -> PlanReport:
+    """What can be said without Spark."""
+    return PlanReport(planned, view, stopped=stopped_writers(env, view, planned.plan))
+
+
+def check_data(env: EnvironmentRoot, view: View, planned: Planned, jobs: Jobs, started: float) -> PlanReport:
+    """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys; and what the fills will read. And,
+    since it runs, whether it can evaluate the new CHECKs and DEFAULTs.
+
+    Violations become refusals of the report. No question, no JVM. ``started``: when planning began, by ``time.monotonic``.
+    """
+    checks, inputs = data_checks(env, view, planned), fill_sizes(env, view, planned.plan)
+    stopped = stopped_writers(env, view, planned.plan)
+    if not checks and not inputs:
+        return PlanReport(planned, view, timing=timing_of(view.state, (), time.monotonic() - started), stopped=stopped)
+    wanted = [{"collection": source, "uri": uri} for _, source, uri in inputs]
+    asked = expressions_of(view, planned.plan)
+    request = {"checks": checks, "estimates": wanted, "expressions": asked, "storage_options": dict(env.options)}
+    found = jobs().run("preflight", request)
+    violations = (*map(unusable_of, found["unusable"]), *map(violation_of, found["violations"]))
+    estimates = tuple(
+        {"collection": collection, "input": source, "rows": item["rows"], "bytes": item["bytes"], "files": item["files"]}
+        for (collection, source, _), item in zip(inputs, found["estimates"], strict=True)
+    )
+    timing = timing_of(view.state, estimates, time.monotonic() - started)
+    return PlanReport(replace(planned, refusals=(*planned.refusals, *violations)), view, estimates, timing, stopped)
+
+
+def fill_sizes(env: EnvironmentRoot, view: View, plan: Plan) -> list[tuple[str, str, str]]:
+    """(filled or copied collection, input, the input's table URI) for every input of every fill and copy."""
+    if view.state is None:
+        return []
+    found = [(build.collection, source.collection) for build in plan.of_kind(Build) for source in build.inputs]
+    for stage in plan.of_kind(Copy):
+        found += [(stage.collection, name) for name in (stage.source, *(lookup.collection for lookup in stage.lookups))]
+    return [
+        (collection, source, table_store(env, view.state, view.state.objects[source].shard).location.uri) for collection, source in found
+    ]
+
+
+def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict[str, Any]]:
+    """The questions a plan has about the rows of its evolved collections."""
+    checks: list[dict[str, Any]] = []
+    for stage in planned.plan.of_kind(Copy):
+        if view.state is not None and view.heads.get(stage.source) is not None:
+            uri = table_store(env, view.state, view.state.objects[stage.source].shard).location.uri
+            checks += [{"collection": stage.source, "uri": uri, "projection": stage.projection, **found} for found in _casts(stage)]
+    for source, chains in planned.online.items():
+        assert view.state is not None  # what evolves is there
+        # A column that is only just added has no rows to ask, also where it lies hidden since an earlier attempt.
+        there = {path for path, _ in walk(view.state.entry(source).physical.fields)} - filled(chains)
+        for operation in (operation for chain in chains for operation in chain):
+            if there.issuperset(operation.columns) or operation.asks:
+                checks += [check_of(env, view.state, source, question) for question in operation.questions]
+    return checks
+
+
+def _casts(stage: Copy) -> Iterator[dict[str, Any]]:
+    """Values that the casts in ``up`` would fail on: Spark names the first one only, and after hours of copying."""
+    for cast in casts_over_source(stage.up, stage.source):
+        reached = "" if cast.where is None else f"({cast.where}) IS NOT TRUE OR "
+        fine = f"{reached}({cast.operand}) IS NULL OR TRY_CAST({cast.operand} AS {cast.type}) IS NOT NULL"
+        yield {"kind": "check", "expression": fine, "rule": f"up: CAST({cast.operand} AS {cast.type})"}

@@ -1,0 +1,110 @@
+"""Read-only mode for any target, a release or a single change: planned, checked, claimed, built (DESIGN section 5)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
+from airflow_provider_schemamig.core.ledger.existence import require_environment
+from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.plan_store import write_plan
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.storage import UnsafeLogStore, require_safe_log_store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import plan_of
+from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, build_plan
+from airflow_provider_schemamig.core.upgrade.plan.reused_columns import with_notes_on_columns
+from airflow_provider_schemamig.core.upgrade.plan.target import Target
+from airflow_provider_schemamig.core.upgrade.prepare.build import build_shards, unfilled
+from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim, claim
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all
+from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
+from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
+from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, write_report
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+
+
+def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds: HoldOptions = KEEP_HOLDS) -> tuple[View, Planned]:
+    """What it takes to reach ``target``, and what was looked at for it. Writes nothing."""
+    now = pendulum.now("UTC")
+    costs = () if state is None else tuple(hold_cost_json(env, state, hold) for hold in unclosed_holds(state))
+    view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now, costs)
+    planned = build_plan(target, view, holds)
+    if planned.plan.is_empty:
+        return view, planned
+    return view, with_notes_on_columns(env, view, _with_storage(env, planned))
+
+
+def _with_storage(env: EnvironmentRoot, planned: Planned) -> Planned:
+    """With what the claim, and any later write, would be refused for."""
+    try:
+        require_safe_log_store(env.store())
+    except UnsafeLogStore as unsafe:
+        return replace(planned, refusals=(*planned.refusals, unsafe))
+    return planned
+
+
+def refused_place(env: EnvironmentRoot, state: State | None, *, create: bool) -> tuple[SchemamigError, ...]:
+    """Return why there is no environment to upgrade, and (with ``create``) none can be made either."""
+    if state is None:
+        try:
+            require_environment(env, create=create)
+        except NoEnvironment as missing:
+            return (missing,)
+    return ()
+
+
+def _ends_too_early(planned: Planned, request: Claim, view: View) -> Iterator[HoldKeeps]:
+    """Holds end oldest first, so none may end at once while an older one goes on."""
+    if request.hold or not planned.plan.target.is_deployed:
+        return
+    for hold in open_holds(view.state):
+        if hold.generation not in planned.plan.ends:
+            asks = "a hold of no time at all was asked for (--hold 0), which cannot end before an older one"
+            yield HoldKeeps(generation=hold.generation, until=hold.until, lost=f"release {hold.source}", asks=asks)
+
+
+def preflight_plan(
+    env: EnvironmentRoot,
+    view: View,
+    planned: Planned,
+    request: Claim,
+    *,
+    jobs: Jobs,
+    fill: bool = True,
+    create: bool = False,
+    listen: Listener = silent,
+) -> Preflight:
+    """``preflight`` for what is planned already. Makes an environment only with ``create``."""
+    started = time.monotonic()
+    planned = with_history_notes(env, view, planned, request.hold)
+    early = _ends_too_early(planned, request, view)
+    raise_refusals((*refused_place(env, view.state, create=create), *planned.refusals, *early))
+    if planned.plan.is_empty:
+        return Preflight(None, PlanReport(planned, view), None, ())
+    report = check_data(env, view, planned, jobs, started)
+    raise_refusals(report.refusals)
+    ledger = LedgerWriter(env)
+    if view.state is None:
+        ledger.create(str(uuid.uuid4()))
+    write_plan(env, planned.plan.document)
+    deployment = claim(ledger, planned.plan, request, view.now)
+    if deployment.plan_digest != planned.plan.digest:  # the same, less the holds that are over by now
+        planned = replace(planned, plan=plan_of(env, deployment))
+        report = replace(report, planned=planned)
+    listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
+    state = build_shards(env, ledger, deployment, planned.plan, listen)
+    todo = unfilled(state, deployment, planned.plan)
+    filled = build_all(Filling(env, ledger, deployment, planned.plan, jobs, listen), todo) if fill else ()
+    uri = write_report(env, deployment, report)
+    return Preflight(deployment.generation, report, uri, () if fill else todo, filled)

@@ -1,0 +1,119 @@
+"""The flows of rows that a plan's rewrites need: forth through ``up`` while they are built, back through ``down`` on a rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.delta.commit.fence import Fence
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, ShardId, quote
+from airflow_provider_schemamig.core.release.merge.chain import RewriteStep
+from airflow_provider_schemamig.core.release.queries.query import placeholders
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import Chain
+from airflow_provider_schemamig.core.transfer.row_transfer import Flow, Lookup
+from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
+from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
+from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, replacement_key
+
+#: Names of the chains in the target's log.
+COPY, TAIL, UNDO = "copy", "tail", "undo"
+#: What a commit that fills a replacement shard calls itself.
+FILL = "fill"
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A rewrite to be taken back: from the shard ``now`` to the one before it, ``old``."""
+
+    step: RewriteStep
+    now: ShardId
+    old: ShardId
+
+
+def row_of(state: State, deployment: Deployment, collection: CollectionName) -> Replacement:
+    row = state.replacements.get(replacement_key(collection, deployment))
+    if row is None:
+        raise NotBuilt(collection=collection)
+    return row
+
+
+def forth(state: State, deployment: Deployment, stage: Copy, chain: str) -> Flow:
+    """From the live shard into the new one. The copy must have been begun: the versions that it reads are in its row."""
+    row = row_of(state, deployment, stage.collection)
+    source, target = state.shard_of(stage.source), state.shards[row.shard]
+    versions = dict(row.fill_inputs)
+    lookups = []
+    for lookup in stage.lookups:
+        shard = state.shard_of(lookup.collection)
+        lookups.append(Lookup(lookup.collection, shard.uri, versions[shard.shard], lookup.projection))
+    return Flow(
+        collection=stage.collection,
+        chain=_chain(state, target.shard, chain, deployment),
+        source=source.shard,
+        source_uri=source.uri,
+        source_id=source.table_id,
+        target=target.shard,
+        target_uri=target.uri,
+        target_id=target.table_id,
+        query=stage.up,
+        own=stage.source,
+        projection=stage.projection,
+        columns=_columns(stage.declaration),
+        lookups=tuple(lookups),
+    )
+
+
+def copied_version(state: State, deployment: Deployment, stage: Copy) -> int:
+    """The version of the source that the copy shows. NotBuilt if it was never begun."""
+    row = row_of(state, deployment, stage.collection)
+    found = dict(row.fill_inputs).get(state.shard_of(stage.source).shard)
+    if found is None:
+        raise NotBuilt(collection=stage.collection)
+    return found
+
+
+def back(env: EnvironmentRoot, state: State, deployment: Deployment, step: RewriteStep, now: ShardId, old: ShardId) -> Flow:
+    """From the shard that a release brought back into the one it took over from; only for a step with ``down``.
+
+    What ``down`` looks up is read as it is now: a row that was changed since is found by its key, not by what it was made of.
+    """
+    key = step.old.primary_key
+    lookups = []
+    for name in placeholders(step.down or ""):
+        if name != step.collection:
+            shard, columns = state.shard_of(name), _columns(state.entry(name).declared)
+            version = read_head(env.table_store(shard.uri, shard.table_id)).version
+            lookups.append(Lookup(name, shard.uri, version, _select_list(columns)))
+    return Flow(
+        collection=step.collection,
+        chain=_chain(state, old, f"{UNDO}/{now}", deployment),
+        source=now,
+        source_uri=state.shards[now].uri,
+        source_id=state.shards[now].table_id,
+        target=old,
+        target_uri=state.shards[old].uri,
+        target_id=state.shards[old].table_id,
+        query=step.down or "",
+        own=step.collection,
+        projection=_select_list(_columns(step.new)),
+        columns=_columns(step.old),
+        lookups=tuple(lookups),
+        match=tuple(key.columns) if key is not None else (),
+    )
+
+
+def _columns(declaration: Declaration) -> tuple[str, ...]:
+    return tuple(field.name for field in declaration.fields)
+
+
+def _select_list(columns: Iterable[str]) -> str:
+    return ", ".join(quote(column) for column in columns)
+
+
+def _chain(state: State, target: ShardId, name: str, deployment: Deployment) -> Chain:
+    return Chain(Fence(env_id=state.config.env_id, shard=target, epoch=NO_EPOCH).app_id, name, deployment.generation)

@@ -1,0 +1,249 @@
+"""Make a ledger that was lost without a backup anew, from the tables and the release folder (``ledger rebuild``).
+
+What a ledger says of tables can be seen on them: which environment they are of (their fences), which shard each is (its folder), what
+columns it has and by which names in the files. What it says of work cannot: the way back, plans, what is in progress. That is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.ledger.errors import NumbersExhausted
+from airflow_provider_schemamig.core.ledger.existence import require_free_place
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.numbers import Numbers, fences, highest_numbers, shard_folders
+from airflow_provider_schemamig.core.ledger.rows import GivenOut, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.release.check import load_checked
+from airflow_provider_schemamig.core.release.sql.render import sayable
+from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import Location
+from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.adopt.adopt import Release, adopted_rows
+from airflow_provider_schemamig.core.upgrade.adopt.adoptable import Found, given_tables
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none
+from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
+from airflow_provider_schemamig.core.upgrade.rebuild.ends import Ends, last_turn, shown_ends
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+
+UNKNOWN = (
+    "not known any more: the way back of the last upgrade (no rollback; what it hides or retired stays), deployments and approvals, "
+    "what was in progress, pins, pauses and throttles"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """``generation`` and ``epoch``: up to these nothing is given out any more. ``notes``: what could not be known."""
+
+    env_id: str
+    version: Version
+    generation: Generation
+    epoch: Epoch
+    tables: tuple[Shard, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self, env: EnvironmentRoot) -> dict[str, Any]:
+        return {
+            "env_id": self.env_id,
+            "version": str(self.version),
+            "generation": self.generation,
+            "epoch": self.epoch,
+            "tables": [
+                {
+                    "collection": shard.collection,
+                    "uri": env.table_location(shard.uri).uri,
+                    "shard": shard.shard,
+                    "adopted": shard.adopted,
+                }
+                for shard in self.tables
+            ],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A table that may be a collection's. ``uri``: as the ledger will have it; ``is_named``: by a person."""
+
+    collection: CollectionName
+    uri: str
+    head: Head
+    is_named: bool = False
+
+
+def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str, str]] = (), as_they_are: Collection[str] = ()) -> Rebuilt:
+    """Write the ledger of an environment that has none, at the release in ``release_dir``, which has to be the one it was at.
+
+    Each collection's table is the one below ``<root>/<collection>`` that is not sealed, or the one named in ``tables`` (name, URI or path),
+    sealed or not. Where a leader may have died on the way it is refused, but for the collections ``as_they_are``: a person has looked.
+    Columns that a table has beside the declared ones count as hidden. No table gets a commit, nothing is deleted. Killed, it may be run
+    again. Raises LedgerThere; NoEnvironment where a table or another environment is; every reason against it at once (``rebuild.errors``);
+    and what reading the tables raises.
+    """
+    started = pendulum.now("UTC")
+    require_free_place(env)
+    ledger = LedgerReader(env)
+    state = ledger.state() if ledger.exists() else None
+    if state is not None and (state.release is not None or state.deployments):
+        raise e.LedgerThere(uri=env.location.uri)
+    release = load_checked(release_dir)
+    declared = {CollectionName(item.name): item for item in release.declarations(release.version).values()}
+    places = _places(env, tables)
+    found, left = _match(env, declared, places, as_they_are)
+    stores = {place.uri: fences(env.table_store(place.uri)) for place in places}
+    env_id = _env_id(stores, state)
+    numbers = highest_numbers(env, (), [place.uri for place in places])
+    if numbers.is_exhausted:
+        raise NumbersExhausted(uri=env.location.uri, epoch=numbers.epoch)
+    shards = [_shard(table, env_id, stores, numbers) for table in found]
+    notes = (*_notes(declared, found, left, any(stores.values())), *numbers.notes)
+    target = Release(release.name, release.version, None, declared)
+    generation, epoch = numbers.leapt
+
+    def rows(state: State) -> Sequence[Update]:
+        if state.release is not None:
+            raise e.LedgerThere(uri=env.location.uri)
+        made = adopted_rows(env, state, target, found, shards, generation, epoch, started, "rebuild")
+        return [*made, Put(GivenOut(generation, epoch))]
+
+    writer = LedgerWriter(env)
+    made = writer.create(env_id, rows)  # in one commit: an empty ledger would give all numbers out again
+    if made.release is None:
+        made = writer.transact(rows)
+    if (made.config.env_id, made.given_out) != (env_id, GivenOut(generation, epoch)):  # another one came first
+        raise e.LedgerThere(uri=env.location.uri)
+    note = append_history(env, HistoryEntry.ended("ledger rebuild", started, generation=generation, detail="; ".join(notes)))
+    return Rebuilt(env_id, release.version, generation, epoch, tuple(shards), (*notes, *([] if note is None else [note])))
+
+
+def _places(env: EnvironmentRoot, given: Sequence[tuple[str, str]]) -> tuple[_Place, ...]:
+    """All tables in folders that have a name of ours, and those that are named."""
+    found = []
+    for folder in shard_folders(env.store(), env.SYSTEM_FOLDER):
+        head = head_or_none(env.table_store(folder))
+        if head is not None:
+            found.append(_Place(CollectionName(folder.partition("/")[0]), folder, head))
+    refusals: list[SchemamigError] = []
+    for collection, location in given_tables(given):
+        uri = _below(env, location)
+        head = head_or_none(env.table_store(uri))
+        if head is None:
+            refusals.append(e.CollectionWithoutTable(collection=collection))
+            continue
+        found = [place for place in found if place.uri != uri and place.collection != collection]
+        found.append(_Place(collection, uri, head, is_named=True))
+    raise_refusals(refusals)
+    return tuple(found)
+
+
+def _below(env: EnvironmentRoot, location: Location) -> str:
+    """The key of a place below the root, by whatever link it is named; its URI if it lies elsewhere."""
+    root, path = env.location.local_path, location.local_path
+    if root is not None and path is not None and path.resolve().is_relative_to(root.resolve()):
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    return location.uri.removeprefix(f"{env.location.uri}/")
+
+
+def _match(
+    env: EnvironmentRoot, declared: Mapping[CollectionName, Declaration], places: Sequence[_Place], as_they_are: Collection[str]
+) -> tuple[list[Found], list[_Place]]:
+    """Collection -> its table, as ``adopt`` has them; and the tables that are none's. Raises all that stands against it."""
+    refusals: list[SchemamigError] = []
+    found: list[Found] = []
+    taken, ends = set(), shown_ends(env)
+    for collection, declaration in sorted(declared.items()):
+        own = [place for place in places if place.collection == collection]
+        open_ones = [place for place in own if place.is_named or place.head.sealed_for is None]
+        unknown = [error for place in own if (error := _end_unknown(env, place, ends)) is not None]
+        if unknown and collection not in as_they_are:
+            refusals += unknown
+            continue
+        if len(open_ones) != 1:
+            uris = tuple(place.uri for place in open_ones)
+            refusals.append(e.SeveralTables(collection=collection, uris=uris) if uris else e.CollectionWithoutTable(collection=collection))
+            continue
+        (place,) = open_ones
+        live = place.head.declaration(collection)
+        differences = tuple(_differences(declaration, live))
+        if differences:
+            refusals.append(e.NotAsDeclared(collection=collection, uri=place.uri, differences=differences))
+        found.append(Found(collection, env.table_location(place.uri), place.uri, place.head, live, ()))
+        taken.add(place.uri)
+    raise_refusals(refusals)
+    return found, [place for place in places if place.uri not in taken]
+
+
+def _end_unknown(env: EnvironmentRoot, place: _Place, ends: Ends) -> e.EndUnknown | None:
+    last = last_turn(env.table_store(place.uri), place.head)
+    if last is None or ends.show(last):
+        return None
+    sealed_for = place.head.sealed_for
+    return e.EndUnknown(
+        collection=place.collection,
+        uri=place.uri,
+        version=last.version,
+        action=last.action,
+        generation=last.generation,
+        sealed_for=sealed_for,
+    )
+
+
+def _differences(declared: Declaration, live: Declaration) -> Iterator[str]:
+    """Columns that only the table has are what an upgrade has hidden, if nobody has to fill them."""
+    for item in live_differences(declared, sayable(live)):
+        if item.expected != ABSENT or item.found.endswith("NOT NULL"):
+            yield str(item)
+
+
+def _env_id(stores: Mapping[str, Mapping[str, int]], state: State | None) -> str:
+    """As the tables' fences have it; else another one. Raises SeveralEnvironments."""
+    known = sorted({env_id for found in stores.values() for env_id in found})
+    if len(known) > 1:
+        raise e.SeveralEnvironments(env_ids=tuple(known))
+    if known:
+        return known[0]
+    return state.config.env_id if state is not None else str(uuid4())
+
+
+def _shard(table: Found, env_id: str, stores: Mapping[str, Mapping[str, int]], numbers: Numbers) -> Shard:
+    """A table of ours by its folder; another one as an adopted one."""
+    generation, epoch = numbers.leapt
+    name = ShardId(table.uri.rpartition("/")[2])
+    ours = is_shard_folder(table.uri, name)
+    if not ours:
+        digest = hashlib.sha256(f"{env_id}/{table.collection}/{table.uri}/{generation}".encode()).hexdigest()
+        name = ShardId(f"a{generation}-{digest[:12]}")
+    return Shard(name, table.collection, table.uri, table.head.table_id, generation, ShardState.LIVE, adopted=not ours, fenced_by=epoch)
+
+
+def _notes(declared: Mapping[CollectionName, Declaration], found: Sequence[Found], left: Sequence[_Place], fenced: bool) -> Iterator[str]:
+    yield UNKNOWN
+    if not fenced:
+        yield "no table has a fence, so the environment has another id than before: streams from it count as those of another origin"
+    for table in found:
+        hidden = [str(item.path) for item in live_differences(declared[table.collection], table.live) if item.expected == ABSENT]
+        hidden = [path for path in hidden if " " not in path]
+        if hidden:
+            stay = "they stay hidden, nothing drops them, and when a release had them is not known"
+            yield f"{table.collection}: {', '.join(hidden)} are on the table and not declared: {stay}"
+    for name, item in sorted(declared.items()):
+        if item.primary_key is not None or item.uniques or item.foreign_keys:
+            yield f"{name}: whether rows kept its keys is not known; `schemamig verify` looks"
+    for table in found:
+        if table.head.sealed_for is not None:
+            yield f"{table.uri} is sealed, and every write to it is refused: `schemamig ledger verify` says how to open it"
+    for place in left:
+        yield f"{place.uri} is no collection's table now (retired, or never finished): nothing deletes it"

@@ -1,0 +1,85 @@
+"""What a rollback takes back, and whether it can. Asked before it touches anything, so that what it cannot do leaves all as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.head import another_table
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Shard
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ShardId, check_label
+from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.diff.drift import forgets
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, WayBackGone
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+
+
+def to_roll_back(state: State) -> Deployment:
+    """The deployment to roll back: the leader's, promoted, or committed with its hold open."""
+    if state.leader is None:
+        raise NothingToRollBack(why="nothing was ever promoted here")
+    deployment = state.deployments[state.leader.generation]
+    if deployment.state is DeploymentState.PROMOTED:
+        return deployment
+    open_ones = [hold.generation for hold in state.holds.values() if hold.state in (HoldState.OPEN, HoldState.ROLLING_BACK)]
+    if open_ones:
+        return state.deployments[max(open_ones)]
+    if deployment.state is DeploymentState.COMMITTED and deployment.source is None:
+        raise NothingToRollBack(why=f"{deployment.target} is the environment's first release")
+    if deployment.state is DeploymentState.COMMITTED:
+        raise NothingToRollBack(why=f"the hold of {deployment.target} is over, contract has begun")
+    raise NothingToRollBack(why=f"generation {deployment.generation} is {deployment.state.value} already")
+
+
+def begun_by(state: State, claim_id: str | None) -> Deployment | None:
+    """What a rollback under this claim took back, or has begun to. Raises InvalidName for a claim with a credential in it."""
+    check_label("claim", claim_id or "")
+    return next((item for item in state.deployments.values() if claim_id in item.rolled_back_by), None)
+
+
+def check_undoable(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
+    """Raises all at once: AnotherTable, OldTableMissing, DriftFound for a table that would forget the fence, WayBackGone where rows that
+    came since have to go back and the log does not tell any more which those are."""
+    refusals = list(_tables_in_the_way(env, state, deployment, plan, hold))
+    raise_refusals(refusals)
+    for step in plan.target.steps:
+        if isinstance(step, RewriteStep) and step.down is not None:
+            shard = state.replacements[replacement_key(step.collection, deployment)].shard
+            try:
+                rows_since_commit(env, state, deployment, shard)
+            except LogTruncated as gone:
+                refusals.append(WayBackGone(collection=step.collection, uri=gone.uri, version=gone.version))
+    raise_refusals(refusals)
+
+
+def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> Iterator[SchemamigError]:
+    is_committed = deployment.state is DeploymentState.COMMITTED
+    # Before the commit each is what it was, there or not; after it what was not there before the release need not be there now.
+    needed = {table.shard for table in hold.tables if table.before >= 0} if is_committed else set()
+    for row in _tables(state, deployment, plan, hold):
+        store = table_store(env, state, row.shard)
+        head = look_or_none(store)
+        if head is None and row.shard in needed:
+            yield OldTableMissing(collection=row.collection, uri=store.location.uri)
+        elif head is not None and head.is_another:
+            yield another_table(store, head, row.collection)
+        elif head is not None and (found := forgets(head.properties)):
+            yield DriftFound(collection=row.collection, differences=tuple(map(str, found)), under_way=not is_committed)
+
+
+def _tables(state: State, deployment: Deployment, plan: Plan, hold: Hold) -> list[Shard]:
+    """Those that the release had before, and those that it brought."""
+    shards: list[ShardId] = [table.shard for table in hold.tables]
+    for step in plan.target.steps:
+        if isinstance(step, Create):
+            shards.append(new_shard(state, step.collection, deployment).shard)
+        elif isinstance(step, Replace | RewriteStep):
+            shards.append(state.replacements[replacement_key(step.collection, deployment)].shard)
+    return [state.shards[shard] for shard in dict.fromkeys(shards) if shard in state.shards]

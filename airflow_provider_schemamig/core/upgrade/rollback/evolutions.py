@@ -1,0 +1,153 @@
+"""Evolved collections on the way back of a committed deployment: one metadata commit each (DESIGN section 5).
+
+A column whose type a shadow column changed comes back with every value that it had. Rows that came since the swap have none in it: they
+get theirs first, by the cast the other way, and the columns change places when no row lacks one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
+from airflow_provider_schemamig.core.online.backfill import due_files
+from airflow_provider_schemamig.core.online.nested_types import leaves
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.schema.diff.renames import net_renames
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, names_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import still_there
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.inverse import way_back
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+
+
+@dataclass(frozen=True)
+class Reverted:
+    """What the way back made of the evolved collections."""
+
+    physical: Mapping[CollectionName, Declaration]
+    #: The commit that did it, of those that took one.
+    versions: Mapping[CollectionName, int]
+    #: What each table's fields are called in the data files (``SchemaEntry.stored_names``).
+    names: Mapping[CollectionName, tuple[tuple[ColumnPath, str], ...]]
+    #: The table versions up to which rows came that may have the columns that go.
+    upto: Mapping[CollectionName, int]
+
+
+def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs: Jobs) -> tuple[str, ...]:
+    """Values that came since and do not fit the type of before, in words. No such rows: no Spark."""
+    checks = []
+    for home in _homes(state, plan, hold, lossy=False):
+        store = table_store(env, state, home.shard)
+        head = read_head(store)
+        for item in home.exchanges if is_in_place(home.now, head) else ():  # else a rollback that died had come further
+            if due_files(store, head, home.fill_of(store, head, item)):
+                wanted, used = type_sql(item.hidden.type), item.used.name
+                about = {"collection": home.collection, "uri": store.location.uri, "version": head.version}
+                for path, _, found in leaves(item.used.type, item.hidden.type, used):
+                    rule = f"have no value of {path} as {type_sql(found)}, it becomes NULL"
+                    checks.append({**about, "kind": "cast", "column": path, "type": type_sql(found), "rule": rule})
+                for kept in home.exchanges.kept(item, lossy=True):
+                    rule = f"break the CHECK {kept.check.name} with {used} as {wanted}, they have to be changed or deleted first"
+                    checks.append({**about, "kind": "check", "expression": kept.expression, "rule": rule})
+    if not checks:
+        return ()
+    answer = jobs().run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
+    violations = [violation_of(item) for item in answer["violations"]]
+    return tuple(f"{item.collection}: {item.count} row(s) {item.rule}" for item in violations)
+
+
+def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:
+    """The long part of it, while everybody goes on. Raises as ``column_swap.bring_back``."""
+    for home in _homes(work.state, work.plan, hold_of(work), lossy=lossy):
+        bring_back(work, home, jobs)
+
+
+def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
+    """All collections in one round, but those whose columns change places: each of them has its own race with its writers."""
+    steps = _evolved(work.plan)
+    hold = hold_of(work)
+    plain = [step for step in steps if not _home(work.state, work.plan, hold, step, lossy).exchanges]
+    moves = [move for step in plain if (move := _move(work, step)) is not None]
+    versions = move_all(work, IntentKind.REVERT, moves)
+    for step in steps:
+        home = _home(work.state, work.plan, hold, step, lossy)
+        if home.exchanges:
+            attempt = functools.partial(_exchange, work, step, home, jobs)
+            move, version = until_nobody_writes(work, step.collection, home.shard, attempt)
+            moves.append(move)
+            versions[step.collection] = version
+    tables = {step.collection: held_table(hold, step.old.name) for step in steps}
+    heads = {name: read_head(held_store(work.env, work.state, table)) for name, table in tables.items()}
+    names = {name: names_of(head) for name, head in heads.items()}
+    upto = {name: versions.get(name, head.version) for name, head in heads.items()}
+    return Reverted({move.collection: move.after for move in moves}, versions, names, upto)
+
+
+def _exchange(work: Work, step: Evolve, home: WayHome, jobs: Jobs) -> tuple[Move, int]:
+    checked_at = bring_back(work, home, jobs)
+    move = _move(work, step)
+    assert move is not None  # two columns change places
+    return move, move_all(work, IntentKind.REVERT, [replace(move, checked_at=checked_at)])[step.collection]
+
+
+def _evolved(plan: Plan) -> tuple[Evolve, ...]:
+    return tuple(step for step in plan.target.steps if isinstance(step, Evolve))
+
+
+def hold_of(work: Work) -> Hold:
+    return work.state.holds[work.generation]
+
+
+def held_table(hold: Hold, collection: CollectionName) -> HeldTable:
+    found = hold.table(collection)
+    assert found is not None  # its commit wrote down all that it changed
+    return found
+
+
+def held_store(env: EnvironmentRoot, state: State, held: HeldTable) -> Store:
+    """The table that the hold wrote down, and no other one that was made in its place."""
+    return env.table_store(state.shards[held.shard].uri, held.table_id)
+
+
+def source_entry(state: State, held: HeldTable) -> SchemaEntry:
+    return state.schemas[held.collection, held.schema_id]
+
+
+def _homes(state: State, plan: Plan, hold: Hold, *, lossy: bool) -> Sequence[WayHome]:
+    found = [_home(state, plan, hold, step, lossy) for step in _evolved(plan)]
+    return [home for home in found if home.exchanges]
+
+
+def _home(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> WayHome:
+    """Later releases may have come and gone since: what came in is looked for from before this one's first commit on."""
+    entry, held = state.entry(step.collection), held_table(hold, step.old.name)
+    wanted = replace(still_there(state, source_entry(state, held)), name=step.collection)
+    renamed = net_renames(change for stage in plan.of_kind(CutOver) if stage.collection == step.collection for change in stage.changes)
+    return WayHome(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), max(held.before, 0), lossy)
+
+
+def _move(work: Work, step: Evolve) -> Move | None:
+    entry, home = work.state.entry(step.collection), _home(work.state, work.plan, hold_of(work), step, False)
+    store = held_store(work.env, work.state, held_table(hold_of(work), step.old.name))
+    known = work.state.intents.get((entry.shard, IntentKind.REVERT, work.generation))
+    if known is not None and known.before is not None:
+        entry = replace(entry, physical=known.before)
+    head = read_head(store)
+    back = way_back(store, head, entry.physical, home.wanted, home.renames, home.since)
+    work.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
+    if not back.changes:
+        return None
+    return Move(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version)

@@ -1,0 +1,62 @@
+"""Rows that a rollback leaves behind: what users wrote into the tables that the release brought, where nothing takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.ledger.rows import Deployment
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.release.merge.chain import Replace, RewriteStep
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.times import minute
+from airflow_provider_schemamig.core.upgrade.context.context import plan_of
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD
+from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
+
+
+def lossy(env: EnvironmentRoot, state: State, deployment: Deployment) -> tuple[str, ...]:
+    """What a rollback of a committed deployment would lose: rows that came into a new shard since, and have no way back."""
+    losses = []
+    for step in plan_of(env, deployment).target.steps:
+        if not isinstance(step, Replace | RewriteStep) or (isinstance(step, RewriteStep) and step.down is not None):
+            continue
+        row = state.replacements.get(replacement_key(step.collection, deployment))
+        if row is None:
+            continue
+        if rows_came(env, state, deployment, row.shard):
+            losses.append(f"{step.collection}: rows written into {row.shard} since {deployment.target} stay behind in it")
+    return tuple(losses)
+
+
+def rows_came(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> bool:
+    """Whether users changed rows of a table that the deployment brought. A log that cannot tell any more counts as yes."""
+    if head_or_none(table_store(env, state, shard)) is None:
+        return False
+    try:
+        return rows_since_commit(env, state, deployment, shard)
+    except LogTruncated:
+        return True
+
+
+def kept_until(deployment: Deployment) -> pendulum.DateTime:
+    """As long as the release's own way back was open, and at least a day, from now on."""
+    return pendulum.now("UTC").add(seconds=max(deployment.hold_seconds, int(DEFAULT_HOLD.total_seconds())))
+
+
+def note(env: EnvironmentRoot, state: State, deployment: Deployment, shards: Iterable[ShardId], until: pendulum.DateTime) -> list[str]:
+    """What stays where, and for how long."""
+    texts = []
+    for shard in sorted(shards):
+        row = state.shards[shard]
+        where = env.table_location(row.uri).uri
+        texts.append(
+            f"{row.collection}: rows written since {deployment.target} stay in {where}, sealed, until {minute(until)}; "
+            "`schemamig contract` deletes them after that, and an upgrade with --end-hold before"
+        )
+    return texts

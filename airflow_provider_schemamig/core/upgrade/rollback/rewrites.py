@@ -1,0 +1,84 @@
+"""A rewrite's rows on a rollback: what came into the new shard since the commit goes back through ``down`` (DESIGN section 5).
+
+The old shard stood sealed and untouched, so only these rows are missing in it. They are found by its primary key, where it has one: then a
+changed row takes the place of its predecessor whatever ``up`` made of it. Without a key a row is found by all of its values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.delta.log.commits import rows_changed_since
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
+from airflow_provider_schemamig.core.ledger.rows import Deployment
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of, foreign_commits
+from airflow_provider_schemamig.core.transfer.tail import again, tail, where
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, Undo, back
+
+
+def committed_at(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> int:
+    """The version of a new shard at its commit: that of its last fill, or of the last link of its copy and tail. What comes after is its
+    users', or a compaction.
+
+    Raises LogTruncated if the log was cleaned up that far.
+    """
+    store = table_store(env, state, shard)
+    for version in range(list_log(store).version, 0, -1):
+        about = about_of(read_commit(store, version))
+        if about is not None and about.get("generation") == deployment.generation and about.get("action") in (COPY, TAIL, FILL):
+            return version
+    return 0
+
+
+def rows_since_commit(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> bool:
+    """Whether the shard's users changed rows of it."""
+    return rows_changed_since(table_store(env, state, shard), committed_at(env, state, deployment, shard))
+
+
+def warm_up(work: Work, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:
+    """Have Spark started before writers wait for it, if any rows have to go back."""
+    if any(undo.step.down is not None and rows_since_commit(work.env, work.state, work.deployment, undo.now) for undo in undos):
+        jobs().run("digest", {"storage_options": dict(work.env.options), "parts": []})
+
+
+def undo_rows(work: Work, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> dict[Undo, int]:
+    """Bring what was written since the commit into the old shards, which are open again. Exactly once, whoever else does it.
+
+    Returns the version of each new shard, sealed, that its old one is up to. Without ``down`` nothing goes back: that was agreed to
+    (``--allow-lossy``), or there is nothing.
+    """
+    return {undo: _undo(work, undo, jobs) for undo in undos if undo.step.down is not None}
+
+
+def check_undone(work: Work, undone: Mapping[Undo, int]) -> None:
+    """RESTORE alone gets through a seal. Raises SourceTouched if a new shard is not what its old one is up to."""
+    for undo, version in undone.items():
+        head = read_head(table_store(work.env, work.state, undo.now))
+        if head.sealed_for is None or head.version != version:
+            raise SourceTouched(collection=undo.step.collection, shard=undo.now)
+
+
+def _undo(work: Work, undo: Undo, jobs: Callable[[], JobRunner]) -> int:
+    started = time.monotonic()
+    flow = back(work.env, work.state, work.deployment, undo.step, undo.now, undo.old)
+    upto = read_head(flow.source_store(work.env)).version
+    start = committed_at(work.env, work.state, work.deployment, undo.now)
+    if upto <= start:
+        return upto
+    after = work.state.shards[undo.old].sealed_version or 0
+    if any(foreign_commits(flow.target_store(work.env), after)):
+        work.notes.append(f"{undo.step.collection}: the old shard {undo.old} got rows of others, too, while it was retired")
+    flow = replace(flow, shown_at=upto)
+    tailed = again(lambda: tail(work.env, flow, where(work.env, flow, start, after), upto, jobs()))
+    work.report("undo", undo.step.collection, tailed.position.version, started)
+    return upto

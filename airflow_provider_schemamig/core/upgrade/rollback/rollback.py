@@ -1,0 +1,401 @@
+"""The way back: before the commit by inverses, after it until contract begins by inverses, seals and one ledger append (DESIGN section 5).
+
+Rolling back raises the epoch, so whatever the generation still has running is fenced from that append on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.ledger.numbers import next_epoch
+from airflow_provider_schemamig.core.ledger.rows import (
+    Ahead,
+    Deployment,
+    DeploymentState,
+    EnvironmentRelease,
+    Hold,
+    HoldState,
+    Intent,
+    IntentKind,
+    Object,
+    SchemaEntry,
+    Shard,
+    ShardState,
+)
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.progress import Listener
+from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
+from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work, keep_fences, pending_holds, plan_of
+from airflow_provider_schemamig.core.upgrade.context.updates import one_each
+from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards
+from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
+from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import opened
+from airflow_provider_schemamig.core.upgrade.plan.column_uses import restated_back, schemas_rolled_back, uses_since_rollback
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
+from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
+from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_undoable, to_roll_back
+from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
+    Reverted,
+    bring_all_back,
+    held_table,
+    hold_of,
+    lossy_casts,
+    revert_all,
+    source_entry,
+)
+from airflow_provider_schemamig.core.upgrade.rollback.left_behind import kept_until, lossy, note, rows_came
+from airflow_provider_schemamig.core.upgrade.rollback.rewrites import check_undone, undo_rows, warm_up
+from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
+from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE
+from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+
+def roll_back(
+    env: EnvironmentRoot, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool, claim_id: str | None = None
+) -> Outcome:
+    """To the release before. Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given.
+
+    ``claim_id``: what is done under it is one release back, however often it is asked for; without one every call goes a release further.
+    """
+    ledger = LedgerWriter(env)
+    ledger.state().require_current("rollback")
+    begun = begun_by(ledger.state(), claim_id)
+    if begun is not None and begun.state is DeploymentState.ROLLED_BACK:  # its answer was lost
+        done = f"{begun.target} was rolled back under this claim already"
+        return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
+    deployment = to_roll_back(ledger.state())
+    if begun is not None and begun.generation != deployment.generation:
+        raise NothingToRollBack(why=f"generation {deployment.generation} took over meanwhile")
+    if deployment.state is DeploymentState.COMMITTED:
+        known = ledger.state()
+        hold, plan = known.holds[deployment.generation], plan_of(env, deployment)
+        check_undoable(env, known, deployment, plan, hold)
+        losses = () if allow_lossy else (*lossy(env, known, deployment), *lossy_casts(env, known, plan, hold, jobs))
+        if losses:
+            raise LossyRollback(losses=losses)
+    state = ledger.transact(lambda state: _raise_epoch(state, deployment, claim_id))
+    assert state.leader is not None  # just written
+    leadership = Leadership(state.leader.generation, state.leader.epoch)
+    work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
+    keep_fences(work)
+    settle(work, lambda collection: None, jobs, lossy=allow_lossy)
+    if deployment.state is DeploymentState.COMMITTED:
+        _undo_commit(work, jobs, allow_lossy)
+    else:
+        remove_shards(work, own_shards(work), "cleanup")
+        work.append(lambda state: _closed(state, work))
+    target = work.plan.target
+    return Outcome(
+        target.version, target.source, work.generation, work.epoch, tuple(work.results), pending_holds(work.state), tuple(work.notes)
+    )
+
+
+def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> Sequence[Update]:
+    found = to_roll_back(state)  # again, on the state that is appended to: a contract may have begun meanwhile
+    if found.generation != deployment.generation or found.state is not deployment.state:
+        raise NothingToRollBack(why=f"generation {found.generation} took over meanwhile")
+    assert state.leader is not None  # to_roll_back refused otherwise
+    updates: list[Update] = [Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC")))]
+    if claim_id is not None:
+        updates.append(Put(replace(found, rolled_back_by=tuple(sorted({*found.rolled_back_by, claim_id})))))
+    if found.state is DeploymentState.COMMITTED:  # from here on no contract may begin: it would act under the same epoch
+        updates.append(Put(replace(state.holds[found.generation], state=HoldState.ROLLING_BACK)))
+    return updates
+
+
+def own_shards(work: Work) -> tuple[Shard, ...]:
+    """What the deployment was building: nobody ever saw it."""
+    return tuple(s for s in work.state.shards.values() if s.state is ShardState.BUILDING and s.generation == work.generation)
+
+
+def _closed(state: State, work: Work) -> list[Update]:
+    return [Put(replace(state.deployments[work.generation], state=DeploymentState.ROLLED_BACK))]
+
+
+# --- after the commit ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Swap:
+    """Two shards of a collection change places: ``now`` is sealed, ``back`` (None: nothing was there) is unsealed."""
+
+    collection: CollectionName
+    now: ShardId | None
+    back: ShardId | None
+    #: The collection's name in the source release.
+    old_name: CollectionName | None = None
+    #: Table versions before the swap was announced: another leader's fence is looked for from there.
+    base: tuple[tuple[ShardId, int], ...] = ()
+
+    def since(self, shard: ShardId) -> int:
+        return dict(self.base)[shard]
+
+
+def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+    _bring_back(work, jobs, allow_lossy)
+    swaps = _announce_swaps(work, _swaps(work))
+    undos = _undos(work, swaps)
+    warm_up(work, undos, jobs)
+    closed = time.monotonic()
+    try:
+        for swap in swaps:
+            _close_new(work, swap)
+        losses = () if allow_lossy else lossy(work.env, work.state, work.deployment)
+        if losses:  # rows came in between the first look and the seals
+            raise LossyRollback(losses=losses)
+        for swap in swaps:
+            if any(undo.old == swap.back for undo in undos):
+                _open_old(work, swap, undos)
+        undone = undo_rows(work, undos, jobs)
+        check_undone(work, undone)
+        reverted = revert_all(work, jobs, lossy=allow_lossy)
+        for swap in swaps:
+            _open_old(work, swap, ())
+        check_undone(work, undone)
+    except BaseException:
+        # Nobody is to wait for the next try. What went back already is known to the old shard's log.
+        _open_again(work, swaps)
+        raise
+    sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := _head_of(work, swap.now)) is not None}
+    brought = [swap.now for swap in swaps if swap.now is not None and swap.now in sealed]
+    kept = frozenset(shard for shard in brought if rows_came(work.env, work.state, work.deployment, shard))
+    until = kept_until(work.deployment)
+    work.append(lambda state: _flip(work, state, reverted, swaps, sealed, until if kept else None))
+    work.notes.extend(note(work.env, work.state, work.deployment, kept, until))
+    work.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
+    work.report("rollback", None, None, time.monotonic())
+
+
+def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+    """Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for. Whatever
+    it raises, the release stands as it was."""
+    try:
+        bring_all_back(work, jobs, lossy=allow_lossy)
+    except SchemamigError as error:
+        _open_again(work, ())
+        if not isinstance(error, DoesNotGoBack):
+            raise
+        stays = error
+        if allow_lossy:  # a CHECK that NULL breaks
+            raise
+        raise LossyRollback(losses=(f"{stays.collection}: {stays.reason}",)) from stays
+
+
+def _swaps(work: Work) -> list[_Swap]:
+    state, found = work.state, []
+    hold = hold_of(work)
+    for step in work.plan.target.steps:
+        match step:
+            case Create():
+                found.append(_Swap(step.collection, new_shard(state, step.collection, work.deployment).shard, None))
+            case Replace() | RewriteStep():
+                row = state.replacements[replacement_key(step.collection, work.deployment)]
+                found.append(_Swap(step.collection, row.shard, _retired(work, hold, step.old.name), step.old.name))
+            case Remove() if (back := _retired(work, hold, step.collection)) is not None:
+                found.append(_Swap(step.collection, None, back, step.collection))
+            case _:
+                pass
+    return found
+
+
+def _retired(work: Work, hold: Hold, collection: CollectionName) -> ShardId | None:
+    """The table that the collection had before, which the release retired."""
+    held = hold.table(collection)
+    row = None if held is None else work.state.shards.get(held.shard)
+    return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == work.generation else None
+
+
+def _undos(work: Work, swaps: Sequence[_Swap]) -> list[Undo]:
+    found = {swap.collection: swap for swap in swaps}
+    undos = []
+    for step in work.plan.target.steps:
+        if isinstance(step, RewriteStep) and (swap := found[step.collection]).now is not None and swap.back is not None:
+            undos.append(Undo(step, swap.now, swap.back))
+    return undos
+
+
+def _announce_swaps(work: Work, swaps: Sequence[_Swap]) -> list[_Swap]:
+    """Intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
+    kinds = (("now", IntentKind.SEAL), ("back", IntentKind.REVERT))
+    intents: list[Intent] = []
+    announced = []
+    for swap in swaps:
+        base: list[tuple[ShardId, int]] = []
+        for which, kind in kinds:
+            shard: ShardId | None = getattr(swap, which)
+            if shard is None or shard not in work.state.shards:
+                continue
+            head = head_or_none(table_store(work.env, work.state, shard))
+            if head is not None:
+                base.append((shard, head.version))
+                intents.append(Intent(swap.collection, shard, work.generation, work.epoch, kind, head.version, None, None, reached=None))
+        announced.append(replace(swap, base=tuple(base)))
+    work.append(lambda state: [Put(intent) for intent in intents])
+    return announced
+
+
+def _close_new(work: Work, swap: _Swap) -> None:
+    """Seal what the release brought. It may be done already."""
+    started = time.monotonic()
+    if swap.now is None or swap.now not in dict(swap.base):
+        return
+    _seal(work, swap, swap.now, swap.back or NOWHERE)
+    if swap.back is None:
+        work.report("seal", swap.collection, None, started)
+
+
+def _open_old(work: Work, swap: _Swap, undos: Sequence[Undo]) -> None:
+    """Unseal what stood sealed and untouched. It may be done already."""
+    started = time.monotonic()
+    if swap.back is None or swap.back not in dict(swap.base):
+        return
+    undo = next((undo for undo in undos if undo.old == swap.back), None)
+    _unseal(work, swap, swap.back, opened(work, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
+    work.report("unseal", swap.collection, None, started)
+
+
+def _seal(work: Work, swap: _Swap, shard: ShardId, moved_to: ShardId) -> None:
+    store = table_store(work.env, work.state, shard)
+    head = read_head(store)
+    if head.sealed_for is None:
+        stand(swap.collection, [seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=swap.since(shard))])
+
+
+def _unseal(work: Work, swap: _Swap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
+    store = table_store(work.env, work.state, shard)
+    head = read_head(store)
+    if head.sealed_for is not None:
+        stand(swap.collection, [unseal(store, head, work.fence(shard), work.tag("unseal"), since=swap.since(shard), txns=txns)])
+
+
+def _open_again(work: Work, swaps: Sequence[_Swap]) -> None:
+    """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open.
+
+    Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
+    the next upgrade puts all of it right.
+    """
+    are_open = [_is_open_again(work, swap) for swap in swaps]
+    if not all(are_open) or any(intent.kind is IntentKind.REVERT and intent.before is not None for intent in work.state.intents.values()):
+        return
+
+    def forget(state: State) -> list[Update]:
+        hold: Hold = state.holds[work.generation]
+        drops: list[Update] = [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+        return [*drops, Put(replace(hold, state=HoldState.OPEN))]
+
+    work.append(forget)
+
+
+def _is_open_again(work: Work, swap: _Swap) -> bool:
+    try:
+        if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
+            _seal(work, swap, swap.back, swap.now)
+        if swap.now is not None and swap.now in dict(swap.base):
+            _unseal(work, swap, swap.now)
+    except SchemamigError:
+        return False
+    return True
+
+
+def _head_of(work: Work, shard: ShardId) -> Head | None:
+    return head_or_none(table_store(work.env, work.state, shard)) if shard in work.state.shards else None
+
+
+def _flip(
+    work: Work,
+    state: State,
+    reverted: Reverted,
+    swaps: Sequence[_Swap],
+    sealed: Mapping[ShardId, int],
+    until: pendulum.DateTime | None,
+) -> list[Update]:
+    """ONE append: back to the source release. ``until``: of rows that stay behind, if any."""
+    updates: list[Update] = []
+    goal = state.release_set()
+    evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]
+    for step in evolved:  # all names first: collections may have changed theirs with each other
+        goal.pop(step.collection, None)
+    for step in evolved:
+        updates += _unevolved(work, state, step, reverted, goal)
+    for swap in swaps:
+        updates += _swapped(work, state, swap, goal, sealed)
+    updates += restated_back(work.plan, state, goal)
+    back = {swap.collection for swap in swaps}
+    for gone in (step for step in work.plan.target.steps if isinstance(step, Remove) and step.collection not in back):
+        updates.append(Put(dropped_before(state, gone, work.epoch)))
+        goal[gone.collection] = fingerprint(gone.old)
+    source, name = work.deployment.source, work.plan.target.name
+    assert source is not None  # to_roll_back refused otherwise
+    hold: Hold = state.holds[work.generation]
+    updates.append(Put(EnvironmentRelease(name, source, work.plan.target.fingerprint if work.plan.target.ahead else set_fingerprint(goal))))
+    over = replace(hold, state=HoldState.CLOSED)
+    updates.append(Put(over if until is None else replace(hold, state=HoldState.KEEPING, until=until, tables=())))
+    updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+    return one_each(updates + schemas_rolled_back(state, work.plan) + _closed(state, work))
+
+
+def _unevolved(
+    work: Work,
+    state: State,
+    step: Evolve,
+    reverted: Reverted,
+    goal: dict[CollectionName, Fingerprint],
+) -> list[Update]:
+    source = step.old.name
+    known = state.objects[step.collection]
+    physical = reverted.physical.get(step.collection, state.entry(step.collection).physical)
+    since = reverted.versions.get(step.collection, state.entry(step.collection).since_table_version)
+    old = source_entry(state, held_table(state.holds[work.generation], source))
+    schema_id = state.next_schema_id(source)
+    ahead = state.ahead.get((source, old.schema_id))
+    release = old.release if work.plan.target.ahead or ahead else old.release or work.deployment.source
+    physical, names = replace(physical, name=source), reverted.names[step.collection]
+    uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, reverted.upto[step.collection])
+    entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names, uses)
+    item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
+    goal |= state.released(item)
+    updates: list[Update] = [Put(entry), Put(replace(item, schema_id=schema_id))]
+    updates += [Put(replace(ahead, schema_id=schema_id))] if ahead is not None else []
+    if source != step.collection:
+        updates += [Drop(Object, step.collection), Put(replace(state.shards[known.shard], collection=source))]
+    return updates
+
+
+def _swapped(work: Work, state: State, swap: _Swap, goal: dict[CollectionName, Fingerprint], sealed: Mapping[ShardId, int]) -> list[Update]:
+    updates: list[Update] = []
+    if swap.now is not None and swap.now in state.shards:
+        retired: Shard = replace(
+            state.shards[swap.now],
+            state=ShardState.RETIRED,
+            retired_by=work.generation,
+            sealed_for=swap.back or NOWHERE,
+            sealed_version=sealed.get(swap.now),
+        )
+        updates.append(Put(retired))
+    if swap.back is None or swap.old_name is None or swap.old_name != swap.collection:
+        goal.pop(swap.collection, None)
+        updates += [Drop(Object, swap.collection)] if swap.collection in state.objects else []
+    if swap.back is None or swap.old_name is None:
+        return updates
+    entry = source_entry(state, held_table(state.holds[work.generation], swap.old_name))
+    item = Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared))
+    goal |= state.released(item)
+    updates += [Drop(Ahead, row.key) for row in state.dropped.values() if row.collection == swap.old_name]
+    back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, sealed_for=None, sealed_version=None)
+    return [*updates, Put(back), Put(item)]

@@ -1,0 +1,137 @@
+"""The end of a change of type, and its way back: two columns change places in one commit, when no row lacks a value of the one that comes
+(research/rewrite.md section 4).
+
+Others may write a row at any moment, so the commit has to follow right upon a version at which nothing was due: put-if-absent, and beaten
+means to fill what came and to try again.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import commits, last_metadata_version
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.log.listing import list_from
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
+from airflow_provider_schemamig.core.online.backfill_errors import BackfillStarved
+from airflow_provider_schemamig.core.online.operation import Files
+from airflow_provider_schemamig.core.online.unfilled import Fill
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.spark.errors import BadValue
+from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
+from airflow_provider_schemamig.core.transfer.throttle import forced
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tables.backfill import backfill
+from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced
+from airflow_provider_schemamig.core.upgrade.tables.inverse import Exchange, Exchanges, exchanges
+from airflow_provider_schemamig.core.upgrade.tables.seals import closed
+
+T = TypeVar("T")
+
+#: Lost races until somebody should look: each was preceded by a fill of what had come.
+TRIES = 5
+#: Races that are run while everybody may write; after as many were lost, others wait.
+OPEN_RACES = 2
+_LONGEST_PAUSE_SECONDS = 2.0
+
+
+def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, attempt: Callable[[], T]) -> T:
+    """Repeat ``attempt``, which fills and may commit upon it, as long as rows come in between; after two lost races while nobody else may
+    write, and if somebody said ``force`` after the first one: what was filled before, nobody has to wait for.
+
+    Raises SwapRaced; without ``force`` BackfillStarved and FilesMoved at once, since the fill has had its own tries.
+    """
+    for number in range(1, TRIES + 1):
+        try:
+            if number > OPEN_RACES or (number > 1 and forced(work.newest(), collection)):
+                with closed(work, {collection: shard}):
+                    return attempt()
+            return attempt()
+        except FilesArrived as arrived:
+            if number == TRIES:
+                raise SwapRaced(collection=collection, uri=arrived.uri, version=arrived.version, tries=TRIES) from arrived
+        except (BackfillStarved, FilesMoved):
+            if number == TRIES or not forced(work.newest(), collection):
+                raise
+        rest(number)
+    raise AssertionError("unreachable")
+
+
+def rest(number: int) -> None:
+    """Before the race after the ``number``-th lost one."""
+    time.sleep(random.uniform(0.0, min(0.1 * 2**number, _LONGEST_PAUSE_SECONDS)))
+
+
+@dataclass(frozen=True)
+class WayHome:
+    """From ``now``, which the table is, back to ``wanted``. ``since``: a version from before the columns changed places; ``renames``: of
+    the way out (``inverse.way_back``). ``lossy``: NULL where a value does not fit the type of before."""
+
+    collection: CollectionName
+    shard: ShardId
+    now: Declaration
+    wanted: Declaration
+    renames: Sequence[tuple[ColumnPath, str]]
+    since: int
+    lossy: bool = False
+
+    @property
+    def exchanges(self) -> Exchanges:
+        return exchanges(self.now, self.wanted, self.renames)
+
+    def fill_of(self, store: ReadStore, head: Head, item: Exchange) -> Fill:
+        """Files from before the columns changed places have every value of the hidden one; those that came since have none, or old ones.
+
+        Where the log was cleaned up since, every row is asked: a value that still says the same stays as it is (``Exchange.value``).
+        """
+        expression = self.exchanges.expression(item, lossy=self.lossy)
+        try:
+            return Fill(item.hidden.name, expression, _aside_since(store, self.since, head, item.hidden.name), Files.NEWER)
+        except LogTruncated:
+            return Fill(item.hidden.name, expression, _settled_since(store, head), Files.ALL)
+
+
+def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
+    """Give the columns that come back their values in rows that came since. The version at which no row lacked one; None: there are no
+    such columns. No such row: no Spark. A pause does not hold it: no way back is held.
+
+    Raises DoesNotGoBack, and what ``backfill`` raises.
+    """
+    if not way.exchanges:
+        return None
+    store = table_store(work.env, work.state, way.shard)
+    head = read_head(store)
+    try:
+        return min(backfill(work, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.exchanges)
+    except BadValue as bad:
+        raise DoesNotGoBack(collection=way.collection, reason=bad.message) from bad
+
+
+def _settled_since(store: ReadStore, head: Head) -> int:
+    """The newest change of the table's schema that its log still tells; else what comes before the oldest commit that it has.
+
+    No batch of an earlier way back is after it, so what a batch after it wrote is of this one.
+    """
+    oldest = min(list_from(store, 0).commits, default=head.version + 1) - 1
+    changed = last_metadata_version(store, oldest, head.version)
+    return oldest if changed is None else changed
+
+
+def _aside_since(store: ReadStore, since: int, head: Head, column: str) -> int:
+    """The commit from which on the table has had the column under this name: the last one that brought it."""
+    found: int | None = None
+    for commit in commits(store, since, head.version):
+        if commit.metadata is not None:
+            there = any(field["name"] == column for field in json.loads(commit.metadata["schemaString"])["fields"])
+            found = (commit.version if found is None else found) if there else None
+    return since if found is None else found

@@ -1,0 +1,273 @@
+"""Going back: which changes undo a move, given what happened to the table since (DESIGN section 5, "Inverses").
+
+rename -> back. Add -> removed only if no file since carries it, else it stays hidden. Widen -> stays wide. Relax -> restored only if no
+NULL came in. A dropped CHECK -> restored only if no file came in. Features stay. A type that a shadow column changed -> the two columns
+change places again (``Exchange``), once the one that comes back has a value in every row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import files_since, nulls_since
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.names import ColumnPath, quote
+from airflow_provider_schemamig.core.online.dependent_checks import KeptCheck, guarded, kept_checks
+from airflow_provider_schemamig.core.online.nested_types import kept_or_cast
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
+from airflow_provider_schemamig.core.schema.changes import (
+    AddCheck,
+    AddColumn,
+    Change,
+    ChangeClustering,
+    ChangeType,
+    Cost,
+    DropColumn,
+    RenameColumn,
+    ReorderColumns,
+    SetDefault,
+    SetNotNull,
+)
+from airflow_provider_schemamig.core.schema.diff.columns import Drop
+from airflow_provider_schemamig.core.schema.diff.compare import compare
+from airflow_provider_schemamig.core.schema.diff.phases import relaxed
+from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in, shadow_name, stands_in_for
+from airflow_provider_schemamig.core.schema.expressions.parse import NotFollowed
+from airflow_provider_schemamig.core.schema.expressions.renames import rename_columns
+from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive, walk
+from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
+from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.storage import ReadStore
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """The changes that can be made, the columns among them no file carries, and in words what stays behind."""
+
+    changes: tuple[Change, ...]
+    forget: tuple[ColumnPath, ...]
+    left_behind: tuple[str, ...]
+
+
+def inverse_renames(renames: Sequence[tuple[ColumnPath, str]]) -> dict[ColumnPath, str]:
+    """Renames that undo ``renames`` (old path -> new last name), outermost first so that inner paths use the new outer names."""
+    mapping = dict(renames)
+    return {_renamed(path, mapping): path.rpartition(".")[2] for path in mapping}
+
+
+def _renamed(path: ColumnPath, renames: dict[ColumnPath, str]) -> ColumnPath:
+    parts = path.split(".")
+    prefixes = [".".join(parts[: n + 1]) for n in range(len(parts))]
+    return ColumnPath(".".join(renames.get(ColumnPath(prefix), part) for prefix, part in zip(prefixes, parts, strict=True)))
+
+
+def way_back(
+    store: ReadStore,
+    head: Head,
+    now: Declaration,
+    wanted: Declaration,
+    renames: Sequence[tuple[ColumnPath, str]],
+    since: int,
+) -> WayBack:
+    """How to get from ``now`` back to ``wanted``; ``since`` is the version whose commit began the way out.
+
+    ``renames``: all that the way out renamed, also the columns that made way for another one of their name; without swaps of columns
+    for a change of type, which are seen from their names.
+    """
+    back = _renames_back(now, wanted, renames)
+    there = {field.name for field in wanted.fields}
+    #: Columns that were added under a name of ours and got another one: hidden, they have ours again, and the next attempt finds them.
+    hidden = {path: name for path, name in back.items() if is_stand_in(name) and name not in there}
+    found = compare(now, now, wanted, {path: name for path, name in back.items() if path not in hidden})
+    columns, hindrance = found.columns, _Hindrance(store, head, now, since, exchanges(now, wanted, renames))
+    drops = [replace(drop, retired_as=hidden.get(drop.path, drop.retired_as)) for drop in columns.drops]
+    changes: list[Change] = []
+    left: list[str] = []
+    for change in (*found.removed, *columns.changes, *found.added):
+        reason = hindrance.to(change)
+        if reason is None:
+            changes.append(change)
+        else:
+            left.append(reason)
+    after: list[Change] = [*columns.renames, *columns.late, *(reorder.change for reorder in columns.reorders)]
+    if any(map(is_stand_in, back)):  # behind the others, where an INSERT by position does not meet it
+        order = tuple(field.name for field in wanted.fields if not is_stand_in(field.name))
+        after.append(ReorderColumns(ColumnPath(""), tuple(field.name for field in now.fields), order))
+    if not drops:
+        return WayBack(tuple(_possible([*changes, *after])), (), tuple(left))
+    if hindrance.files_came:
+        # Writers of the release before do not know it: it must not ask for a value, nor give one.
+        changes += [*relaxed(drops), *_without_default(drops)]
+        aside: list[Change] = [RenameColumn(drop.path, drop.retired_as) for drop in drops if drop.retired_as is not None]
+        left += [f"column {drop.path_after} stays as a hidden column, because files carry it" for drop in drops]
+        return WayBack(tuple(_possible([*changes, *aside, *after])), (), tuple(left))
+    early = [DropColumn(drop.path) for drop in drops if drop.retired_as is not None]
+    late = [DropColumn(drop.path_after) for drop in drops if drop.retired_as is None]
+    forget = tuple(drop.path for drop in (*early, *late))
+    everything: list[Change] = [*changes, *early, *after, *late]
+    return WayBack(tuple(everything), forget, tuple(left))
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """On the way back ``hidden`` takes the place of ``used``: two columns of a change of type, as the table calls them now."""
+
+    hidden: Field
+    used: Field
+
+    def value(self, *, lossy: bool) -> str:
+        """The value of ``hidden`` in a row that came since it stepped aside. ``lossy``: NULL where there is none."""
+        cast = f"{'TRY_CAST' if lossy else 'CAST'}({quote(self.used.name)} AS {type_sql(self.hidden.type)})"
+        return kept_or_cast(self.hidden, self.used, cast)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """All columns of a table that change places on the way back. ``checks``: the CHECKs, as the table has them now, that use one of them
+    and stood there all the while: rows from before keep them by the values of then, rows that came since are asked when they get theirs."""
+
+    columns: tuple[Exchange, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.columns)
+
+    def __iter__(self) -> Iterator[Exchange]:
+        return iter(self.columns)
+
+    @property
+    def never_null(self) -> frozenset[str]:
+        """Columns of several values that come back for one that is NOT NULL: a cast may lose a part of such a value, and not the whole.
+        Statistics do not tell of them."""
+        found = (item for item in self.columns if not item.used.nullable and not isinstance(item.used.type, Primitive))
+        return frozenset(item.hidden.name for item in found)
+
+    def kept(self, item: Exchange, *, lossy: bool) -> tuple[KeptCheck, ...]:
+        """The CHECKs that use ``item``'s column, over the values that come back. Raises NotFollowed."""
+        return kept_checks(self.checks, item.used.name, {other.used.name: other.value(lossy=lossy) for other in self.columns})
+
+    def expression(self, item: Exchange, *, lossy: bool) -> str:
+        """What a row gets in ``item.hidden``; an error of Spark's where a CHECK would not hold. Raises NotFollowed."""
+        return guarded(item.value(lossy=lossy), self.kept(item, lossy=lossy), quote(item.used.name))
+
+
+def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> Exchanges:
+    """The columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``way_back``."""
+    back = _renames_back(now, wanted, renames)
+    found = []
+    for path, name in back.items():
+        if is_stand_in(path) and not is_stand_in(name):
+            aside = [used for used, other in back.items() if is_stand_in(other) and _are_a_pair(path, other, (name, used))]
+            hidden, used = now.field(path), now.field(aside[0]) if aside else None
+            if hidden is not None and used is not None:
+                found.append(Exchange(hidden, used))
+    return Exchanges(tuple(found), tuple(_kept_on_the_way(now, wanted, back, found)))
+
+
+def _kept_on_the_way(now: Declaration, wanted: Declaration, back: Mapping[ColumnPath, str], found: Sequence[Exchange]) -> Iterator[Check]:
+    """CHECKs of ``now`` that are those of ``wanted``, with the column that comes back in the place of the one in use."""
+    comes = {ColumnPath(item.used.name): back[ColumnPath(item.hidden.name)] for item in found}
+    names = {path: name for path, name in back.items() if not is_stand_in(path) and not is_stand_in(name)} | comes
+    before = {check.name: check.expression for check in wanted.checks}
+    for check in now.checks:
+        with contextlib.suppress(NotFollowed):
+            used = any(kept_checks([check], item.used.name, {}) for item in found)
+            if used and rename_columns(check.expression, names, now.fields) == before.get(check.name):
+                yield check
+
+
+def _are_a_pair(hidden: str, other: str, names: Sequence[str]) -> bool:
+    """Both stand in for the same column, which is called so in the release that comes or in the one that goes."""
+    return any(stands_in_for(hidden, name) and stands_in_for(other, name) for name in names)
+
+
+def _renames_back(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> dict[ColumnPath, str]:
+    return inverse_renames(tuple(_composed(_swaps(now, wanted), dict(renames)).items()))
+
+
+def _swaps(now: Declaration, wanted: Declaration) -> dict[ColumnPath, str]:
+    """What the swaps on the way out renamed, from the names of the columns that stepped aside."""
+    names, there = {field.name.lower() for field in now.fields}, {field.name for field in wanted.fields}
+    found: dict[ColumnPath, str] = {}
+    for column in now.fields:
+        name = max((name for name in there if stands_in_for(column.name, name)), key=len, default=None)
+        if name is not None and is_outdated(column.name) and column.name not in there:
+            found[ColumnPath(name)] = column.name
+            found[ColumnPath(shadow_name(name, names))] = name
+    return found
+
+
+def _composed(first: Mapping[ColumnPath, str], then: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
+    """Renames one after the other as renames at once. Of ``first`` no path is inside of another one."""
+    left = dict(then)
+    found = {path: left.pop(join(parent_and_name(path)[0], name), name) for path, name in first.items()}
+    return {**found, **left}
+
+
+def _without_default(drops: Sequence[Drop]) -> list[Change]:
+    return [SetDefault(drop.path, drop.field.default, None) for drop in drops if drop.field.default is not None]
+
+
+class _Hindrance:
+    """Why a change cannot be made on the way back. A log that was cleaned up since then cannot tell, so everything may have come."""
+
+    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, exchanged: Exchanges) -> None:
+        self._kept = frozenset(check.name for check in exchanged.checks)
+        self._never_null = exchanged.never_null
+        self._store = store
+        self._head = head
+        self._now = now
+        self._since = since
+
+    @cached_property
+    def files_came(self) -> bool:
+        try:
+            return files_since(self._store, self._since)
+        except LogTruncated:
+            return True
+
+    def _may_hold_null(self, path: ColumnPath) -> bool:
+        try:
+            return nulls_since(self._store, self._head, path, self._since) is not False
+        except LogTruncated:
+            return True
+
+    @property
+    def _clustered_by(self) -> tuple[str, ...]:
+        return self._head.declaration(self._now.name).clustered_by
+
+    def to(self, change: Change) -> str | None:
+        """In words; None if it can be made."""
+        match change:
+            case SetNotNull(path=path) if path not in self._never_null and self._may_hold_null(path):
+                return f"{path} stays nullable, because a NULL may have come in"
+            case AddCheck(check=check) if self.files_came and check.name not in self._kept:
+                return f"CHECK {check.name} stays dropped, because rows came in without it"
+            case ChangeType(path=path, widening=False):
+                return f"{path} stays {_type_name(self._now, path)}, widening cannot be taken back"
+            case ChangeClustering(old=old, new=new) if (found := self._clustered_by) not in (old, new):
+                return f"the table stays clustered by {', '.join(found) or 'nothing'}, as somebody else made it meanwhile"
+            case AddColumn(path=path) if change.cost is not Cost.INSTANT:
+                return f"column {path} cannot be brought back at once"
+            case _:
+                return None
+
+
+def _possible(changes: Sequence[Change]) -> list[Change]:
+    """Without reorders if nothing else is done: order alone is never worth a commit on the way back."""
+    if any(not isinstance(change, ReorderColumns) for change in changes):
+        return list(changes)
+    return []
+
+
+def _type_name(declaration: Declaration, path: str) -> str:
+    return next((type_sql(field.type) for found, field in walk(declaration.fields) if found == path), "as it is")
+
+
+def after_way_back(now: Declaration, back: WayBack) -> Declaration:
+    """The physical schema once the way back was gone."""
+    return apply(now, back.changes)

@@ -1,0 +1,143 @@
+"""Keeping a table's history longer than its own settings do, while a long copy needs it (DESIGN section 5, "pin"; the 7-day wall).
+
+The one thing that touches a live table before promotion, and only when a person asks for it by name. A pin only lengthens: removed files
+and log entries are kept as long as the table keeps each of them by itself, or longer. Pins are counted: the first of a table writes down
+its settings, the last one that goes puts them back, whoever it is; a generation that dies leaves its pin to clean-up. What somebody else
+sets meanwhile stays, and is raised where a pin asks for more.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.commit.commit import commit_edited
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.metadata.validate import TableState
+from airflow_provider_schemamig.core.ledger.rows import Pin
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
+from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
+
+
+def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
+    """Keep removed files and log entries of the collection's live table for at least ``hours``. Safe to repeat: the row comes first.
+
+    Raises UnknownCollection; InvalidName for a holder with a credential in it; as ``commit_edited`` does.
+    """
+    check_label("holder", holder)
+    ledger = LedgerWriter(env)
+    shard = _live_shard(ledger.state(), collection)
+    by, at = getpass.getuser(), pendulum.now("UTC")
+
+    def decide(state: State) -> Sequence[Update]:
+        known = pins_of(state, shard)
+        # Read in here: while a pin is in the state, the table shows what it made of it, and no longer than that.
+        properties = known[0].properties if known else tuple(_settings(read_head(table_store(env, state, shard))).items())
+        return [Put(Pin(shard, holder, hours, properties, _asked(known, hours), by, at))]
+
+    state = ledger.transact(decide)
+    _bring(env, ledger, shard)
+    return state.pins[shard, holder]
+
+
+def unpin(env: EnvironmentRoot, collection: str, holder: str) -> bool:
+    """Give a pin up; the table's own settings come back with the last one. False if there was none. The row goes last."""
+    ledger = LedgerWriter(env)
+    state = ledger.state()
+    found = [pinned for pinned in state.pins.values() if pinned.holder == holder and _name_of(state, pinned.shard) == collection]
+    for pinned in found:
+        release_pin(env, ledger, pinned)
+    return bool(found)
+
+
+def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None:
+    """Put the table's settings back, or to what the other pins ask for; the row goes last."""
+    _bring(env, ledger, pinned.shard, without=pinned.holder)
+
+    def decide(state: State) -> Sequence[Update]:
+        known = pins_of(state, pinned.shard)
+        others = [replace(found, asked=_asked(known)) for found in known if found.holder != pinned.holder]
+        return [Drop(Pin, pinned.key), *map(Put, others)]
+
+    ledger.transact(decide)
+    _bring(env, ledger, pinned.shard)  # for one that came in between: we may have put back what it had raised
+
+
+def pins_of(state: State, shard: ShardId) -> list[Pin]:
+    return [found for found in state.pins.values() if found.shard == shard]
+
+
+def _bring(env: EnvironmentRoot, ledger: LedgerWriter, shard: ShardId, without: str | None = None) -> None:
+    """Bring the table's settings to what the pins that are left ask for, also those that come or go meanwhile."""
+    while True:
+        state = ledger.state()
+        _apply(env, state, shard, without)
+        if pins_of(ledger.state(), shard) == pins_of(state, shard):
+            return
+
+
+def _apply(env: EnvironmentRoot, state: State, shard: ShardId, without: str | None) -> None:
+    """Once; no commit if they are that already."""
+    pins = pins_of(state, shard)
+    if not pins or shard not in state.shards:
+        return
+    hours = max((found.hours for found in pins if found.holder != without), default=0)
+    store = table_store(env, state, shard)
+    head = look_or_none(store)
+    if head is None or head.is_another:
+        return  # what was raised is gone with its table
+    configuration = dict(head.metadata.get("configuration") or {})
+    asked = {interval_of(count) for count in _asked(pins)}
+    wanted = {}
+    for key, before in pins[0].properties:
+        now, own = configuration.get(key), _declared_too(state, shard, key, before)
+        # A setting that is neither of before nor a pin's was made by somebody else since, and stays.
+        wanted[key] = lengthened(key, own if now == before or now in asked else now, hours)
+    after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
+    if not hours and forgets_too_early(after) and not forgets_too_early(configuration):
+        wanted[LOG] = after[LOG] = after[FILES]  # a release declared its files' while the log was pinned
+    if after == configuration:
+        return
+    leader = state.leader
+    tag = Tag(leader.generation if leader else Generation(0), leader.epoch if leader else Epoch(0), "pin")
+    changed = TableState(head.protocol, {**head.metadata, "configuration": after})
+    parameters = {key: str(value) for key, value in wanted.items()}
+    committed = commit_edited(store, head, changed, fence_of(state, shard, tag.epoch), tag, parameters=parameters, since=head.version)
+    stand(CollectionName(_name_of(state, shard) or ""), [committed])
+
+
+def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
+    return tuple(sorted({*hours, *(count for found in pins for count in found.asked)}))
+
+
+def _declared_too(state: State, shard: ShardId, key: str, before: str | None) -> str | None:
+    """The setting of before the first pin, or what a release has declared since, if that is longer."""
+    name = live_collection(state, shard)
+    if name is None:
+        return before
+    declared = dict(state.entry(name).physical.properties)
+    return longer(key, before, declared[key]) if key in declared else before
+
+
+def _settings(head: Head) -> dict[str, str | None]:
+    configuration: Mapping[str, str] = head.metadata.get("configuration") or {}
+    return {key: configuration.get(key) for key in (FILES, LOG)}
+
+
+def _live_shard(state: State, collection: str) -> ShardId:
+    return state.objects[known(state, collection)].shard
+
+
+def _name_of(state: State, shard: ShardId) -> str | None:
+    found = state.shards.get(shard)
+    return found.collection if found is not None else None

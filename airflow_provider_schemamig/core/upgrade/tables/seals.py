@@ -1,0 +1,190 @@
+"""Seals of a cut-over: who holds them, and how they are lifted without taking them from somebody else (DESIGN sections 5 and 6).
+
+A seal is a commit on a table, the commit that needs it an append to the ledger; nothing makes both at once. So a seal is *held* by its
+intent row: whoever wants to lift it gives the row up first, and the commit goes through only while the row stands as it was announced. A
+lift that comes late meets either another leader's fence or the seal that was made anew since, and does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.commit.commit import Committed
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
+from airflow_provider_schemamig.core.upgrade.errors import SealExpired
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
+from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
+from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
+
+#: What the seal of a removed collection says instead of a shard.
+NOWHERE = ShardId("nowhere")
+
+
+@dataclass(eq=False)
+class SealLifted(Conflict):
+    """A twin of this generation failed and lifted the seals that this process counted on; nothing was committed."""
+
+    code = "seal_lifted"
+    shard: str
+
+    @property
+    def message(self) -> str:
+        return f"the seal of shard {self.shard} was lifted by another process of this generation."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again: the shard is sealed anew."
+
+
+def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: Allow = always) -> tuple[Intent, ...]:
+    """One append with the intents of all seals. Those a twin announced and still holds are held together.
+
+    ``allow``: raises, inside the append, if nothing may be sealed.
+    """
+    if not shards:
+        return ()
+    held: dict[ShardId, Intent] = {}
+
+    def announce(state: State) -> list[Update]:
+        allow(state)
+        deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
+        updates: list[Update] = []
+        for name, shard in shards.items():
+            known = state.intents.get((shard, IntentKind.SEAL, work.generation))
+            # One past its deadline belongs to a twin that died: nobody commits under it any more, so it is announced anew.
+            if known is not None and known.epoch == work.epoch and known.deadline is not None and known.deadline > pendulum.now("UTC"):
+                held[shard] = known
+                continue
+            # Read in here: a seal that counts is newer than whatever was given up in this very state.
+            base = read_head(table_store(work.env, state, shard)).version
+            held[shard] = Intent(
+                name, shard, work.generation, work.epoch, IntentKind.SEAL, base, None, None, reached=None, deadline=deadline
+            )
+            updates.append(Put(held[shard]))
+        return updates
+
+    work.append(announce)
+    return tuple(held.values())
+
+
+def held_seals(work: Work) -> tuple[Intent, ...]:
+    """The seals that this generation has announced and not given up."""
+    return tuple(
+        intent
+        for intent in work.state.intents.values()
+        if intent.kind is IntentKind.SEAL and intent.generation == work.generation and intent.epoch == work.epoch and intent.deadline
+    )
+
+
+def seal_all(work: Work, seals: Sequence[Intent], successor: Callable[[CollectionName], ShardId]) -> None:
+    """Seal what was announced. Raises CommitLost, and as ``deltalog.seal`` does."""
+    made: list[Committed] = []
+    for number, intent in enumerate(seals, start=1):
+        started = time.monotonic()
+        committed = _seal(work, intent, successor(intent.collection))
+        version = committed.head.version if committed is not None else intent.base_version
+        made += [committed] if committed is not None else []
+        work.report("seal", intent.collection, version, started, number, len(seals))
+    if made:
+        stand(seals[0].collection, made)
+
+
+def _seal(work: Work, intent: Intent, moved_to: ShardId) -> Committed | None:
+    store = table_store(work.env, work.state, intent.shard)
+    head = read_head(store)
+    fence, tag = work.fence(intent.shard), work.tag("seal")
+    if head.sealed_for == moved_to:
+        try:
+            if first_metadata_version(store, intent.base_version, head.version) is not None:
+                return None  # by an earlier run, or by a twin that holds it with us
+        except LogTruncated:
+            pass  # nobody can tell any more, and to seal it once more does no harm
+        # Sealed before it was announced: whoever did that may be about to lift it, but not any more after a commit of ours.
+        head = unseal(store, head, fence, tag, since=intent.base_version).head
+    return seal(store, head, moved_to, fence, tag, since=intent.base_version)
+
+
+def check_held(state: State, seals: Sequence[Intent]) -> None:
+    """Raises SealLifted unless every seal is still held as it was announced."""
+    for intent in seals:
+        if state.intents.get((intent.shard, intent.kind, intent.generation)) != intent:
+            raise SealLifted(collection=intent.collection, shard=intent.shard)
+
+
+def check_time(seals: Sequence[Intent]) -> None:
+    """Raises SealExpired if writers were locked out beyond the deadline that the intents announced."""
+    now = pendulum.now("UTC")
+    if any(intent.deadline is not None and intent.deadline < now for intent in seals):
+        raise SealExpired(seconds=SEAL_SECONDS)
+
+
+@contextlib.contextmanager
+def closed(work: Work, shards: Mapping[CollectionName, ShardId]) -> Iterator[None]:
+    """Nobody but this process writes to ``shards`` inside, where they stay: each one's seal is for itself, and is lifted afterwards.
+
+    It only keeps others off and proves nothing: a twin, or after a while another leader, may lift it. Raises CommitLost, Fenced.
+    """
+    seals = announce_seals(work, shards)
+    try:
+        seal_all(work, seals, lambda collection: shards[collection])
+        yield
+    finally:
+        _open(work, seals)
+
+
+def open_again(work: Work, shard: ShardId) -> None:
+    """Lift what ``closed`` left of a run that died."""
+    left = [intent for intent in held_seals(work) if intent.shard == shard]
+    if left:
+        _open(work, left)
+
+
+def _open(work: Work, seals: Sequence[Intent]) -> None:
+    """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``lift``."""
+    with contextlib.suppress(SchemamigError):
+        for intent in seals:
+            store = table_store(work.env, work.state, intent.shard)
+            head = read_head(store)
+            if head.sealed_for == intent.shard:
+                unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
+        _give_up(work, seals)
+
+
+def lift(work: Work, seals: Sequence[Intent]) -> None:
+    """Give the seals up, then unseal: not if the commit did land, not if a twin or another leader has the table now.
+
+    Best effort, on the way out of a failure: what it does not reach, the next run or the next leader's ``recovery.settle`` does.
+    """
+    with contextlib.suppress(SchemamigError):
+        heads = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)) for intent in seals}
+        _give_up(work, seals)
+        for intent in seals:
+            head = heads[intent.shard]
+            if head.sealed_for is not None:
+                store = table_store(work.env, work.state, intent.shard)
+                unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
+
+
+def _give_up(work: Work, seals: Sequence[Intent]) -> None:
+    """Raises SealLifted if a twin did."""
+
+    def give_up(state: State) -> list[Update]:
+        check_held(state, seals)
+        return [Put(replace(intent, deadline=None)) for intent in seals]
+
+    work.append(give_up)

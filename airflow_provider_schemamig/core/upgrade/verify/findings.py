@@ -1,0 +1,128 @@
+"""What ``schemamig verify`` finds, in the numbers of seed 002's definition of a consistent database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.online.key_validation import Source
+from airflow_provider_schemamig.exceptions import Refusal
+
+
+class Condition(IntEnum):
+    """The seed's list, as far as a Delta table can break it (docs/online-changes.md, "Verify").
+
+    1 (a value without its table) is a folder that no row of the ledger names: ``ledger verify`` looks for those. 3 (an index entry without
+    its row) cannot be: clustering is an order of the rows themselves.
+    """
+
+    VALUE_WITHOUT_COLUMN = 2
+    VALUE_MISSING = 4
+    INDEX_INCOMPLETE = 5
+    RULE_VIOLATED = 6
+
+
+@dataclass(eq=False, kw_only=True)
+class Inconsistent(Refusal):
+    """A live table is not consistent with its schema, for who has to fail over that. ``sentence``: the finding's."""
+
+    code = "inconsistent"
+    sentence: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.sentence}."
+
+    @property
+    def next_action(self) -> str:
+        return f"`schemamig verify --collection {self.collection}` names rows, files and the commits that wrote them; mend the rows."
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``element``: as in ``status`` (``check:positive``, ``not_null:a.b``). ``rows``: how many are concerned; None: the log does not tell.
+
+    ``sample``: up to 5 rows as text. ``files``: up to 5 that they lie in, as the log names them, and the commits that wrote those, oldest
+    first; which an UPDATE or a compaction makes others than those that first brought the rows.
+    """
+
+    condition: Condition
+    collection: CollectionName
+    element: str
+    text: str
+    rows: int | None
+    sample: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    commits: tuple[Source, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        rows = "" if self.rows is None else f"{self.rows:,} row(s): "
+        return f"{self.element}: {rows}{self.text} (condition {self.condition})"
+
+    def as_refusal(self) -> Inconsistent:
+        return Inconsistent(collection=self.collection, sentence=self.sentence)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "condition": int(self.condition),
+            "collection": self.collection,
+            "element": self.element,
+            "text": self.text,
+            "rows": self.rows,
+            "sample": list(self.sample),
+            "files": list(self.files),
+            "commits": [
+                {"version": item.version, "operation": item.operation, "user_metadata": item.user_metadata} for item in self.commits
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All rows of table version ``version`` keep what ``element`` says."""
+
+    collection: CollectionName
+    element: str
+    version: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"collection": self.collection, "element": self.element, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """What could not be looked at, and why. ``element`` None: the whole collection."""
+
+    collection: CollectionName
+    element: str | None
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"collection": self.collection, "element": self.element, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    findings: tuple[Finding, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    unasked: tuple[Unasked, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "findings": [item.to_json() for item in self.findings],
+            "kept": [item.to_json() for item in self.kept],
+            "unasked": [item.to_json() for item in self.unasked],
+        }
+
+
+def sorted_out(found: Sequence[Finding | Kept | Unasked]) -> Verified:
+    """By kind, in the order they were found in."""
+    return Verified(
+        tuple(item for item in found if isinstance(item, Finding)),
+        tuple(item for item in found if isinstance(item, Kept)),
+        tuple(item for item in found if isinstance(item, Unasked)),
+    )

@@ -1,0 +1,373 @@
+"""What a table's log tells by itself of seed 002's conditions: values that belong to no column (2), values that are missing (4), an index
+that is not there (5). No rows are read, no JVM is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.actions import Commit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import commits, null_count
+from airflow_provider_schemamig.core.delta.log.files import active_files
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.names import physical_name, stored_field
+from airflow_provider_schemamig.core.delta.properties import MAPPING_MODE
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.online.unfilled import Past, filled_by, lays_out
+from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
+from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in
+from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
+from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
+from airflow_provider_schemamig.core.transfer.schema_age import BRINGS_BACK
+from airflow_provider_schemamig.core.upgrade.plan.column_uses import schemas_upto, spans_of
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.verify.attempts import given_up
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, Finding
+from airflow_provider_schemamig.core.upgrade.verify.table import MOST_FILES, File, Table
+
+#: A literal that is not NULL: every row that was filled with it has a value.
+_VALUE = re.compile(
+    r"""-?\d[\w.]*|true|false|(?:(?:date|timestamp|timestamp_ntz)\s*)?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.IGNORECASE
+)
+
+
+# --- 2: values without their column --------------------------------------------------------------------------------------------------
+
+
+def unknown_columns(table: Table) -> Iterator[Finding]:
+    """Columns of the table that neither the ledger nor an open change accounts for, the outermost of each."""
+    known = {path for declaration in (table.entry.physical, *table.in_flight) for path, _ in walk(declaration.fields)}
+    found: list[ColumnPath] = []
+    for path, _ in walk(table.live.fields):
+        if path not in known and not any(path.startswith(f"{outer}.") for outer in found):
+            found.append(path)
+    for path in found:
+        text = f"the table has a column {path}, and neither the ledger nor a change under way knows of it"
+        yield Finding(Condition.VALUE_WITHOUT_COLUMN, table.collection, f"column:{path}", text, _values(table, path))
+
+
+def left_over_columns(table: Table) -> Iterator[Finding]:
+    """Columns of the old type that a change of type set aside, and nobody is going to drop."""
+    due = kept_fields(table.state, table.collection, unclosed_holds(table.state))
+    if table.in_flight:
+        return
+    for field in table.live.fields:
+        if is_outdated(field.name) and field.name not in due:
+            text = f"{field.name} was set aside by a change of type, and no hold is going to drop it"
+            yield Finding(Condition.VALUE_WITHOUT_COLUMN, table.collection, f"column:{field.name}", text, _values(table, field.name))
+
+
+def values_without_column(table: Table) -> Iterator[Finding]:
+    """What files hold under a name that the table does not have: a column of that name would bring the values back.
+
+    Not asked of tables with column mapping, where a dropped column's name in the files is never used again.
+    """
+    if table.head.properties.get(MAPPING_MODE, "none").lower() != "none":
+        return
+    known = {physical_name(field) for field in table.head.schema["fields"]}
+    by_name: dict[str, list[File]] = {}
+    for file in table.files:
+        for name in _names(file.add) - known:
+            by_name.setdefault(name, []).append(file)
+    for name, files in sorted(by_name.items()):
+        text = f"files hold values under {name}, which is no column of the table: adding one of that name would bring them back"
+        rows = _total(_filled_rows(file.add, name) for file in files)
+        yield _finding(table, Condition.VALUE_WITHOUT_COLUMN, f"column:{name}", text, rows, files)
+
+
+def _values(table: Table, path: str) -> int | None:
+    """Rows with a value in a top-level column; None if the statistics do not tell."""
+    field = next((field for field in table.head.schema["fields"] if field["name"] == path), None)
+    return None if field is None else _total(_filled_rows(file.add, physical_name(field)) for file in table.files)
+
+
+def _filled_rows(add: RawAction, name: str) -> int | None:
+    rows, nulls = rows_in_files([add]), null_count(add, (name,))
+    return None if rows is None or nulls is None else max(rows - nulls, 0)
+
+
+def _names(add: RawAction) -> frozenset[str]:
+    """The top-level columns that a file's statistics speak of, and have a value in."""
+    try:
+        statistics = json.loads(add.get("stats") or "{}")
+    except ValueError:
+        return frozenset()
+    rows, nulls = statistics.get("numRecords"), statistics.get("nullCount")
+    return frozenset(name for name, count in nulls.items() if count != rows) if isinstance(nulls, dict) else frozenset()
+
+
+# --- 4: values that are missing ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """A column that came with a default, so that older rows had to get it. ``began``: the commit from which on new rows do.
+
+    ``name``: now; ``called``: at that commit."""
+
+    name: str
+    called: str
+    physical: str
+    default: str
+    began: int
+
+
+def unfilled_defaults(table: Table) -> Iterator[Finding]:
+    """Rows from before a column came with its default that did not get it. What the log does not reach any more is not looked at."""
+    for added in _added_columns(table):
+        try:
+            files, stale = _without_value(table, added), _given_up(table, added)
+        except LogTruncated:
+            continue
+        if stale:
+            text = (
+                f"{added.name} came with DEFAULT {added.default} in version {added.began}, and older rows have what an attempt before gave"
+            )
+            yield _finding(table, Condition.VALUE_MISSING, f"column:{added.name}", text, _total(file.rows for file in stale), stale)
+        if files:
+            text = f"{added.name} came with DEFAULT {added.default} in version {added.began}, and older rows did not get it"
+            rows = _total(_missing_rows(file.add, added.physical) for file in files)
+            yield _finding(table, Condition.VALUE_MISSING, f"column:{added.name}", text, rows, files)
+
+
+def _added_columns(table: Table) -> Iterator[_Added]:
+    """By each schema of the table, in the commits from its own first one on, and by what an online change made PUBLIC since the newest."""
+    entries = schemas_upto(table.state, table.entry)[::-1]
+    ends = [entry.since_table_version - 1 for entry in entries[1:]] + [table.head.version]
+    for old, new, end in zip(entries, entries[1:], ends[1:], strict=False):
+        there = _defaults(new).keys() - _stored_columns(old)
+        yield from _added_between(table, new.since_table_version - 1, end, {name: _defaults(new)[name] for name in there})
+    public = {name.partition(":")[2] for name in table.elements if name.startswith("column:") and table.is_public(name)}
+    defaults = {column.name: column.default for column in table.live.fields}
+    wanted = {physical_name(field): str(defaults[field["name"]]) for field in _fields(table.head) if field["name"] in public}
+    yield from _added_between(table, entries[-1].since_table_version, table.head.version, wanted)
+
+
+def _stored_columns(entry: SchemaEntry) -> frozenset[str]:
+    return frozenset(entry.stored_name(field.name) for field in entry.declared.fields)
+
+
+def _defaults(entry: SchemaEntry) -> Mapping[str, str]:
+    """By the columns' names in the files."""
+    return {entry.stored_name(field.name): field.default for field in entry.declared.fields if field.default is not None}
+
+
+def _added_between(table: Table, lo: int, hi: int, defaults: Mapping[str, str]) -> Iterator[_Added]:
+    """``defaults``: of columns by their names in the files, that the table got in a commit after ``lo``, up to ``hi``."""
+    wanted = {physical: default for physical, default in defaults.items() if _VALUE.fullmatch(default)}
+    if not wanted:
+        return
+    try:
+        before = read_head(table.store, max(lo, 0))
+        changed = [commit for commit in commits(table.store, max(lo, 0), hi) if commit.metadata is not None]
+    except LogTruncated:
+        return
+    for field in _fields(table.head):
+        physical = physical_name(field)
+        began = _default_since(before, changed, physical) if physical in wanted else None
+        if began is not None:
+            yield _Added(str(field["name"]), began[1], physical, wanted[physical], began[0])
+
+
+def _default_since(before: Head, changed: Sequence[Commit], physical: str) -> tuple[int, str] | None:
+    """The last commit of ours with which the column came, or came back out of hiding, with a default, and its name then. A default that
+    moves to the column of another type brings no value: there it is the change of type that does."""
+    began, was = None, stored_field(before.schema, physical)
+    for commit in changed:
+        now = stored_field(_schema_of(commit), physical)
+        if now is not None and _has_default(now) and not _has_default(was):
+            moved = was is not None and is_stand_in(str(was["name"]))
+            began = began if moved or about_of(commit) is None else (commit.version, str(now["name"]))
+        was = now
+    return began
+
+
+def _without_value(table: Table, added: _Added) -> list[File]:
+    """Files of today whose rows, or some of them, are older than the column, or came while it was hidden, or are copies of such rows, and
+    are NULL in it. Raises LogTruncated."""
+    past = _past(table, added)
+    start, is_new = _came_in(table, added, past)
+    owed = {file_id(add)[0] for add in active_files(table.store, start).values()} if is_new else set()
+    ever, hidden = set(owed), not is_new
+    for commit in commits(table.store, start, table.head.version):
+        if commit.metadata is not None:
+            hidden = not _has_default(stored_field(_schema_of(commit), added.physical))
+        gone = {file_id(remove)[0] for remove in commit.removes}
+        copies, fills = not gone.isdisjoint(owed), filled_by(commit) == added.called
+        lacks = commit.version <= added.began and hidden and not gone and not past.is_used_at(commit.version)
+        owed -= gone
+        for add in commit.adds:
+            path = file_id(add)[0]
+            if path in ever and (path in gone or commit.info.get("operation") in BRINGS_BACK):
+                owed.add(path)  # the same file, with another deletion vector or brought back
+            elif (copies or lacks) and _lacks(add, added.physical, filled=fills):
+                owed.add(path)
+        ever |= owed
+    return [file for file in table.files if file.path in owed and file.rows != 0 and _missing_rows(file.add, added.physical) != 0]
+
+
+def _given_up(table: Table, added: _Added) -> list[File]:
+    """Files of today whose rows have the value that an attempt gave them which was given up, and another one than they should have. Looked
+    for where no release had the column before: what rows got then is theirs. Raises LogTruncated."""
+    past = _past(table, added)
+    earlier = [entry for entry in schemas_upto(table.state, table.entry) if entry.since_table_version <= added.began][1:]
+    start, is_new = _came_in(table, added, past)
+    if past.uses or not is_new or any(added.physical in _stored_columns(entry) for entry in earlier):
+        return []
+    found = given_up(table, start, added.began, added.physical, added.called)
+    return [file for file in table.files if found.get(file.path, added.default) != added.default and file.rows != 0]
+
+
+def _past(table: Table, added: _Added) -> Past:
+    return Past(tuple((after, upto) for after, upto in spans_of(table.entry, added.physical) if upto < added.began))
+
+
+def _came_in(table: Table, added: _Added, past: Past) -> tuple[int, bool]:
+    """The version from which on rows have to be looked at, and whether all that were there lack the column: it came next. Else they had
+    their values: a release had filled it. Raises LogTruncated."""
+    whole_at = -1 if past.whole_at is None else past.whole_at
+    if stored_field(read_head(table.store, added.began - 1).schema, added.physical) is None:
+        return added.began, True
+    for version in range(added.began - 1, whole_at, -1):
+        (commit,) = commits(table.store, version - 1, version)
+        if commit.metadata is not None and stored_field(_schema_of(commit), added.physical) is None:
+            return version, True
+    return max(whole_at, 0), whole_at < 0
+
+
+def _lacks(add: RawAction, physical: str, *, filled: bool) -> bool:
+    """Of a file with copies of older rows. What a batch of ours filled has no NULL left; of others' an unknown number counts."""
+    nulls = null_count(add, (physical,))
+    return nulls != 0 if not filled else nulls is not None and nulls > 0
+
+
+def _missing_rows(add: RawAction, physical: str) -> int | None:
+    """A file that does not know of the column lacks it in every row."""
+    nulls = null_count(add, (physical,))
+    return rows_in_files([add]) if nulls is None else nulls
+
+
+def unfilled_swaps(table: Table) -> Iterator[Finding]:
+    """Changes of type that put the new column into the old one's place while rows had no value in it. As long as the old one is there."""
+    for field in table.live.fields:
+        with contextlib.suppress(LogTruncated):
+            if is_outdated(field.name) and (found := _swap(table, field.name)) is not None:
+                yield from _unfilled_at(table, *found)
+
+
+def _swap(table: Table, outdated: str) -> tuple[int, str, str] | None:
+    """The version in which a column was set aside under this name, the one's name that took its place, and what that was called until then.
+
+    None if it was not set aside by the newest change. Raises LogTruncated."""
+    found, before = None, _fields(read_head(table.store, _newest_begin(table)))
+    for commit in commits(table.store, _newest_begin(table), table.head.version):
+        if commit.metadata is not None:
+            after = _fields_of(commit)
+            found = _swapped(commit.version, outdated, before, after) or found
+            before = after
+    return found
+
+
+def _newest_begin(table: Table) -> int:
+    """A version from before all that led to the table's newest schema, or that a change under way does to it."""
+    *before, newest = schemas_upto(table.state, table.entry)[::-1]
+    return before[-1].since_table_version if before else newest.since_table_version
+
+
+def _swapped(
+    version: int, outdated: str, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> tuple[int, str, str] | None:
+    was, now = ({physical_name(field): str(field["name"]) for field in fields} for fields in (before, after))
+    aside = next((physical for physical, name in now.items() if name == outdated), None)
+    if aside is None or was.get(aside) in (None, outdated):
+        return None
+    taken = next((physical for physical, name in now.items() if name == was[aside]), None)
+    return None if taken is None or taken not in was else (version, was[aside], was[taken])
+
+
+def _unfilled_at(table: Table, version: int, column: str, shadow: str) -> Iterator[Finding]:
+    """Nobody else keeps a shadow right, so at the swap every file has to be one that a batch of that very fill wrote."""
+    filled = _filled(table, version, shadow)
+    files = [File(add, None) for identity, add in sorted(active_files(table.store, version).items()) if identity[0] not in filled]
+    files = [file for file in files if file.rows != 0]
+    if files:
+        text = f"{column} got its new type in version {version}, when rows had no value of that type yet"
+        yield _finding(table, Condition.VALUE_MISSING, f"type:{column}", text, _total(file.rows for file in files), files)
+
+
+def _filled(table: Table, version: int, shadow: str) -> frozenset[str]:
+    """The files that batches of the fill wrote which ended at ``version``, and those that a batch for another column, or one that clusters,
+    made of such files."""
+    seen = [
+        commit for commit in commits(table.store, _newest_begin(table), version - 1) if filled_by(commit) is not None or lays_out(commit)
+    ]
+    begins = [_begin_of(commit) for commit in seen if filled_by(commit) == shadow]
+    filled: set[str] = set()
+    for commit in seen:
+        own = filled_by(commit) == shadow and _begin_of(commit) == begins[-1]
+        gone = {file_id(remove)[0] for remove in commit.removes}
+        if own or (gone and gone <= filled):
+            filled |= {file_id(add)[0] for add in commit.adds}
+    return frozenset(filled)
+
+
+def _begin_of(commit: Commit) -> str | None:
+    """The version of the metadata commit that the batch's fill began with: another attempt has another one."""
+    return (commit.info.get("operationParameters") or {}).get("since")
+
+
+# --- 5: an index that is not there ---------------------------------------------------------------------------------------------------
+
+
+def missing_clustering(table: Table) -> Iterator[Finding]:
+    """Of the columns alone: which files are in order yet is Delta's to know, and no answer depends on it."""
+    known = {declaration.clustered_by for declaration in (table.entry.physical, *table.in_flight)}
+    wanted = table.entry.declared.clustered_by
+    if wanted and table.live.clustered_by not in known:
+        found = ", ".join(table.live.clustered_by) or "nothing"
+        text = f"declared CLUSTER BY ({', '.join(wanted)}), and the table is clustered by {found}"
+        yield Finding(Condition.INDEX_INCOMPLETE, table.collection, "clustering", text, None)
+
+
+# --- common --------------------------------------------------------------------------------------------------------------------------
+
+
+def _finding(table: Table, condition: Condition, element: str, text: str, rows: int | None, files: Sequence[File]) -> Finding:
+    shown = tuple(file.path for file in files[:MOST_FILES])
+    return Finding(condition, table.collection, element, text, rows, (), shown, table.written_by(shown))
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def _fields(head: Head) -> Sequence[Mapping[str, Any]]:
+    return tuple(head.schema["fields"])
+
+
+def _fields_of(commit: Commit) -> Sequence[Mapping[str, Any]]:
+    return tuple(_schema_of(commit)["fields"])
+
+
+def _schema_of(commit: Commit) -> Mapping[str, Any]:
+    """Of a commit with metadata."""
+    assert commit.metadata is not None
+    schema: Mapping[str, Any] = json.loads(commit.metadata["schemaString"])
+    return schema
+
+
+def _has_default(field: Mapping[str, Any] | None) -> bool:
+    return field is not None and DEFAULT_KEY in (field.get("metadata") or {})

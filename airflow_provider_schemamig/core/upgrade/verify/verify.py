@@ -1,0 +1,91 @@
+"""Is every live table consistent with its schema? Seed 002's six conditions, looked at from outside (``schemamig verify``).
+
+A checker of its own: it has nothing of what makes online changes (``online``, ``online.backfill``, the operations) but the way a question
+is put to Spark, and what those wrote down as validated or filled is what it is there to doubt. It reads the ledger's rows and the tables'
+logs, and asks Spark about rows where a log does not tell. It writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.online.key_validation import Due
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, Finding, Kept, Unasked, Verified, sorted_out
+from airflow_provider_schemamig.core.upgrade.verify.keys import ask, dues_of, violations_of
+from airflow_provider_schemamig.core.upgrade.verify.log import (
+    left_over_columns,
+    missing_clustering,
+    unfilled_defaults,
+    unfilled_swaps,
+    unknown_columns,
+    values_without_column,
+)
+from airflow_provider_schemamig.core.upgrade.verify.rows import Question, checks, not_nulls
+from airflow_provider_schemamig.core.upgrade.verify.table import Table, look
+
+#: What is found while the ledger moves on may have been in order before and after: looked at again, so often.
+_LOOKS = 3
+
+_Found = Finding | Kept | Unasked
+
+
+def verify_environment(env: EnvironmentRoot, jobs: Jobs, collections: Collection[CollectionName] | None = None) -> Verified:
+    """``verify`` of the ledger's newest state, also while somebody changes the tables. Raises as it does."""
+    ledger = LedgerReader(env)
+    for _ in range(_LOOKS):
+        state = ledger.state()
+        found = verify(env, state, jobs, collections)
+        if not found.findings or ledger.state().version == state.version:
+            break
+    return found
+
+
+def verify(env: EnvironmentRoot, state: State, jobs: Jobs, collections: Collection[CollectionName] | None = None) -> Verified:
+    """Look at the live tables of ``collections`` (None: of all), each at its newest version, as ``state`` says that they should be.
+
+    ``jobs`` is called only if the logs do not tell all. Raises UnknownCollection, the errors of reading a log and of ``core.spark.errors``.
+    """
+    names = asked_for(state, collections)
+    found: list[_Found | Question] = []
+    tables = {}
+    for name in names:
+        table = look(env, state, name)
+        if table is None:
+            found.append(Unasked(name, None, "no Delta table is there, or another one than the ledger knows"))
+        else:
+            tables[name] = table
+            found += _by_the_log(table)
+    dues, absent = dues_of(env, state, list(tables), {})
+    found += [_of_key(tables[item.collection], item) for item in dues]
+    found += [Unasked(name, key.element, f"{key.rule}: its columns or the table it refers to are not there") for name, key in absent]
+    violations = ask(env, jobs, [item.check for item in found if isinstance(item, Question)])
+    return sorted_out([_answer(item, violations) if isinstance(item, Question) else item for item in found])
+
+
+def _by_the_log(table: Table) -> Iterator[_Found | Question]:
+    yield from unknown_columns(table)
+    yield from left_over_columns(table)
+    yield from values_without_column(table)
+    yield from unfilled_defaults(table)
+    yield from unfilled_swaps(table)
+    yield from not_nulls(table)
+    yield from missing_clustering(table)
+    yield from checks(table)
+
+
+def _of_key(table: Table, item: Due) -> Question | Kept:
+    if item.check is None or not table.has_rows:
+        return Kept(table.collection, item.key.element, item.validated.version)
+    return Question(table, item.key.element, item.key.breach, Condition.RULE_VIOLATED, item.check)
+
+
+def _answer(question: Question, violations: Sequence[Mapping[str, Any]]) -> Finding | Kept:
+    own = violations_of(violations, question.table.collection, str(question.check["rule"]))
+    return question.answer(own[0] if own else None)

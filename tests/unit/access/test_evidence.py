@@ -1,0 +1,220 @@
+"""What a table's files prove about a promise that its schema took back."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.access.errors import ReaderFenced
+from airflow_provider_schemamig.core.access.statement import Stamp
+from airflow_provider_schemamig.core.delta.log.commits import unproven_since, values_in
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.names import CollectionName, Generation, Version
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
+from tests.support import foreign
+from tests.support.lake import Lake
+from tests.support.upgrades import deployed, releases, two_releases
+
+OLD = "CREATE TABLE t (id BIGINT NOT NULL, n INT, s STRUCT<a: INT>);"
+NEW = "CREATE TABLE t (id BIGINT, n BIGINT, s STRUCT<a: BIGINT>);"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = two_releases(tmp_path, OLD, NEW, 'evolution("t")')
+    foreign.write(found.path("t"), [{"id": 1, "n": 1}], statistics=False)
+    found.upgrade(found.second)
+    return found
+
+
+def fenced(lake: Lake, column: str, release: str | None = "1.0.0") -> bool:
+    try:
+        lake.env.reader("t", release).pin([column])
+    except ReaderFenced:
+        return True
+    return False
+
+
+def add(lake: Lake, stats: Any, **more: Any) -> None:
+    file = {"path": f"part-{stats!r}", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    foreign.commit(lake.path("t"), {"add": {**file, "stats": json.dumps(stats) if stats is not None else None, **more}})
+
+
+def test_files_from_before_need_to_prove_nothing(lake: Lake) -> None:
+    assert not any(fenced(lake, column) for column in ("id", "n", "s"))
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        ({"numRecords": 2, "nullCount": {"id": 0, "n": 2, "s": {"a": 2}}}, (False, False, False)),
+        ({"numRecords": 2, "nullCount": {"id": 1, "n": 1}, "minValues": {"n": -5}, "maxValues": {"n": 2**31 - 1}}, (True, False, True)),
+        ({"numRecords": 2, "nullCount": {"id": 0}, "minValues": {"n": -(2**31) - 1}, "maxValues": {"n": 0}}, (False, True, True)),
+        ({"numRecords": 2, "nullCount": {"id": 0}, "minValues": {"n": 0}, "maxValues": {"n": 2**31}}, (False, True, True)),
+        ({"numRecords": 2, "minValues": {"n": 0, "s": {"a": 0}}, "maxValues": {"n": 1, "s": {"a": 1}}}, (True, False, False)),
+        ({"numRecords": 2, "maxValues": {"n": 1}}, (True, True, True)),
+        ({"numRecords": 0}, (False, False, False)),
+        ({}, (True, True, True)),
+        (None, (True, True, True)),
+        ("not an object", (True, True, True)),
+    ],
+)
+def test_later_ones_do_by_their_statistics(lake: Lake, stats: Any, expected: tuple[bool, ...]) -> None:
+    add(lake, stats)
+    assert tuple(fenced(lake, column) for column in ("id", "n", "s")) == expected
+    foreign.commit(lake.path("t"), {"remove": {"path": f"part-{stats!r}", "dataChange": True}})
+    assert not any(fenced(lake, column) for column in ("id", "n", "s")), "rows that are gone do not count"
+
+
+# --- types whose values no bounds tell ---------------------------------------------------------------------------------------------
+
+FLOATS = "CREATE TABLE t (id BIGINT, x FLOAT, s STRUCT<y: FLOAT>, d DATE, p DECIMAL(4,1));"
+DOUBLES = "CREATE TABLE t (id BIGINT, x DOUBLE, s STRUCT<y: DOUBLE>, d TIMESTAMP_NTZ, p DECIMAL(9,3));"
+WIDENED = ("x", "s", "d", "p")
+
+
+@pytest.fixture
+def floats(tmp_path: Path) -> Lake:
+    found = two_releases(tmp_path, FLOATS, DOUBLES, 'evolution("t")')
+    foreign.commit(found.path("t"), {"add": file("before")})
+    return found
+
+
+def any_fenced(lake: Lake, release: str | None = "1.0.0") -> set[str]:
+    return {column for column in WIDENED if fenced(lake, column, release)}
+
+
+def file(name: str, **more: Any) -> dict[str, Any]:
+    return {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, **more}
+
+
+def by_handle(lake: Lake, release: str, declared: str) -> str:
+    """What a commit of a writer of the release says."""
+    [declaration] = parse_schema(declared, "schema.sql")
+    return Stamp(fingerprint(declaration), Version.parse(release), None, "env").text
+
+
+def expand(lake: Lake) -> Generation:
+    generation = commands.preflight(lake.env, lake.second, jobs=without_spark).generation
+    assert generation is not None
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    return generation
+
+
+def test_what_was_there_before_a_widening_is_served_at_every_stage(floats: Lake) -> None:
+    """Also by the release's own readers after a rollback, before its commit and after it."""
+    generation = expand(floats)
+    assert not any_fenced(floats)
+    assert not any_fenced(floats, None)
+    commands.rollback(floats.env)
+    assert not any_fenced(floats)
+    floats.upgrade(floats.second)
+    assert not any_fenced(floats)
+    commands.rollback(floats.env)
+    assert generation < max(floats.state.deployments)
+    assert not any_fenced(floats)
+    assert not any_fenced(floats, None)
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_rows_of_its_own_handles_are_served_and_others_are_not(floats: Lake, committed: bool) -> None:
+    if committed:
+        floats.upgrade(floats.second)
+    else:
+        expand(floats)
+    commands.rollback(floats.env)
+    ours, theirs = by_handle(floats, "1.0.0", FLOATS), by_handle(floats, "1.1.0", DOUBLES)
+    foreign.commit(floats.path("t"), {"add": file("ours")}, says=ours)
+    assert not any_fenced(floats)
+    for says in (None, theirs, "not json", '["schema_hash", "attempt"]', ours.replace("sf1:", "sf1:0")):
+        foreign.commit(floats.path("t"), {"add": file("theirs")}, says=says)
+        assert any_fenced(floats) == set(WIDENED), says
+        foreign.commit(floats.path("t"), {"remove": {"path": "theirs", "dataChange": True}})
+        assert not any_fenced(floats), says
+
+
+def test_files_that_are_written_anew_are_what_their_rows_were(floats: Lake) -> None:
+    """Compaction of what fits fits; a merge by a handle carries on what was in the files that it replaces, and so do deleted rows."""
+    floats.upgrade(floats.second)
+    ours, gone = by_handle(floats, "1.0.0", FLOATS), {"dataChange": False}
+    foreign.commit(floats.path("t"), {"add": file("a")}, says=ours)
+    foreign.commit(floats.path("t"), {"remove": {"path": "a", **gone}}, {"add": file("b", **gone)})
+    assert not any_fenced(floats)
+    foreign.commit(floats.path("t"), {"remove": {"path": "b", "dataChange": True}}, {"add": file("b", deletionVector={"storageType": "u"})})
+    assert not any_fenced(floats), "rows deleted by anybody"
+    foreign.commit(floats.path("t"), {"add": file("theirs")})
+    assert any_fenced(floats)
+    foreign.commit(floats.path("t"), {"remove": {"path": "theirs", "dataChange": True}}, {"add": file("merged")}, says=ours)
+    assert any_fenced(floats), "a handle's merge keeps others' values"
+    foreign.commit(floats.path("t"), {"remove": {"path": "merged", **gone}}, {"add": file("compacted", **gone)})
+    assert any_fenced(floats)
+    foreign.commit(floats.path("t"), {"remove": {"path": "compacted", "dataChange": True}}, {"add": file("c")})
+    assert any_fenced(floats), "an UPDATE of somebody else"
+
+
+def test_a_default_that_the_table_fills_in_proves_nothing(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE t (x FLOAT);", "CREATE TABLE t (x DOUBLE DEFAULT 0.1D);", 'evolution("t")')
+    lake.upgrade(lake.second)
+    foreign.commit(lake.path("t"), {"add": file("ours")}, says=by_handle(lake, "1.0.0", "CREATE TABLE t (x FLOAT);"))
+    assert fenced(lake, "x")
+
+
+def test_the_text_says_why_the_own_release_is_fenced(floats: Lake) -> None:
+    expand(floats)
+    foreign.commit(floats.path("t"), {"add": file("theirs")})
+    with pytest.raises(ReaderFenced) as caught:
+        floats.env.reader("t").pin(["x"])
+    assert "with the environment at 1.0.0 and an upgrade to 1.1.0 under way: column x is FLOAT for it, and DOUBLE" in caught.value.message
+    moved = "An upgrade is under way: move this reader to release 1.1.0 once it is committed, or leave x"
+    assert caught.value.next_action.startswith(moved)
+    commands.rollback(floats.env)
+    with pytest.raises(ReaderFenced) as caught:
+        floats.env.reader("t").pin(["x"])
+    assert "under way" not in caught.value.message
+    assert caught.value.next_action.startswith("A rollback to 1.0.0 left it so: take the rows out that do not fit")
+
+
+def test_a_null_from_before_a_way_back_still_counts(tmp_path: Path) -> None:
+    """NOT NULL stays dropped after the rollback, because of that NULL: the release's own readers are not told otherwise."""
+    lake = two_releases(tmp_path, OLD, NEW, 'evolution("t")')
+    lake.upgrade(lake.second)
+    foreign.write(lake.path("t"), [{"id": None}])
+    commands.rollback(lake.env)
+    foreign.write(lake.path("t"), [{"id": 2}])
+    assert (fenced(lake, "id"), fenced(lake, "s")) == (True, True)
+
+
+def test_a_log_that_was_cleaned_proves_nothing(lake: Lake) -> None:
+    add(lake, {"numRecords": 2, "nullCount": {"id": 0}, "minValues": {"n": 0}, "maxValues": {"n": 1}})
+    assert not fenced(lake, "id")
+    found = read_head(lake.env.table_store(lake.state.shard_of(CollectionName("t")).uri))
+    assert found.version == 3
+    (lake.path("t") / "_delta_log" / f"{3:020}.crc").write_text(
+        json.dumps({"metadata": dict(found.metadata), "protocol": dict(found.protocol)})
+    )
+    foreign.commit(lake.path("t"))
+    (lake.path("t") / "_delta_log" / f"{3:020}.json").unlink()
+    assert fenced(lake, "id")
+
+
+def test_decimals_are_compared_exactly(tmp_path: Path) -> None:
+    found = releases(tmp_path, ("CREATE TABLE t (p DECIMAL(20,2));", ""), ("CREATE TABLE t (p DECIMAL(38,2));", 'evolution("t")'))
+    lake = deployed(tmp_path, *found)
+    lake.upgrade(found[1])
+    add(lake, {"numRecords": 1, "minValues": {"p": 1}, "maxValues": {"p": 1}})
+    text = '{"numRecords": 1, "minValues": {"p": 999999999999999999.01}, "maxValues": {"p": 999999999999999999.01}}'
+    file = {"path": "exact", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, "stats": text}
+    foreign.commit(lake.path("t"), {"add": file})
+    store = lake.env.table_store(lake.state.shard_of(CollectionName("t")).uri)
+    head = read_head(store)
+    files = unproven_since(store, 0, head.version, lambda commit: False)
+    assert values_in(files, head, "p") == (Decimal(1), Decimal("999999999999999999.01"))
+    assert fenced(lake, "p"), "rather too early than too late: less than one below the limit"

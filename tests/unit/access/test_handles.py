@@ -1,0 +1,398 @@
+"""Handles on whole environments, without a JVM: which table, which release, which error; Arrow in and out."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pendulum
+import pyarrow as pa
+import pytest
+
+from airflow_provider_schemamig.core.access import resolved_table
+from airflow_provider_schemamig.core.access import writer as writers
+from airflow_provider_schemamig.core.access.errors import (
+    NeedsSpark,
+    NotForArrow,
+    NotInRelease,
+    ReaderFenced,
+    ShardMoving,
+    UnknownColumn,
+    UnknownRelease,
+    UnusableColumns,
+    WriterFenced,
+    WroteOtherColumns,
+)
+from airflow_provider_schemamig.core.access.statement import append_arrow
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import Fence
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
+from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, InvalidName, SchemaId, ShardId
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite, ConstraintViolated
+from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
+from tests.support import foreign
+from tests.support.lake import Lake, no_spark
+from tests.support.upgrades import claimed, deployed, make_holds_due, releases, two_releases
+
+T = "CREATE TABLE t (id BIGINT, x INT);"
+
+
+def rows(lake: Lake, release: str | None = None, columns: list[str] | None = None, collection: str = "t") -> list[dict[str, Any]]:
+    return sorted(lake.env.reader(collection, release).arrow(columns).to_pylist(), key=repr)
+
+
+def batch(**columns: list[Any]) -> pa.Table:
+    types = {"id": pa.int64(), "x": pa.int32(), "y": pa.int32()}
+    return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
+
+
+# --- which release -------------------------------------------------------------------------------------------------------------------
+
+
+def test_no_environment_no_reader(tmp_path: Path) -> None:
+    with pytest.raises(NoEnvironment):
+        Environment.open(str(tmp_path)).reader("t").arrow()
+
+
+def test_a_release_that_was_never_here_is_refused(tmp_path: Path) -> None:
+    first, _, third = releases(tmp_path, (T, ""), ("CREATE TABLE t (id BIGINT);", 'evolution("t", drop=["x"])'), (T, 'evolution("t")'))
+    lake = deployed(tmp_path, first, third)
+    for release in ("0.9.0", "1.1.0", "1.2.0"):
+        with pytest.raises(UnknownRelease) as refused:
+            rows(lake, release)
+        assert (str(refused.value.release), str(refused.value.current)) == (release, "1.0.0")
+    with pytest.raises(InvalidName):
+        lake.env.reader("t", "latest")
+    with pytest.raises(NotInRelease):
+        rows(lake, collection="nope")
+    with pytest.raises(UnknownColumn, match="'nope'"):
+        rows(lake, columns=["nope"])
+
+
+def test_a_dropped_column_is_not_the_later_one_of_its_name(tmp_path: Path) -> None:
+    found = releases(tmp_path, (T, ""), ("CREATE TABLE t (id BIGINT);", 'evolution("t", drop=["x"])'), (T, 'evolution("t")'))
+    lake = deployed(tmp_path, found[0], found[1])
+    foreign.write(lake.path("t"), [{"id": 1, "x": 1}])
+    for release in found[1:]:
+        lake.upgrade(release)
+        make_holds_due(lake)
+        commands.contract(lake.env)
+    foreign.write(lake.path("t"), [{"id": 2, "x": 2}])
+    assert rows(lake) == rows(lake, "1.2.0") == [{"id": 1, "x": None}, {"id": 2, "x": 2}]
+    assert rows(lake, "1.1.0") == rows(lake, "1.0.0", ["id"]) == [{"id": 1}, {"id": 2}]
+    with pytest.raises(ReaderFenced) as fenced:
+        rows(lake, "1.0.0")
+    assert (fenced.value.collection, fenced.value.column) == ("t", "x")
+    assert str(fenced.value).endswith("Move this reader to release 1.2.0, or leave x out of its columns.")
+
+
+def test_collections_that_are_renamed_removed_replaced_or_new(tmp_path: Path) -> None:
+    old = f"{T}\nCREATE TABLE gone (id BIGINT);\nCREATE TABLE stats (id BIGINT, n INT);"
+    new = "CREATE TABLE u (id BIGINT, x INT);\nCREATE TABLE stats (id BIGINT, n STRING);\nCREATE TABLE fresh (id BIGINT);"
+    lake = two_releases(tmp_path, old, new, 'evolution("u", renamed_from="t"), removal("gone"), replacement("stats")')
+    foreign.write(lake.path("t"), [{"id": 1, "x": 1}])
+    claimed(lake, lake.second)
+    assert rows(lake, "1.1.0", collection="u") == [{"id": 1, "x": 1}]
+    for name, why in (("stats", "gets its table at the cut-over"), ("fresh", "gets its table at the cut-over")):
+        with pytest.raises(ReaderFenced, match=why):
+            rows(lake, "1.1.0", collection=name)
+    for name in ("t", "gone"):
+        with pytest.raises(NotInRelease):
+            rows(lake, "1.1.0", collection=name)
+    lake.upgrade(lake.second)
+    assert rows(lake, "1.0.0") == rows(lake, collection="u") == [{"id": 1, "x": 1}]
+    with pytest.raises(NotInRelease):
+        rows(lake)
+    with pytest.raises(ReaderFenced, match="the collection was removed"):
+        rows(lake, "1.0.0", collection="gone")
+    with pytest.raises(ReaderFenced, match="column id was made anew when the collection was rewritten or replaced"):
+        rows(lake, "1.0.0", ["id"], "stats")
+    lake.env.writer("t", "1.0.0").append(batch(id=[2]))
+    assert len(rows(lake, collection="u")) == 2
+
+
+def test_a_new_column_is_not_the_one_that_gives_its_name_away(tmp_path: Path) -> None:
+    """Also where a program of the release in preparation leaves the renamed column out."""
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, y INT, x INT);", 'evolution("t", rename={"x": "y"})')
+    foreign.write(lake.path("t"), [{"id": 1, "x": 5}])
+    claimed(lake, lake.second)
+    assert rows(lake, "1.1.0") == [{"id": 1, "y": 5, "x": None}]
+    assert (rows(lake, "1.1.0", ["x"]), rows(lake, "1.1.0", ["y"])) == ([{"x": None}], [{"y": 5}])
+    with pytest.raises(WriterFenced, match="column x is not in the table yet"):
+        lake.env.writer("t", "1.1.0").append(batch(id=[2], x=[7]))
+    lake.env.writer("t", "1.1.0").append(batch(id=[2], y=[7]))
+    assert rows(lake) == [{"id": 1, "x": 5}, {"id": 2, "x": 7}]
+
+
+def test_the_way_back_and_who_is_ahead_of_it(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, y INT, note STRING);", 'evolution("t", rename={"x": "y"})')
+    lake.upgrade(lake.second)
+    ahead = lake.env.reader("t", "1.1.0")
+    commands.rollback(lake.env)
+    foreign.write(lake.path("t"), [{"id": 1, "x": 1}])
+    assert ahead.arrow().to_pylist() == [{"id": 1, "y": 1, "note": None}], "nobody had written a note, so the column is gone again"
+    with pytest.raises(WriterFenced, match=r"column note is not in the table yet\. Wait until the environment is at 1\.1\.0"):
+        lake.env.writer("t", "1.1.0").append(batch(id=[1], y=[1], note=["n"]))
+    lake.upgrade(lake.second)
+    foreign.write(lake.path("t"), [{"id": 2, "y": 2, "note": "n"}])
+    commands.rollback(lake.env)
+    assert sorted(ahead.arrow()["note"].to_pylist(), key=repr) == ["n", None], "what was written stays, hidden"
+    assert rows(lake) == [{"id": 1, "x": 1}, {"id": 2, "x": 2}]
+
+
+def test_while_the_upgrade_is_on_its_way(tmp_path: Path) -> None:
+    """Between the table's own commit and the ledger's append the two say different things."""
+    before, after = "CREATE TABLE t (id BIGINT NOT NULL, x INT NOT NULL);", "CREATE TABLE t (id BIGINT, y INT NOT NULL);"
+    lake = two_releases(tmp_path, before, after, 'evolution("t", rename={"x": "y"})')
+    foreign.write(lake.path("t"), [{"id": 1, "x": 1}])
+    old, new = lake.env.reader("t", "1.0.0"), lake.env.reader("t", "1.1.0")
+    seen = []
+
+    def hook(moment: str, what: str, key: str) -> None:
+        is_known = len(lake.state.deployments) > 1
+        seen.append((old.arrow().to_pylist(), new.arrow().to_pylist() if is_known else None))
+
+    commands.upgrade(replace(lake.env, on_write=hook), lake.second, jobs=no_spark)
+    assert {str(before) for before, _ in seen} == {str([{"id": 1, "x": 1}])}
+    assert {str(after) for _, after in seen if after is not None} == {str([{"id": 1, "y": 1}])}
+    foreign.write(lake.path("t"), [{"id": None, "y": 2}])
+    with pytest.raises(ReaderFenced, match="column id is NOT NULL for it"):
+        old.arrow()
+    assert sorted(old.arrow(["x"])["x"].to_pylist()) == [1, 2]
+
+
+@pytest.mark.parametrize("hold", [0, 24], ids=["files gone", "sealed"])
+def test_a_table_that_is_replaced_while_it_is_looked_at_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: int) -> None:
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, x STRING);", 'replacement("t")')
+    foreign.write(lake.path("t"), [{"id": 1}])
+    heads = []
+
+    def late(store: Any) -> Any:
+        heads.append(store.location.uri)
+        if len(heads) == 1:
+            lake.upgrade(lake.second, hold=timedelta(hours=hold))
+            foreign.write(lake.path("t"), [{"id": 2, "x": "new"}])
+        return read_head(store)
+
+    monkeypatch.setattr(resolved_table, "look_at_head", late)
+    assert rows(lake) == [{"id": 2, "x": "new"}]
+    assert len(set(heads)) == 2
+
+
+# --- nodes ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_keeps_the_hold_of_its_release_open(tmp_path: Path) -> None:
+    found = releases(tmp_path, (T, ""), ("CREATE TABLE t (id BIGINT);", 'evolution("t", drop=["x"])'), (T, 'evolution("t")'))
+    lake = deployed(tmp_path, found[0], found[1])
+    with lake.env.reader("t", "1.0.0", node="dashboard") as reader:
+        lake.upgrade(found[1])
+        assert [(node.node_id, str(node.release)) for node in live_nodes(lake.env, pendulum.now("UTC"))] == [("dashboard", "1.0.0")]
+        with pytest.raises(HoldInUse, match="dashboard"):
+            lake.upgrade(found[2], end_hold=True)
+        assert reader.arrow().column_names == ["id", "x"]
+    assert live_nodes(lake.env, pendulum.now("UTC")) == ()
+    with pytest.raises(InvalidName):
+        lake.env.writer("t", node="../x")
+
+
+# --- writing Arrow -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return two_releases(
+        tmp_path,
+        "CREATE TABLE t (id BIGINT NOT NULL, x INT, CONSTRAINT small CHECK (x IS NULL OR x < 100));",
+        "CREATE TABLE t (id BIGINT NOT NULL, x INT, note STRING, CONSTRAINT small CHECK (x IS NULL OR x < 100));",
+        'evolution("t")',
+    )
+
+
+def test_what_is_appended_is_read_and_signed(lake: Lake) -> None:
+    writer = lake.env.writer("t", "1.0.0", node="loader")
+    written = writer.append(batch(x=[1, None], id=[1, 2]))
+    lake.upgrade(lake.second)
+    again = writer.append(batch(id=[3]).append_column("x", pa.nulls(1)))
+    assert rows(lake, "1.0.0") == [{"id": 1, "x": 1}, {"id": 2, "x": None}, {"id": 3, "x": None}]
+    assert rows(lake, "1.1.0", ["note", "id"])[0] == {"note": None, "id": 1}
+    assert (written.version, again.version) == (1, 3)
+    [commit] = commits(lake.env.table_store(lake.state.shard_of(CollectionName("t")).uri), 0, 1)
+    said = json.loads(commit.info["userMetadata"])
+    assert said.pop("attempt")
+    assert said == {
+        "node": "loader",
+        "origin": lake.state.config.env_id,
+        "release": "1.0.0",
+        "schema_hash": fingerprint(lake.state.schemas[CollectionName("t"), SchemaId(1)].declared),
+        "source": None,
+    }
+
+
+def test_rows_that_break_a_rule_are_refused(lake: Lake) -> None:
+    writer = lake.env.writer("t")
+    for broken in (batch(id=[None], x=[1]), batch(id=[1], x=[100])):
+        with pytest.raises(ConstraintViolated):
+            writer.append(broken)
+    with pytest.raises(WriterFenced, match="column id is NOT NULL, and not among the columns of the rows"):
+        writer.append(batch(x=[1]))
+    with pytest.raises(NotForArrow, match="merge"):
+        writer.merge(batch(id=[1]), on=["id"])
+    assert rows(lake) == []
+
+
+def test_rows_without_columns_are_refused(lake: Lake) -> None:
+    writer = lake.env.writer("t")
+    for nothing in (pa.table({}), pa.table({"x": pa.nulls(3)})):
+        with pytest.raises(UnusableColumns, match="append was called with rows that have no column of a type; nothing was written"):
+            writer.append(nothing)
+    with pytest.raises(UnusableColumns, match="append was called with two columns id; nothing was written"):
+        writer.append(pa.table([pa.array([1]), pa.array([2])], names=["id", "id"]))
+    assert rows(lake) == []
+
+
+def test_a_number_is_written_once(lake: Lake) -> None:
+    writer = lake.env.writer("t")
+    done = [writer.append(batch(id=[number]), txn=("job", number)).skipped for number in (0, 0, 1, 1, 3, 2, 0)]
+    assert done == [False, True, False, True, False, True, True]
+    assert writer.append(batch(id=[9]), txn=("other job", 1)).version == 4
+    assert [row["id"] for row in rows(lake)] == [0, 1, 3, 9]
+    for name in ("", "schemamig:mine"):
+        with pytest.raises(InvalidName):
+            writer.append(batch(id=[1]), txn=(name, 1))
+    for number in (-1, 2**63, True):
+        with pytest.raises(InvalidName, match="from 0 up"):
+            writer.append(batch(id=[1]), txn=("job", number))
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_number_that_was_written_before_the_table_was_replaced_is_not_written_again(tmp_path: Path, number: int) -> None:
+    """Not in the hold, and not when the old table is gone."""
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, x STRING);", 'replacement("t")')
+    lake.env.writer("t").append(batch(id=[1]), txn=("job", number))
+    old = lake.path("t")
+    lake.upgrade(lake.second)
+    writer = lake.env.writer("t")
+    assert [writer.append(batch(id=[2]), txn=("job", again)).skipped for again in (number, number + 1)] == [True, False]
+    with pytest.raises(WriterFenced, match="made anew"):
+        lake.env.writer("t", "1.0.0").append(batch(id=[1]))
+    commands.contract(lake.env, at_once=True)
+    assert not old.exists()
+    assert [writer.append(batch(id=[3]), txn=("job", again)).skipped for again in (number, number + 1, number + 2)] == [True, True, False]
+    assert [row["id"] for row in rows(lake)] == [2, 3]
+
+
+def test_a_number_of_rows_that_a_rollback_left_behind_is_written_again(tmp_path: Path) -> None:
+    """Only what is in the table counts as written."""
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, x STRING);", 'replacement("t")')
+    lake.env.writer("t").append(batch(id=[1]), txn=("job", 0))
+    lake.upgrade(lake.second)
+    lake.env.writer("t").append(batch(id=[2]), txn=("job", 1))
+    commands.rollback(lake.env, jobs=no_spark, allow_lossy=True)
+    writer = lake.env.writer("t")
+    assert [writer.append(batch(id=[2]), txn=("job", number)).skipped for number in (0, 1)] == [True, False]
+    assert [row["id"] for row in rows(lake)] == [1, 2]
+
+
+def test_a_table_that_delta_rs_would_get_wrong_is_left_to_spark(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, y BIGINT);", 'evolution("t", rename={"x": "y"})')
+    lake.upgrade(lake.second)
+    with pytest.raises(NeedsSpark, match="the table has the features columnMapping, typeWidening"):
+        lake.env.writer("t").append(batch(id=[1]))
+    with pytest.raises(NeedsSpark, match="the table has the features typeWidening"):
+        lake.env.reader("t").arrow()
+    other = deployed(tmp_path / "other", *releases(tmp_path / "other", ("CREATE TABLE t (id BIGINT, x VARCHAR(3));", "")) * 2)
+    with pytest.raises(NeedsSpark, match="nothing would check the length of x"):
+        other.env.writer("t").append(batch(id=[1]))
+    assert rows(other) == []
+
+
+# --- writing while the table changes -------------------------------------------------------------------------------------------------
+
+
+def test_another_schema_in_between_is_planned_on_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    def slow(*given: Any) -> None:
+        tries.append(given[1].head.version)
+        if len(tries) == 1:
+            foreign.add_column(lake.path("t"), "extra")
+        append_arrow(*given)
+
+    monkeypatch.setattr(writers, "append_arrow", slow)
+    assert lake.env.writer("t").append(batch(id=[1])).version == 2
+    assert tries == [0, 1]
+    assert rows(lake) == [{"id": 1, "x": None}]
+
+
+def test_an_answer_that_was_lost_is_found(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*given: Any) -> None:
+        append_arrow(*given)
+        raise ConcurrentWrite(condition="delta-rs", detail="who knows")
+
+    monkeypatch.setattr(writers, "append_arrow", lost)
+    assert lake.env.writer("t").append(batch(id=[1])).version == 1
+    assert rows(lake) == [{"id": 1, "x": None}]
+
+
+def test_names_that_changed_hands_under_a_statement_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark plans on the newest names, whatever ours were: what cannot be prevented is at least not silent."""
+    swapped = "CREATE TABLE t (id BIGINT, x BIGINT);"
+    lake = two_releases(tmp_path, swapped, swapped, 'evolution("t", rename={"x": "id", "id": "x"})')
+
+    def late(rows: Any, place: Any, fit: Any, collection: Any, options: Any, stamp: Any, *_: Any) -> None:
+        lake.upgrade(lake.second)
+        add = {"path": "f", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+        foreign.commit(lake.path("t"), {"commitInfo": {"userMetadata": stamp.text}}, {"add": add})
+
+    monkeypatch.setattr(writers, "append_arrow", late)
+    monkeypatch.setattr(foreign, "commit", _without_info)
+    with pytest.raises(WroteOtherColumns, match="became the name of another column"):
+        lake.env.writer("t", "1.0.0").append(pa.table({"id": [1], "x": [1]}))
+
+
+def _without_info(path: Path, *actions: Any) -> None:
+    version = len(list((path / "_delta_log").glob("*.json")))
+    (path / "_delta_log" / f"{version:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def sealed(lake: Lake) -> Any:
+    shard = lake.state.shard_of(CollectionName("t"))
+    store = lake.env.table_store(shard.uri)
+    fence, tag = Fence(lake.state.config.env_id, shard.shard, Epoch(1)), Tag(Generation(1), Epoch(1), "seal")
+    head = read_head(store)
+    found = seal(store, head, ShardId("elsewhere"), fence, tag, since=head.version).head
+    return lambda: unseal(store, found, fence, tag, since=head.version)
+
+
+def test_a_seal_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lift, pauses = sealed(lake), []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            lift()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert rows(lake) == [], "a sealed table is read while it is the collection's"
+    assert lake.env.writer("t").append(batch(id=[1])).version == 3
+    assert len(pauses) == 3
+
+
+def test_a_seal_that_stays_is_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "SEAL_PATIENCE_SECONDS", 0.1)
+    sealed(lake)
+    with pytest.raises(ShardMoving) as moving:
+        lake.env.writer("t").append(batch(id=[1]))
+    assert moving.value.retryable

@@ -1,0 +1,311 @@
+"""Which files a table has at a version, and what two versions differ in, over random histories and every kind of checkpoint."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_schemamig.core.delta.actions import FileId, RawAction, encode_actions, file_id
+from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
+from airflow_provider_schemamig.core.delta.log.files import active_files, batches, file_difference, has_cdf
+from airflow_provider_schemamig.core.delta.log.listing import LOG, commit_key
+from airflow_provider_schemamig.core.storage import Store
+from tests.unit.delta.tables import add_file, make_table, remove_file, table_store, write
+
+CDF = "delta.enableChangeDataFeed"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return table_store(tmp_path / "t")
+
+
+# --- a model: files, and the rows in each ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class World:
+    """A table whose files are known to the row. ``history``: the rows and files of each version."""
+
+    store: Store
+    extended: bool
+    active: dict[str, Counter[int]] = field(default_factory=dict)
+    all_rows: dict[str, Counter[int]] = field(default_factory=dict)
+    history: list[dict[str, Counter[int]]] = field(default_factory=lambda: [{}])
+
+    def commit(self, adds: Mapping[str, Counter[int]], removes: Sequence[str], data_change: bool) -> None:
+        more: dict[str, Any] = {"partitionValues": {}, "size": 1} if self.extended else {}
+        actions = [remove_file(name, dataChange=data_change, **more) for name in removes]
+        actions += [add_file(name, dataChange=data_change) for name in adds]
+        write(self.store, len(self.history), *actions)
+        for name in removes:
+            del self.active[name]
+        self.active |= adds
+        self.all_rows |= adds
+        self.history.append(dict(self.active))
+
+    def rows(self, files: Mapping[str, Counter[int]]) -> Counter[int]:
+        return sum(files.values(), Counter())
+
+    def file(self, rows: Counter[int]) -> dict[str, Counter[int]]:
+        return {f"part-{len(self.all_rows)}.parquet": rows} if rows else {}
+
+    def pick(self, draw: st.DataObject) -> list[str]:
+        return draw.draw(st.lists(st.sampled_from(sorted(self.active)), unique=True, min_size=1)) if self.active else []
+
+
+def step(world: World, data: st.DataObject) -> None:
+    """One commit as Delta's writers make them."""
+    numbers = st.lists(st.integers(0, 3), min_size=1, max_size=3).map(Counter)
+    match data.draw(st.sampled_from(["append", "update", "optimize", "restore", "touch"])):
+        case "append":
+            world.commit(world.file(data.draw(numbers)), [], True)
+        case "update":
+            world.commit(world.file(data.draw(numbers | st.just(Counter()))), world.pick(data), True)
+        case "optimize":
+            removes = world.pick(data)
+            world.commit(world.file(world.rows({name: world.active[name] for name in removes})), removes, False)
+        case "restore":
+            past = data.draw(st.sampled_from(world.history))
+            gone = {name: rows for name, rows in past.items() if name not in world.active}
+            world.commit(gone, [name for name in world.active if name not in past], True)
+        case "touch":  # row tracking's backfill, new statistics: the files that are there, once more
+            world.commit({name: world.active[name] for name in world.pick(data)}, [], False)
+
+
+@given(data=st.data(), extended=st.booleans())
+@settings(max_examples=150)
+def test_the_difference_of_files_is_the_difference_of_rows(data: st.DataObject, extended: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(table_store(Path(folder)), extended)
+        make_table(world.store)
+        world.commit({f"old-{row}": Counter([row]) for row in range(3)}, [], True)
+        for _ in range(data.draw(st.integers(1, 6))):
+            step(world, data)
+        # Most histories from when there were files already: only then do the commits between not tell everything.
+        hi = len(world.history) - 1
+        lo = data.draw(st.sampled_from([1, 1, 1, *range(hi + 1)]))
+
+        assert {path for path, _ in active_files(world.store, hi)} == set(world.history[hi])
+        found = file_difference(world.store, lo, hi)
+        rows = Counter(world.rows(world.history[lo]))
+        for sign, files in ((1, found.added), (-1, found.removed)):
+            assert len({file_id(file) for file in files}) == len(files)
+            for file in files:
+                assert file["partitionValues"] == {} and file["size"] == 1
+                rows.update({row: sign * n for row, n in world.all_rows[file["path"]].items()})
+        assert +rows == world.rows(world.history[hi])
+        assert -rows == Counter()
+        if not found.changed:
+            assert (found.added, found.removed) == ((), ())
+
+
+def test_a_compaction_of_old_files_is_not_read_and_one_of_new_files_is_read_instead_of_them(store: Store) -> None:
+    make_table(store)
+    write(store, 1, add_file("a"), add_file("b"))
+    write(store, 2, remove_file("a", dataChange=False), remove_file("b", dataChange=False), add_file("ab", dataChange=False))
+    assert file_difference(store, 1, 2).changed is False
+    assert paths(file_difference(store, 1, 2).added) == []
+    write(store, 3, add_file("c"))
+    write(store, 4, add_file("d"))
+    write(store, 5, remove_file("c", dataChange=False), remove_file("d", dataChange=False), add_file("cd", dataChange=False))
+    found = file_difference(store, 2, 5)
+    assert (paths(found.added), paths(found.removed), found.changed) == (["cd"], [], True)
+
+
+def test_a_file_that_comes_back_beside_its_compaction_counts_as_often_as_it_should(store: Store) -> None:
+    """RESTORE to before an OPTIMIZE: the commits alone would count ``a`` twice, and the table cannot list a file twice."""
+    make_table(store)
+    write(store, 1, add_file("x"))
+    write(store, 2, add_file("a"))
+    write(store, 3, remove_file("a", dataChange=False), remove_file("x", dataChange=False), add_file("ax", dataChange=False))
+    write(store, 4, remove_file("ax"), add_file("a"), add_file("x"))
+    found = file_difference(store, 1, 4)
+    assert (paths(found.added), paths(found.removed)) == (["a"], [])
+
+
+def test_a_file_with_another_deletion_vector_is_another_file(store: Store) -> None:
+    make_table(store)
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40, "cardinality": 6}
+    write(store, 1, add_file("a%20b"))
+    write(store, 2, remove_file("a b"), add_file("a%20b", deletionVector=vector))
+    found = file_difference(store, 1, 2)
+    assert [file.get("deletionVector") for file in (*found.added, *found.removed)] == [vector, None]
+    write(store, 3, remove_file("a%20b", deletionVector=vector, partitionValues={}, size=7))
+    found = file_difference(store, 2, 3)
+    assert found.added == ()
+    assert [(file["deletionVector"], file["size"]) for file in found.removed] == [(vector, 7)]
+    assert active_files(store, 3) == {}
+
+
+def test_a_removed_file_that_never_was_is_a_damaged_log(store: Store) -> None:
+    make_table(store)
+    write(store, 1, remove_file("a"))
+    with pytest.raises(LogDamaged, match="a is removed"):
+        file_difference(store, 0, 1)
+
+
+# --- checkpoints -------------------------------------------------------------------------------------------------------------------------
+
+_VECTOR = pa.struct([("storageType", pa.string()), ("pathOrInlineDv", pa.string()), ("offset", pa.int32()), ("sizeInBytes", pa.int32())])
+_ADD = pa.struct(
+    [
+        ("path", pa.string()),
+        ("partitionValues", pa.map_(pa.string(), pa.string())),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("stats_parsed", pa.struct([("numRecords", pa.int64()), ("minValues", pa.struct([("id", pa.int64())]))])),
+        ("deletionVector", _VECTOR),
+        ("tags", pa.map_(pa.string(), pa.string())),
+    ]
+)
+VECTOR = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", "sizeInBytes": 40}
+#: By statistics as text, as a struct, and without any.
+FILES: tuple[dict[str, Any], ...] = (
+    {"path": "p=1/a", "partitionValues": [("p", "1")], "stats": '{"minValues":{"id":1},"numRecords": 5}'},
+    {"path": "p=2/b", "partitionValues": [("p", None)], "stats_parsed": {"numRecords": 6}, "deletionVector": VECTOR},
+    {"path": "c", "partitionValues": []},
+)
+FOUND: dict[FileId, RawAction] = {
+    file_id(action): action
+    for action in (
+        {"path": "p=1/a", "partitionValues": {"p": "1"}, "stats": '{"numRecords":5}'},
+        {"path": "p=2/b", "partitionValues": {"p": None}, "stats": '{"numRecords":6}', "deletionVector": VECTOR},
+        {"path": "c", "partitionValues": {}},
+    )
+}
+REST = {"size": 9, "modificationTime": 1, "dataChange": False}
+
+
+def parquet(store: Store, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A checkpoint's file: ``add``, ``remove`` (never read) and ``sidecar`` columns."""
+    add = pa.array([({**REST, **row["add"]} if "add" in row else None) for row in rows], _ADD)
+    remove = pa.array([row.get("remove") for row in rows], pa.struct([("path", pa.string())]))
+    sidecar = pa.array([row.get("sidecar") for row in rows], pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64())]))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"add": add, "remove": remove, "sidecar": sidecar}), sink)
+    store.put(f"{LOG}/{name}", sink.getvalue().to_pybytes())
+
+
+def classic(store: Store) -> None:
+    parquet(store, f"{2:020}.checkpoint.parquet", [{"add": FILES[0]}, {"remove": {"path": "gone"}}, {"add": FILES[1]}, {"add": FILES[2]}])
+
+
+def multi_part(store: Store) -> None:
+    parquet(store, f"{2:020}.checkpoint.{1:010}.{2:010}.parquet", [{"add": FILES[0]}])
+    parquet(store, f"{2:020}.checkpoint.{2:010}.{2:010}.parquet", [{"add": FILES[1]}, {"add": FILES[2]}])
+
+
+def sidecars(store: Store) -> Iterator[dict[str, Any]]:
+    for name, files in (("one.parquet", FILES[:1]), ("two%20.parquet", FILES[1:])):
+        parquet(store, f"_sidecars/{name.replace('%20', ' ')}", [{"add": file} for file in files])
+        yield {"sidecar": {"path": name, "sizeInBytes": 1}}
+
+
+def v2_parquet(store: Store) -> None:
+    parquet(store, f"{2:020}.checkpoint.{uuid.uuid4()}.parquet", list(sidecars(store)))
+
+
+def v2_json(store: Store) -> None:
+    data = encode_actions([{"checkpointMetadata": {"version": 2}}, *sidecars(store)])
+    store.put(f"{LOG}/{2:020}.checkpoint.{uuid.uuid4()}.json", data)
+
+
+@pytest.mark.parametrize("hint", [None, 2, 9], ids=["no hint", "hint", "hint beyond"])
+@pytest.mark.parametrize("checkpoint", [classic, multi_part, v2_parquet, v2_json])
+def test_files_come_out_of_every_kind_of_checkpoint(store: Store, checkpoint: Any, hint: int | None) -> None:
+    checkpoint(store)
+    if hint is not None:
+        store.put(f"{LOG}/_last_checkpoint", json.dumps({"version": hint}).encode())
+    write(store, 3, add_file("d"), remove_file("c"))
+    wanted = {file: {**REST, **action} for file, action in FOUND.items()}
+    assert active_files(store, 2) == wanted
+    assert {path for path, _ in active_files(store, 3)} == {"p=1/a", "p=2/b", "d"}
+    assert [file["size"] for file in file_difference(store, 2, 3).removed] == [9]
+    with pytest.raises(LogTruncated):
+        active_files(store, 1)
+    with pytest.raises(LogTruncated):
+        active_files(store, 4)
+
+
+def test_a_sidecar_that_is_gone_is_a_damaged_log(store: Store) -> None:
+    v2_json(store)
+    store.delete(f"{LOG}/_sidecars/one.parquet")
+    with pytest.raises(LogDamaged, match=r"one\.parquet"):
+        active_files(store, 2)
+
+
+def test_commits_that_were_cleaned_up_are_a_gap(store: Store) -> None:
+    make_table(store)
+    for version in (1, 2, 3):
+        write(store, version, add_file(str(version)))
+    store.delete(commit_key(2))
+    with pytest.raises(LogTruncated, match="version 2"):
+        file_difference(store, 1, 3)
+    with pytest.raises(LogTruncated, match="version 2"):
+        active_files(store, 3)
+
+
+# --- batches -----------------------------------------------------------------------------------------------------------------------------
+
+
+@given(sizes=st.lists(st.integers(0, 10), max_size=12), max_files=st.integers(1, 4), max_bytes=st.integers(1, 15), order=st.randoms())
+def test_batches_keep_every_file_once_and_both_limits(sizes: list[int], max_files: int, max_bytes: int, order: Any) -> None:
+    files = [{"path": f"{number:02}", "size": size} for number, size in enumerate(sizes)]
+    found = batches(order.sample(files, len(files)), max_files, max_bytes)
+    assert [file for batch in found for file in batch] == files
+    for batch in found:
+        assert 1 <= len(batch) <= max_files
+        assert len(batch) == 1 or sum(file["size"] for file in batch) <= max_bytes
+    for batch, following in itertools.pairwise(found):
+        assert len(batch) == max_files or sum(file["size"] for file in (*batch, following[0])) > max_bytes
+
+
+# --- the change data feed --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lo, hi, on",
+    [
+        (0, 1, False),
+        (0, 2, False),
+        (1, 2, True),  # the commit that switches it on may be the first
+        (2, 4, True),
+        (1, 5, False),
+        (4, 5, False),
+        (5, 6, False),
+        (6, 7, True),
+        (4, 7, False),
+        (3, 3, True),
+    ],
+)
+def test_the_feed_must_be_on_for_the_whole_range(store: Store, lo: int, hi: int, on: bool) -> None:
+    metadata = make_table(store)
+    switched = {state: {"metaData": {**metadata, "configuration": {CDF: state}}} for state in ("true", "True", "false")}
+    write(store, 1, add_file("1"))
+    write(store, 2, switched["true"])
+    write(store, 3, add_file("3"))
+    write(store, 4, switched["True"])
+    write(store, 5, switched["false"])
+    write(store, 6, add_file("6"))
+    write(store, 7, switched["true"])
+    assert has_cdf(store, lo, hi) is on
+
+
+def paths(files: Sequence[RawAction]) -> list[str]:
+    return [file["path"] for file in files]
