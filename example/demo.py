@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 from rich.console import Console
 from rich.table import Table
 
-from airflow_provider_schemamig.cli.render import show_error
-from airflow_provider_schemamig.cli.render_plan import show_plan
+from airflow_provider_schemamig.cli.render.common import show_error
+from airflow_provider_schemamig.cli.render.plan import show_plan
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader

@@ -7,51 +7,170 @@ module level; a command imports what it needs when it runs.
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Sequence
 
 import typer
 
-from airflow_provider_schemamig.cli import (
-    adopt,
-    alter,
-    author,
-    compact,
-    history,
-    ledger,
-    lint,
-    rehearse,
-    release,
-    replicate,
-    rows,
-    schema,
-    status,
-    upgrade,
-    verify,
-)
+from airflow_provider_schemamig.cli.commands.accept import accept
+from airflow_provider_schemamig.cli.commands.adopt import adopt
+from airflow_provider_schemamig.cli.commands.alter import alter
+from airflow_provider_schemamig.cli.commands.approve import approve
+from airflow_provider_schemamig.cli.commands.cancel import cancel
+from airflow_provider_schemamig.cli.commands.change import change
+from airflow_provider_schemamig.cli.commands.check import check
+from airflow_provider_schemamig.cli.commands.cleanup import cleanup
+from airflow_provider_schemamig.cli.commands.compact import compact
+from airflow_provider_schemamig.cli.commands.contract import contract
+from airflow_provider_schemamig.cli.commands.cutover import cutover
+from airflow_provider_schemamig.cli.commands.diff import diff
+from airflow_provider_schemamig.cli.commands.expand import expand
+from airflow_provider_schemamig.cli.commands.fixtures import fixtures
+from airflow_provider_schemamig.cli.commands.force import force
+from airflow_provider_schemamig.cli.commands.history import history
+from airflow_provider_schemamig.cli.commands.init import init
+from airflow_provider_schemamig.cli.commands.ledger.backup import backup as ledger_backup
+from airflow_provider_schemamig.cli.commands.ledger.compact import compact as ledger_compact
+from airflow_provider_schemamig.cli.commands.ledger.delete import delete as ledger_delete
+from airflow_provider_schemamig.cli.commands.ledger.dump import dump as ledger_dump
+from airflow_provider_schemamig.cli.commands.ledger.edit import edit as ledger_edit
+from airflow_provider_schemamig.cli.commands.ledger.epoch import epoch as ledger_epoch
+from airflow_provider_schemamig.cli.commands.ledger.rebuild import rebuild as ledger_rebuild
+from airflow_provider_schemamig.cli.commands.ledger.restore import restore as ledger_restore
+from airflow_provider_schemamig.cli.commands.ledger.size import size as ledger_size
+from airflow_provider_schemamig.cli.commands.ledger.upgrade import upgrade as ledger_upgrade
+from airflow_provider_schemamig.cli.commands.ledger.verify import verify as ledger_verify
+from airflow_provider_schemamig.cli.commands.lint import lint
+from airflow_provider_schemamig.cli.commands.new import new
+from airflow_provider_schemamig.cli.commands.pause import pause
+from airflow_provider_schemamig.cli.commands.pin import pin
+from airflow_provider_schemamig.cli.commands.plan import plan
+from airflow_provider_schemamig.cli.commands.postpone import postpone
+from airflow_provider_schemamig.cli.commands.preflight import preflight
+from airflow_provider_schemamig.cli.commands.promote import promote
+from airflow_provider_schemamig.cli.commands.rebase import rebase
+from airflow_provider_schemamig.cli.commands.replicate import replicate
+from airflow_provider_schemamig.cli.commands.resume import resume
+from airflow_provider_schemamig.cli.commands.revert import revert
+from airflow_provider_schemamig.cli.commands.rollback import rollback
+from airflow_provider_schemamig.cli.commands.schema.diff import diff as schema_diff
+from airflow_provider_schemamig.cli.commands.schema.refresh import refresh as schema_refresh
+from airflow_provider_schemamig.cli.commands.schema.status import status as schema_status
+from airflow_provider_schemamig.cli.commands.snapshot import snapshot
+from airflow_provider_schemamig.cli.commands.status import status
+from airflow_provider_schemamig.cli.commands.tail import tail
+from airflow_provider_schemamig.cli.commands.test import test
+from airflow_provider_schemamig.cli.commands.throttle import throttle
+from airflow_provider_schemamig.cli.commands.unmanage import unmanage
+from airflow_provider_schemamig.cli.commands.unpin import unpin
+from airflow_provider_schemamig.cli.commands.upgrade import upgrade
+from airflow_provider_schemamig.cli.commands.verify import verify
 from airflow_provider_schemamig.cli.usage import BlankingGroup
 
-app = typer.Typer(
-    name="schemamig",
-    cls=BlankingGroup,
-    help="Take the tables of a Delta lake from one release of their schemas to the next: checked first, online, with a way back.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+_Panels = dict[str | None, Sequence[Callable[..., None]]]
+
+#: Every command, in the order and under the headings of ``--help``.
+COMMANDS: _Panels = {
+    "Write a release": (
+        init,
+        snapshot,
+        check,
+        diff,
+        new,
+        rebase,
+        lint,
+        fixtures,
+        test,
+    ),
+    "Upgrade an environment": (
+        plan,
+        upgrade,
+        rollback,
+        alter,
+    ),
+    "One task at a time (what the DAG runs)": (
+        preflight,
+        approve,
+        promote,
+        expand,
+        change,
+        cutover,
+        cleanup,
+        contract,
+        tail,
+        cancel,
+    ),
+    "Existing tables, and drift": (
+        adopt,
+        unmanage,
+        accept,
+        revert,
+    ),
+    "While rows are copied": (
+        pause,
+        postpone,
+        force,
+        resume,
+        throttle,
+        pin,
+        unpin,
+    ),
+    "Keep an environment": (
+        compact,
+        replicate,
+        verify,
+    ),
+    "Look": (
+        status,
+        history,
+    ),
+}
+LEDGER: _Panels = {
+    "Look": (
+        ledger_dump,
+        ledger_verify,
+        ledger_size,
+        ledger_epoch,
+    ),
+    "Keep": (
+        ledger_upgrade,
+        ledger_compact,
+        ledger_backup,
+        ledger_restore,
+        ledger_rebuild,
+    ),
+    "Repair": (
+        ledger_edit,
+        ledger_delete,
+    ),
+}
+SCHEMA: _Panels = {None: (schema_status, schema_diff, schema_refresh)}
+
+
+def _register(group: typer.Typer, panels: _Panels) -> typer.Typer:
+    for panel, commands in panels.items():
+        for command in commands:
+            group.command(rich_help_panel=panel)(command)
+    return group
+
+
+app = _register(
+    typer.Typer(
+        name="schemamig",
+        cls=BlankingGroup,
+        help="Take the tables of a Delta lake from one release of their schemas to the next: checked first, online, with a way back.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    ),
+    COMMANDS,
 )
-app.add_typer(release.app)
-app.add_typer(author.app)
-app.add_typer(lint.app)
-app.add_typer(rehearse.app)
-app.add_typer(upgrade.app)
-app.add_typer(alter.app)
-app.add_typer(adopt.app)
-app.add_typer(rows.app)
-app.add_typer(compact.app)
-app.add_typer(replicate.app)
-app.add_typer(verify.app)
-app.add_typer(status.app)
-app.add_typer(schema.app, name="schema")
-app.add_typer(history.app)
-app.add_typer(ledger.app, name="ledger")
+app.add_typer(
+    _register(typer.Typer(no_args_is_help=True, help="Which environment has which schema, and which replication waits for it."), SCHEMA),
+    name="schema",
+)
+app.add_typer(
+    _register(typer.Typer(no_args_is_help=True, help="Look at an environment's ledger, keep it, repair it."), LEDGER), name="ledger"
+)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ import typer
 
 if TYPE_CHECKING:
     from airflow_provider_schemamig.core.environment import Environment
+    from airflow_provider_schemamig.core.ledger.store import LedgerReader
     from airflow_provider_schemamig.core.spark.runners import JobRunner
 
 EnvOption = Annotated[
@@ -36,6 +37,19 @@ ClaimOption = Annotated[
 ]
 BackClaimOption = Annotated[
     str | None, typer.Option("--claim-id", metavar="ID", help="Go one release back under this id, however often.", show_default=False)
+]
+CollectionOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.", show_default=False)]
+ScopeOption = Annotated[
+    str | None, typer.Option("--collection", metavar="NAME", help="Only this collection; all if not given.", show_default=False)
+]
+ReasonOption = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why; shown with your name wherever something waits.", show_default=False)
+]
+HolderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--holder", metavar="ID", help="Whose pin: a generation, or your own name for it (default: your user name).", show_default=False
+    ),
 ]
 SparkOption = Annotated[
     str,
@@ -92,6 +106,12 @@ def open_environment(uri: str) -> Environment:
     from airflow_provider_schemamig.core.environment import Environment  # at module level every --help would pay for it
 
     return Environment.open(uri, _storage_options())
+
+
+def open_ledger(uri: str) -> LedgerReader:
+    from airflow_provider_schemamig.core.ledger.store import LedgerReader
+
+    return LedgerReader(open_environment(uri))
 
 
 def _storage_options() -> dict[str, str]:

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
@@ -79,7 +79,7 @@ def failure_document(error: SchemamigError) -> dict[str, Any]:
 
 def failure(error: SchemamigError) -> Answer:
     def show(to: Console) -> None:
-        from airflow_provider_schemamig.cli.render import show_error  # needs Rich
+        from airflow_provider_schemamig.cli.render.common import show_error  # needs Rich
 
         show_error(to, error)
 
@@ -177,3 +177,26 @@ def _stdout_kept_for_the_answer() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(kept, stdout)
         os.close(kept)
+
+
+def facts(document: Mapping[str, Any]) -> Answer:
+    """Return an answer of a few values by name."""
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.common import show_facts
+
+        show_facts(to, document)
+
+    return Answer(document, show)
+
+
+def show_files(to: Console, files: Sequence[str], title: str = "") -> None:
+    if title:
+        to.print(title, style="bold")
+    for file in files:
+        to.print(f"  {file}")
+
+
+def show_changes(to: Console, document: Mapping[str, Any]) -> None:
+    for change in document["changes"]:
+        to.print(f"  {document['collection']}: {change['text']}")

@@ -62,7 +62,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             return True
 
     monkeypatch.setattr(typer, "confirm", confirm)
-    monkeypatch.setattr("airflow_provider_schemamig.cli.author.sys", type("Sys", (), {"stdin": Terminal()}))
+    monkeypatch.setattr("airflow_provider_schemamig.cli.commands.new.sys", type("Sys", (), {"stdin": Terminal()}))
     yield asked
     assert sys.stdin is not None
 

@@ -192,7 +192,7 @@ def test_the_environment_may_come_from_the_variable(run: Run, env: Path, monkeyp
 
 
 def test_watching_draws_what_changes_until_it_is_stopped(run: Run, env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_schemamig.cli import status as command
+    from airflow_provider_schemamig.cli.commands import status as command
     from airflow_provider_schemamig.core.upgrade import commands
 
     first = commands.status(Environment.open(str(env)))

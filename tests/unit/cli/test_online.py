@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.cli import alter as alter_command
-from airflow_provider_schemamig.cli import verify as verify_command
+from airflow_provider_schemamig.cli.commands import alter as alter_command
+from airflow_provider_schemamig.cli.commands import verify as verify_command
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from airflow_provider_schemamig.cli.render import STAGES_SHOWN, show_diff, show_outcome
-from airflow_provider_schemamig.cli.render_plan import plan_tree
-from airflow_provider_schemamig.cli.render_rows import duration
-from airflow_provider_schemamig.cli.render_status import COLLECTIONS_SHOWN, status_view
+from airflow_provider_schemamig.cli.render.common import STAGES_SHOWN, show_diff, show_outcome
+from airflow_provider_schemamig.cli.render.plan import plan_tree
+from airflow_provider_schemamig.cli.render.rows import duration
+from airflow_provider_schemamig.cli.render.status import COLLECTIONS_SHOWN, status_view
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
 

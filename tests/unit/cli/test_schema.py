@@ -11,7 +11,7 @@ import pendulum
 import pytest
 from rich.console import Console, RenderableType
 
-from airflow_provider_schemamig.cli.render_schema import LINES_SHOWN, cluster_view, local_view
+from airflow_provider_schemamig.cli.render.schema import LINES_SHOWN, cluster_view, local_view
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.replication.cluster.registry import NODES, exchange, nodes

@@ -55,7 +55,7 @@ def test_a_panic_is_a_document(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     def panic(*_: object) -> None:
         raise PanicException("called unwrap on http://minio:hunter2secret@host")
 
-    monkeypatch.setattr("airflow_provider_schemamig.cli.status.open_environment", panic)
+    monkeypatch.setattr("airflow_provider_schemamig.cli.commands.status.open_environment", panic)
     result = CliRunner().invoke(app, ["status", "--env", str(tmp_path), "--json"])
     document = json.loads(result.stdout)
     assert (result.exit_code, document["error"]["code"]) == (1, "internal")

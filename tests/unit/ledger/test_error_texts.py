@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_provider_schemamig.cli.ledger import LedgerUnsound
+from airflow_provider_schemamig.cli.commands.ledger.verify import LedgerUnsound
 from airflow_provider_schemamig.core.ledger import errors as e
 from airflow_provider_schemamig.core.ledger.admin import edit_errors as d
 from airflow_provider_schemamig.core.ledger.admin.findings import of_row

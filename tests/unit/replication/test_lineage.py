@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from airflow_provider_schemamig.cli.render_schema import cluster_view
+from airflow_provider_schemamig.cli.render.schema import cluster_view
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict

@@ -1,0 +1,55 @@
+"""``schemamig accept``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    JsonOption,
+    ReleaseOption,
+    local_path,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    from rich.console import Console
+from airflow_provider_schemamig.cli.output import show_changes, show_files
+
+NamesOption = Annotated[
+    list[str] | None, typer.Option("--collection", metavar="NAME", help="Only this one; several times. Default: all that drifted.")
+]
+
+
+@answered
+def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = None, as_json: JsonOption = False) -> Answer:
+    """Drift: take what somebody did to tables into the release, as its next version with the steps inferred."""
+    from airflow_provider_schemamig.core.schema.describe import change_json
+    from airflow_provider_schemamig.core.upgrade.drift.accept import accept as take_over
+
+    done = take_over(open_environment(env), local_path(release), collection or ())
+    accepted = [{"collection": name, "changes": [change_json(change) for change in changes]} for name, changes in done.changes]
+    document = {
+        "version": str(done.version) if done.version else None,
+        "files": list(done.files),
+        "accepted": accepted,
+        "notes": list(done.notes),
+    }
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.common import show_notes
+
+        if not done.changes:
+            to.print("No table drifted: there is nothing to take over.")
+            return
+        to.print(f"taken over into {done.version}", style="bold")
+        for item in accepted:
+            show_changes(to, item)
+        show_files(to, done.files)
+        show_notes(to, done.notes)
+        to.print("next: read the module, say why, commit the folder, then `schemamig upgrade`: the tables have it already.")
+
+    return Answer(document, show)

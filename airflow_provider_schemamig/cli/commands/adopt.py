@@ -1,0 +1,68 @@
+"""``schemamig adopt``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from airflow_provider_schemamig.cli.options import (
+    CreateOption,
+    EnvOption,
+    JsonOption,
+    ReleaseOption,
+    local_path,
+    open_environment,
+    table_named,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+from airflow_provider_schemamig.cli.output import show_files
+
+TableOption = Annotated[
+    list[str], typer.Option("--table", metavar="NAME=URI", help="A table and the collection it becomes; several times.", show_default=False)
+]
+
+
+@answered
+def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, create: CreateOption = False, as_json: JsonOption = False) -> Answer:
+    """Take existing Delta tables under management, without a commit on them: write what they are into the release, record them."""
+    from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt as take
+
+    done = take(open_environment(env), local_path(release), [table_named(text) for text in table], create=create)
+    tables = [
+        {
+            "collection": found.collection,
+            "uri": found.uri,
+            "shard": found.shard,
+            "table_version": found.table_version,
+            "read_only": found.read_only,
+        }
+        for found in done.tables
+    ]
+    document = {
+        "version": str(done.version),
+        "generation": done.generation,
+        "files": list(done.files),
+        "tables": tables,
+        "notes": list(done.notes),
+    }
+    return Answer(document, lambda to: _show_adopted(to, document))
+
+
+def _show_adopted(to: Console, document: Mapping[str, Any]) -> None:
+    from airflow_provider_schemamig.cli.render.common import show_notes
+
+    if not document["tables"]:
+        to.print("These tables are managed already: there is nothing to do.")
+        return
+    to.print(f"{len(document['tables'])} table(s) adopted at {document['version']}; none got a commit", style="bold")
+    for found in document["tables"]:
+        to.print(f"  {found['collection']}  {found['uri']}{'  (read only)' if found['read_only'] else ''}")
+    show_files(to, document["files"])
+    show_notes(to, document["notes"])
+    to.print("next: commit the release folder; changes of these tables are made by its next versions.")

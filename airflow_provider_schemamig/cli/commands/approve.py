@@ -1,0 +1,34 @@
+"""``schemamig approve``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    GenerationOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.core.names import Generation
+
+if TYPE_CHECKING:
+    pass
+
+
+@answered
+def approve(
+    env: EnvOption,
+    generation: GenerationOption,
+    plan: Annotated[str, typer.Option("--plan", metavar="DIGEST", help="The digest of the plan you read.", show_default=False)],
+    as_json: JsonOption = False,
+) -> Answer:
+    """Record that you read the plan of a generation and want it."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    approval = commands.approve(open_environment(env), Generation(generation), plan)
+    document = {"generation": generation, "plan_digest": plan, "approved_by": approval.approved_by}
+    return Answer(document, lambda to: to.print(f"Generation {generation} is approved by {approval.approved_by}, plan {plan[:12]}."))

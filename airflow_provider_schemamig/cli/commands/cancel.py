@@ -1,0 +1,29 @@
+"""``schemamig cancel``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SPARK,
+    EnvOption,
+    GenerationOption,
+    JsonOption,
+    SparkOption,
+    open_environment,
+    spark_at,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.cli.tasks import run_task
+from airflow_provider_schemamig.core.names import Generation
+
+if TYPE_CHECKING:
+    pass
+
+
+@answered
+def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
+    """Give a generation up: what it built is deleted. Promoted already: it is rolled back. Committed: refused."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    return run_task(lambda listen: commands.cancel(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))

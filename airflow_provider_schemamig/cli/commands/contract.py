@@ -1,0 +1,36 @@
+"""``schemamig contract``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    IgnoreNodesOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.core.names import Generation
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.tasks import run_task
+
+
+@answered
+def contract(
+    env: EnvOption,
+    generation: Annotated[
+        int | None, typer.Option("--generation", min=1, metavar="N", help="Only this deployment's hold; all that are due if not given.")
+    ] = None,
+    ignore_nodes: IgnoreNodesOption = False,
+    as_json: JsonOption = False,
+) -> Answer:
+    """When a hold is over: drop the columns and collections that the release dropped. Holds end oldest first."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    only = None if generation is None else Generation(generation)
+    return run_task(lambda listen: commands.contract(open_environment(env), only, ignore_nodes=ignore_nodes, listen=listen))

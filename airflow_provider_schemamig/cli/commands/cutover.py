@@ -1,0 +1,29 @@
+"""``schemamig cutover``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SPARK,
+    EnvOption,
+    GenerationOption,
+    JsonOption,
+    SparkOption,
+    open_environment,
+    spark_at,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.core.names import Generation
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.tasks import run_task
+
+
+@answered
+def cutover(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
+    """Follow and check what is rewritten, seal, catch up, rename, swap, commit: the environment is at the release after it."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    return run_task(lambda listen: commands.cutover(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))

@@ -1,0 +1,29 @@
+"""``schemamig expand``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SPARK,
+    EnvOption,
+    GenerationOption,
+    JsonOption,
+    SparkOption,
+    open_environment,
+    spark_at,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.core.names import Generation
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.tasks import run_task
+
+
+@answered
+def expand(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
+    """Settle what an earlier leader left, then make every change that readers and writers do not notice."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    return run_task(lambda listen: commands.expand(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))

@@ -1,0 +1,25 @@
+"""``schemamig force``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.options import CollectionOption
+from airflow_provider_schemamig.cli.tasks import control_answer
+
+
+@answered
+def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
+    """Let busy writers wait for the last step of an online change after one lost race, not two, and for a fill that they outrun."""
+    from airflow_provider_schemamig.core.upgrade.context import controls
+
+    return control_answer(controls.force(open_environment(env), collection))

@@ -1,0 +1,23 @@
+"""``schemamig ledger backup``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, open_environment
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.commands.ledger.copies import FolderArgument, kept
+
+# NEED _uri
+
+
+@answered
+def backup(env: EnvOption, folder: FolderArgument, as_json: JsonOption = False) -> Answer:
+    """Copy the ledger and its plans to FOLDER, byte for byte."""
+    from airflow_provider_schemamig.core.ledger.admin import backup as backups
+
+    done = backups.backup(open_environment(env), folder)
+    return kept(folder, done)

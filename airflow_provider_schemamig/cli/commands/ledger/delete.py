@@ -1,0 +1,25 @@
+"""``schemamig ledger delete``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.commands.ledger.row_edits import ExpectOption, ForceOption, KeyOption, LedgerCollectionOption, edited
+
+
+@answered
+def delete(
+    env: EnvOption,
+    collection: LedgerCollectionOption,
+    key: KeyOption,
+    expect: ExpectOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Take one row away by hand; nothing to do if it is not there. Run `backup` first."""
+    return edited(env, collection, key, None, expect, force)

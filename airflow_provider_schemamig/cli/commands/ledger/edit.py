@@ -1,0 +1,34 @@
+"""``schemamig ledger edit``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.commands.ledger.row_edits import ExpectOption, ForceOption, KeyOption, LedgerCollectionOption, edited
+
+
+@answered
+def edit(
+    env: EnvOption,
+    collection: LedgerCollectionOption,
+    key: KeyOption,
+    value: Annotated[str, typer.Option("--value", metavar="JSON", help="The row, as dump prints it; - reads it from standard input.")],
+    expect: ExpectOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Write one row by hand: insert it, or replace what is there. Run `backup` first."""
+    return edited(env, collection, key, _text_of(value), expect, force)
+
+
+def _text_of(value: str) -> str:
+    """``-``: a value may be longer than a command line."""
+    return sys.stdin.read() if value == "-" else value

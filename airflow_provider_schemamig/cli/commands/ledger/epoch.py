@@ -1,0 +1,21 @@
+"""``schemamig ledger epoch``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.options import open_ledger
+from airflow_provider_schemamig.cli.output import facts
+
+
+@answered
+def epoch(env: EnvOption, as_json: JsonOption = False) -> Answer:
+    """Which generation leads, and in which epoch."""
+    leader = open_ledger(env).state().leader
+    generation, number = (leader.generation, leader.epoch) if leader is not None else (None, 0)
+    return facts({"generation": generation, "epoch": number})

@@ -1,0 +1,44 @@
+"""``schemamig ledger rebuild``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, ReleaseOption, local_path, open_environment, table_named
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@answered
+def rebuild(
+    env: EnvOption,
+    release: ReleaseOption,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="NAME=URI", help="A collection's table, where it cannot be told; several times.")
+    ] = None,
+    as_it_is: Annotated[
+        list[str] | None,
+        typer.Option("--as-it-is", metavar="NAME", help="A collection whose table you looked at after `end_unknown`; several times."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Make a ledger that was lost without a backup anew, from the tables and the release that the environment was at."""
+    from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as make_anew
+
+    root = open_environment(env)
+    done = make_anew(root, local_path(release), [table_named(text) for text in table or ()], as_it_is or ())
+    document = done.to_json(root)
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.common import show_facts, show_notes
+
+        show_facts(to, {name: value for name, value in document.items() if name not in ("notes", "tables")})
+        for found in document["tables"]:
+            to.print(f"{found['collection']}: {found['uri']}", markup=False)
+        show_notes(to, done.notes)
+
+    return Answer(document, show)

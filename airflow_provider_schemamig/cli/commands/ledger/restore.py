@@ -1,0 +1,23 @@
+"""``schemamig ledger restore``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, open_environment
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.commands.ledger.copies import FolderArgument, kept
+
+# NEED _uri
+
+
+@answered
+def restore(env: EnvOption, folder: FolderArgument, as_json: JsonOption = False) -> Answer:
+    """Bring the backup in FOLDER to an environment that has no ledger. Nothing is ever overwritten."""
+    from airflow_provider_schemamig.core.ledger.admin import backup as backups
+
+    done = backups.restore(open_environment(env), folder)
+    return kept(folder, done)

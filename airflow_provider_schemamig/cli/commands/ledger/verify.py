@@ -1,0 +1,58 @@
+"""``schemamig ledger verify``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
+from airflow_provider_schemamig.cli.output import Answer, Exit, answered
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+from airflow_provider_schemamig.cli.options import open_ledger
+
+
+@dataclass(eq=False)
+class LedgerUnsound(Refusal):
+    """``ledger verify`` found something; the findings are in the same document."""
+
+    code = "ledger_unsound"
+    findings: int
+
+    @property
+    def message(self) -> str:
+        return f"the ledger has {self.findings} finding(s)."
+
+    @property
+    def next_action(self) -> str:
+        return "Stop upgrades of this environment, make a backup, and do what each finding says (docs/ledger.md)."
+
+
+@answered
+def verify(env: EnvOption, as_json: JsonOption = False) -> Answer:
+    """Check everything that must hold: files, rows, between rows, and whether tables and plans are there. Exit 1 with the findings."""
+    from airflow_provider_schemamig.core.ledger.admin import verify as ledger
+    from airflow_provider_schemamig.core.ledger.admin import verify_tables as tables
+
+    reader = open_ledger(env)
+    found = ledger.verify(reader)
+    if not any(finding.key is None for finding in found):  # rows cannot be read where files cannot
+        try:
+            found += tables.verify_tables(reader)
+        except SchemamigError:
+            if not found:
+                raise  # otherwise what was found is what to begin with
+    findings = [finding.to_json() for finding in found]
+    document: dict[str, Any] = {"findings": findings}
+    if findings:
+        document["error"] = LedgerUnsound(findings=len(findings)).to_json()
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.ledger import show_findings
+
+        show_findings(to, findings)
+
+    return Answer(document, show, Exit.REFUSED if findings else Exit.DONE)

@@ -1,0 +1,25 @@
+"""``schemamig pause``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.options import ReasonOption, ScopeOption
+from airflow_provider_schemamig.cli.tasks import control_answer
+
+
+@answered
+def pause(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
+    """Let no upgrade go further: no batch of rows, no promotion, no seal, no commit. What is in flight ends."""
+    from airflow_provider_schemamig.core.upgrade.context import controls
+
+    return control_answer(controls.pause(open_environment(env), collection, reason=reason))

@@ -1,0 +1,36 @@
+"""``schemamig pin``."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.options import CollectionOption, HolderOption
+
+
+@answered
+def pin(
+    env: EnvOption,
+    collection: CollectionOption,
+    hours: Annotated[int, typer.Option("--hours", min=1, metavar="N", help="How much history a copy needs.", show_default=False)],
+    holder: HolderOption = None,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Keep a live table's history longer, for a copy that takes longer than it is kept. Commits to the table."""
+    from airflow_provider_schemamig.core.upgrade.status import pin_json
+    from airflow_provider_schemamig.core.upgrade.tables import pins
+
+    pinned = pins.pin(open_environment(env), collection, holder or getpass.getuser(), hours)
+    text = f"{collection} keeps its history for at least {pinned.hours} hours, until {pinned.holder} unpins it."
+    return Answer(pin_json(pinned, collection), lambda to: to.print(text))

@@ -1,0 +1,52 @@
+"""``schemamig plan``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SPARK,
+    EndHoldOption,
+    EnvOption,
+    IgnoreNodesOption,
+    JsonOption,
+    ReleaseOption,
+    SparkOption,
+    local_path,
+    open_environment,
+    spark_at,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.exceptions import error_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@answered
+def plan(
+    env: EnvOption,
+    release: ReleaseOption,
+    explain: Annotated[bool, typer.Option("--explain", help="Why each change costs what it costs, who breaks, what stays behind.")] = False,
+    check_data: Annotated[bool, typer.Option("--check-data", help="Also check the rows with Spark.")] = False,
+    end_hold: EndHoldOption = False,
+    ignore_nodes: IgnoreNodesOption = False,
+    spark: SparkOption = DEFAULT_SPARK,
+    as_json: JsonOption = False,
+) -> Answer:
+    """What an upgrade would do. Writes nothing. Exit 0: nothing to do, 3: differences pending, 1: refused."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.plan import show_plan
+
+        show_plan(to, report, explain=explain)
+
+    jobs = spark_at(spark) if check_data else None
+    report = commands.plan(open_environment(env), local_path(release), end_hold=end_hold, ignore_nodes=ignore_nodes, jobs=jobs)
+    document = report.to_json(explained=explain)
+    if report.refusals:
+        document["error"] = error_of(report.refusals).to_json()
+    return Answer(document, show, report.exit_code)

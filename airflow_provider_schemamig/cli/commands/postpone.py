@@ -1,0 +1,25 @@
+"""``schemamig postpone``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.options import ReasonOption, ScopeOption
+from airflow_provider_schemamig.cli.tasks import control_answer
+
+
+@answered
+def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
+    """Work on rows goes on, but the last step of an online change (with another type: the cut-over) waits for `resume`."""
+    from airflow_provider_schemamig.core.upgrade.context import controls
+
+    return control_answer(controls.postpone(open_environment(env), collection, reason=reason))

@@ -1,0 +1,56 @@
+"""``schemamig preflight``."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_HOLD,
+    DEFAULT_SPARK,
+    ClaimOption,
+    CreateOption,
+    EndHoldOption,
+    EnvOption,
+    HoldOption,
+    IgnoreNodesOption,
+    JsonOption,
+    ReleaseOption,
+    SparkOption,
+    local_path,
+    open_environment,
+    parse_hold,
+    spark_at,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.cli.progress import watched
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@answered
+def preflight(
+    env: EnvOption,
+    release: ReleaseOption,
+    hold: HoldOption = DEFAULT_HOLD,
+    end_hold: EndHoldOption = False,
+    ignore_nodes: IgnoreNodesOption = False,
+    claim_id: ClaimOption = None,
+    create: CreateOption = False,
+    spark: SparkOption = DEFAULT_SPARK,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Claim a generation, check the rows, build what replaces a table, copy what is rewritten. No live table is touched."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.plan import show_preflight
+
+        show_preflight(to, found)
+
+    root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
+    with watched() as listen:
+        run = functools.partial(commands.preflight, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
+        found = run(claim_id=claim_id, create=create, jobs=jobs, listen=listen)
+    return Answer(found.to_json(), show)

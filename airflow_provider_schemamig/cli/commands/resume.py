@@ -1,0 +1,25 @@
+"""``schemamig resume``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.options import ScopeOption
+from airflow_provider_schemamig.cli.tasks import control_answer
+
+
+@answered
+def resume(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
+    """Go on: take a pause, a postponement, or a force, back; limits stay."""
+    from airflow_provider_schemamig.core.upgrade.context import controls
+
+    return control_answer(controls.resume(open_environment(env), collection))

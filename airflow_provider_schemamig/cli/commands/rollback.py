@@ -1,0 +1,38 @@
+"""``schemamig rollback``."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SPARK,
+    BackClaimOption,
+    EnvOption,
+    JsonOption,
+    SparkOption,
+    open_environment,
+    spark_at,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.tasks import run_task
+
+
+@answered
+def rollback(
+    env: EnvOption,
+    allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Even if rows are lost on the way back.")] = False,
+    claim_id: BackClaimOption = None,
+    spark: SparkOption = DEFAULT_SPARK,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Go back to the release before, while its hold is open, or undo an upgrade that was cut in the middle."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    run = functools.partial(commands.rollback, open_environment(env), jobs=spark_at(spark), allow_lossy=allow_lossy, claim_id=claim_id)
+    return run_task(lambda listen: run(listen=listen))

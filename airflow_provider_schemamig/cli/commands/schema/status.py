@@ -1,0 +1,41 @@
+"""``schemamig schema status``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, open_environment
+from airflow_provider_schemamig.cli.output import Answer, Exit, answered
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@answered
+def status(
+    env: EnvOption,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Also every environment this one has heard of.")] = False,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Hashes, and where the streams into this environment stand. Exit 3: one is paused or stopped, or (--cluster) schemas diverged."""
+    import pendulum
+
+    from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict
+    from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
+
+    environment, now = open_environment(env), pendulum.now("UTC")
+    if cluster:
+        whole = cluster_status(environment, now)
+        document, pending = whole.to_json(), bool(whole.waiting) or whole.verdict is Verdict.DIVERGED
+    else:
+        local = schema_status(environment, now)
+        document, pending = local.to_json(), local.waiting
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.schema import cluster_view, local_view
+
+        to.print((cluster_view if cluster else local_view)(document))
+
+    return Answer(document, show, Exit.PENDING if pending else Exit.DONE)

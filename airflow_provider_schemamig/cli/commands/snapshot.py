@@ -1,0 +1,23 @@
+"""``schemamig snapshot``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import JsonOption, ReleaseOption, local_path
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.output import show_files
+
+
+@answered
+def snapshot(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
+    """Freeze schema.sql as snapshots/<version>.sql and update the lock."""
+    from airflow_provider_schemamig.core.release.authoring import scaffold
+
+    written = scaffold.snapshot(local_path(release))
+    document = {"version": str(written.version), "files": list(written.files)}
+    title = f"{written.version} is frozen" if written.files else f"{written.version} was frozen already"
+    return Answer(document, lambda to: show_files(to, written.files, title))

@@ -1,0 +1,39 @@
+"""``schemamig tail``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SPARK,
+    EnvOption,
+    GenerationOption,
+    JsonOption,
+    SparkOption,
+    open_environment,
+    spark_at,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.cli.tasks import run_task
+from airflow_provider_schemamig.core.names import Generation
+
+if TYPE_CHECKING:
+    pass
+
+
+@answered
+def tail(
+    env: EnvOption,
+    generation: GenerationOption,
+    once: Annotated[bool, typer.Option("--once", help="One round: everything committed until now.")] = False,
+    spark: SparkOption = DEFAULT_SPARK,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Bring what is committed to the old tables into their copies, until the generation is promoted or given up."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    return run_task(
+        lambda listen: commands.tail(open_environment(env), Generation(generation), jobs=spark_at(spark), once=once, listen=listen)
+    )

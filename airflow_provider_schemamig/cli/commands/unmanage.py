@@ -1,0 +1,37 @@
+"""``schemamig unmanage``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    from rich.console import Console
+from airflow_provider_schemamig.cli.options import CollectionOption
+
+
+@answered
+def unmanage(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
+    """Give a collection's table back: the environment forgets it, the table stays as it is."""
+    from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage as give_back
+
+    done = give_back(open_environment(env), collection)
+    document = {"collection": done.collection, "uri": done.uri, "unmanaged": done.uri is not None, "notes": list(done.notes)}
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.common import show_notes
+
+        if done.uri is None:
+            to.print(f"{done.collection} was given back before.")
+            return
+        to.print(f"{done.collection} is not managed any more; its table stays at {done.uri}", style="bold")
+        show_notes(to, done.notes)
+        to.print(f'next: the next version of the release leaves it out of schema.sql, with removal("{done.collection}") in its module.')
+
+    return Answer(document, show)

@@ -1,0 +1,28 @@
+"""``schemamig unpin``."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    EnvOption,
+    JsonOption,
+    open_environment,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.options import CollectionOption, HolderOption
+
+
+@answered
+def unpin(env: EnvOption, collection: CollectionOption, holder: HolderOption = None, as_json: JsonOption = False) -> Answer:
+    """Take a pin back. The table's own settings come back with the last one."""
+    from airflow_provider_schemamig.core.upgrade.tables import pins
+
+    whose = holder or getpass.getuser()
+    found = pins.unpin(open_environment(env), collection, whose)
+    text = f"{whose} pins {collection} no longer." if found else f"{whose} has no pin on {collection}."
+    return Answer({"collection": collection, "holder": whose, "unpinned": found}, lambda to: to.print(text))

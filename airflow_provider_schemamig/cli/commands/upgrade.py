@@ -1,0 +1,49 @@
+"""``schemamig upgrade``."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_HOLD,
+    DEFAULT_SPARK,
+    ClaimOption,
+    CreateOption,
+    EndHoldOption,
+    EnvOption,
+    HoldOption,
+    IgnoreNodesOption,
+    JsonOption,
+    ReleaseOption,
+    SparkOption,
+    local_path,
+    open_environment,
+    parse_hold,
+    spark_at,
+)
+from airflow_provider_schemamig.cli.output import Answer, answered
+
+if TYPE_CHECKING:
+    pass
+from airflow_provider_schemamig.cli.tasks import run_task
+
+
+@answered
+def upgrade(
+    env: EnvOption,
+    release: ReleaseOption,
+    hold: HoldOption = DEFAULT_HOLD,
+    end_hold: EndHoldOption = False,
+    ignore_nodes: IgnoreNodesOption = False,
+    claim_id: ClaimOption = None,
+    create: CreateOption = False,
+    spark: SparkOption = DEFAULT_SPARK,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Take the environment to the release: every task in order. A new environment is made at the release's head."""
+    from airflow_provider_schemamig.core.upgrade import commands
+
+    root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
+    run = functools.partial(commands.upgrade, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
+    return run_task(lambda listen: run(claim_id=claim_id, create=create, jobs=jobs, listen=listen))

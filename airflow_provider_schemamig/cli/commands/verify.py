@@ -1,0 +1,46 @@
+"""``schemamig verify``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_provider_schemamig.cli.options import DEFAULT_SPARK, EnvOption, JsonOption, SparkOption, open_environment, spark_at
+from airflow_provider_schemamig.cli.output import Answer, Exit, answered
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@answered
+def verify(
+    env: EnvOption,
+    collection: Annotated[
+        list[str] | None,
+        typer.Option("--collection", metavar="NAME", help="Only this one; may be given several times.", show_default=False),
+    ] = None,
+    new_rows: Annotated[
+        bool, typer.Option("--new-rows", help="Only keys, of the rows that came since the last time; how far it got is written down.")
+    ] = False,
+    spark: SparkOption = DEFAULT_SPARK,
+    as_json: JsonOption = False,
+) -> Answer:
+    """Whether tables hold what their schemas say: no stray value, none missing, no rule broken. Exit 1: not so.
+
+    Writes nothing, but with --new-rows how far it got.
+    """
+    from airflow_provider_schemamig.core.names import CollectionName
+    from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
+    from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
+
+    names = None if not collection else [CollectionName(name) for name in collection]
+    found = (watch_keys if new_rows else verify_environment)(open_environment(env), spark_at(spark), names)
+    document = found.to_json()
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.verify import show_verified
+
+        show_verified(to, document)
+
+    return Answer(document, show, Exit.REFUSED if found.findings else Exit.DONE)

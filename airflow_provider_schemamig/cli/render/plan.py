@@ -1,0 +1,149 @@
+"""A plan as a tree: when each thing happens, to which collections, what it costs; with ``--explain`` also what it means for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from rich.tree import Tree
+
+from airflow_provider_schemamig.cli.render.common import COST_STYLES, show_error, show_notes, show_pending, way
+from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
+from airflow_provider_schemamig.core.upgrade.plan.explain import explain as explained
+from airflow_provider_schemamig.exceptions import Refused
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from airflow_provider_schemamig.core.names import Version
+    from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing
+    from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight
+
+#: When a stage happens, in the order of DESIGN section 5. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
+MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("Before promotion", "no live table is touched", ("build", "copy")),
+    ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "create", "expand")),
+    ("Change online", "rows are validated and filled while others read and write", ("change",)),
+    ("Cut over and commit", "the environment is at the new release afterwards", ("seal", "cutover", "commit")),
+    ("Contract", "what is taken away for good, and when", ("end_hold", "contract", "retire")),
+)
+
+#: Why a change costs what it costs (docs/schema-changes.md has the rule for each).
+REASONS = {
+    "none": "recorded in the ledger; the table is not touched for it",
+    "instant": "one metadata commit a table; no row is read or written, however large the table is",
+    "online": "rows are checked or filled in batches while readers and writers go on",
+    "rewrite": "every row is written into a new table by Spark",
+}
+
+#: So many names are spelled out when one thing happens to many collections alike.
+NAMES_SHOWN = 3
+
+
+def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
+    """The plan as it would run, then every reason against it."""
+    target = report.plan.target
+    heading = Text.assemble((target.name, "bold cyan"), "  ").append_text(way(_text(target.source), str(target.version)))
+    to.print(heading.append(f"   plan {report.plan.digest[:12]}", style="dim"))
+    stages = explained(report.plan, report.view.heads)
+    for tree in plan_tree(stages, explain=explain):
+        to.print()
+        to.print(tree)
+    show_pending(to, report.to_json()["pending"])
+    show_notes(to, report.notes)
+    to.print()
+    if report.timing is not None:
+        to.print(_timing(report.timing), style="dim")
+    if report.refusals:
+        show_error(to, Refused(refusals=report.refusals))
+    else:
+        to.print(_summary(stages, report))
+
+
+def show_preflight(to: Console, found: Preflight) -> None:
+    """The plan that was claimed, and what to do with it."""
+    show_plan(to, found.report, explain=True)
+    if found.generation is None:
+        return
+    to.print(Text.assemble("generation ", (str(found.generation), "bold"), ", report ", (found.report_uri or "", "cyan")))
+    to.print(f"To approve it: schemamig approve --generation {found.generation} --plan {found.plan_digest}", soft_wrap=True)
+
+
+def _timing(timing: Timing) -> str:
+    checked = f"Checked in {timing.checked_seconds:.1f} s."
+    if timing.seconds is None:
+        return f"{checked} Spark would read {timing.rows:,} rows; how long that takes is not known before the first copy here."
+    if not timing.rows:
+        return f"{checked} No row would be read or written."
+    return f"{checked} Spark would read {timing.rows:,} rows, in about {timing.seconds:,.0f} s at the speed of earlier copies here."
+
+
+def _text(version: Version | None) -> str | None:
+    return None if version is None else str(version)
+
+
+def _summary(stages: Sequence[Explanation], report: PlanReport) -> Text:
+    if not stages:
+        return Text("A hold is over: contract is due." if report.due_holds else "Nothing to do.", style="green")
+    collections = {stage.collection for stage in stages if stage.collection}
+    dearest = max((stage.cost for stage in stages), key=lambda cost: cost.rank)
+    text = Text(f"{len(collections):,} collection(s) in {len(stages):,} stage(s); the dearest is ")
+    return text.append(dearest.value, style=COST_STYLES[dearest.value]).append(".")
+
+
+def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]:
+    """One tree a moment; collections to which exactly the same happens share a branch."""
+    for title, meaning, kinds in MOMENTS:
+        mine = [stage for stage in stages if stage.kind in kinds]
+        if not mine:
+            continue
+        tree = Tree(Text.assemble((title, "bold"), (f"  {meaning}", "dim")), guide_style="dim")
+        for alike in _alike(mine):
+            _branch(tree, alike, explain=explain)
+        yield tree
+
+
+def _alike(stages: Sequence[Explanation]) -> list[list[Explanation]]:
+    groups: dict[tuple[object, ...], list[Explanation]] = {}
+    for stage in stages:
+        groups.setdefault((stage.kind, stage.summary, stage.lines, stage.cost, stage.irreversible), []).append(stage)
+    return list(groups.values())
+
+
+def _branch(tree: Tree, alike: Sequence[Explanation], *, explain: bool) -> None:
+    stage = alike[0]
+    names = _names([item.collection for item in alike if item.collection])
+    # One change stands beside the name, several below it; a stage without changes is its own sentence, and its lines explain it.
+    changes = stage.lines if stage.kind != "copy" else ()
+    beside = "" if len(changes) > 1 else (changes or (stage.summary,))[0]
+    label = Text("  ").join(part for part in (Text(names, style="cyan"), Text(beside), _cost(stage)) if part)
+    branch = tree.add(label)
+    if len(changes) > 1:
+        for line in changes:
+            branch.add(Text(line))
+    if explain:
+        _explained(branch, stage)
+
+
+def _cost(stage: Explanation) -> Text:
+    return Text(stage.cost.value, style=COST_STYLES[stage.cost.value])
+
+
+def _names(names: Sequence[str]) -> str:
+    if len(names) <= NAMES_SHOWN + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN:,} more"
+
+
+def _explained(branch: Tree, stage: Explanation) -> None:
+    if stage.lines or stage.cost.value == "rewrite":  # any other stage is no change of a table, and its summary says it all
+        branch.add(Text.assemble(("costs     ", "dim"), f"{stage.cost.value}: {REASONS[stage.cost.value]}"))
+    for label, style, lines in (
+        ("how       ", "dim", stage.lines if stage.kind == "copy" else ()),
+        ("breaks    ", "yellow", stage.breaks),
+        ("for good  ", "red", stage.irreversible),
+        ("rollback  ", "magenta", stage.rollback),
+    ):
+        for line in lines:
+            branch.add(Text.assemble((label, style), line))

@@ -1,0 +1,103 @@
+"""Work on rows for people: how far it is, what was said to it, whose history is kept, and who got through a seal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from airflow_provider_schemamig.cli.render.common import table_of, when
+
+Document = Mapping[str, Any]
+
+
+def progress_table(progress: Sequence[Document]) -> Table:
+    """One line a collection and stage of an open generation."""
+    table = table_of("collection", "stage", "done>", "rows>", "rows/s>", "left>", "as of")
+    for item in progress:
+        table.add_row(
+            Text(item["collection"], style="cyan"),
+            item["stage"],
+            *progress_cells(item),
+            when(item["updated_at"]),
+        )
+    return table
+
+
+def progress_cells(item: Document) -> tuple[str, str, str, str]:
+    """Done of total, rows, rows a second, time left; empty where it is not known."""
+    return (
+        f"{item['done']:,}/{item['total']:,} {item['unit']}",
+        f"{item['rows']:,}",
+        "" if item["rows_per_second"] is None else f"{item['rows_per_second']:,}",
+        "" if item["eta_seconds"] is None else duration(item["eta_seconds"]),
+    )
+
+
+def duration(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``3 h 05 min``."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def history_table(entries: Sequence[Document]) -> Table:
+    """One line an entry of the audit log."""
+    table = table_of("started", "took>", "what", "collection", "generation>", "outcome", "detail", "who")
+    for item in entries:
+        table.add_row(
+            when(item["started_at"]),
+            f"{item['seconds']:.1f} s" if item["seconds"] < 60 else duration(item["seconds"]),
+            item["what"],
+            Text(item["collection"] or "", style="cyan"),
+            "" if item["generation"] is None else str(item["generation"]),
+            Text(item["outcome"], style="green" if item["outcome"] == "done" else "bold red"),
+            item["detail"],
+            item["who"],
+        )
+    return table
+
+
+def control_text(control: Document) -> Text:
+    """What work on rows, or the last step of an online change, has to keep to, in one line."""
+    limits = [
+        f"{control['rows_per_second']:,} rows/s" if control["rows_per_second"] else "",
+        f"{control['max_files']:,} files a batch" if control["max_files"] else "",
+        f"{control['commits_per_minute']:,} commits a minute" if control["commits_per_minute"] else "",
+        f"only in the hours {control['window']} UTC" if control["window"] else "",
+    ]
+    said = ", ".join(limit for limit in limits if limit) or "no limits"
+    name = control["collection"] or "all collections"
+    if control["last_step"]:
+        waits = ("runs until its last step", "yellow"), f", which waits for `schemamig resume`{_said(control)}"
+        goes = ("runs", "green"), ", its last step even if writers have to wait"
+        return Text.assemble((name, "cyan"), "  ", *(waits if control["paused"] else goes))
+    state = ("paused", "yellow") if control["paused"] else ("runs", "green")
+    return Text.assemble((name, "cyan"), "  ", state, f"{_said(control)}, {said}")
+
+
+def _said(control: Document) -> str:
+    """Who wants it, since when and why."""
+    if not control["paused_by"]:
+        return ""
+    why = f" ({control['reason']})" if control["reason"] else ""
+    return f" by {control['paused_by']} since {when(control['paused_at'])}{why}"
+
+
+def pin_text(pin: Document) -> Text:
+    since = f"by {pin['pinned_by']} since {when(pin['pinned_at'])}"
+    return Text.assemble(
+        ("pin    ", "yellow"), (pin["collection"] or pin["shard"], "cyan"), f"  {pin['hours']} h for {pin['holder']}, {since}"
+    )
+
+
+def touched_texts(retired: Sequence[Document]) -> Iterator[Text]:
+    """Old shards that are not as they were left: RESTORE alone gets through a seal."""
+    for item in retired:
+        what = [] if item["sealed"] else ["its seal is gone"]
+        what += [f"{item['foreign_commits']:,} commit(s) of others since it was retired"] if item["foreign_commits"] else []
+        if what:
+            yield Text.assemble(("drift  ", "bold red"), (item["collection"], "cyan"), f"  old shard {item['shard']}: {', '.join(what)}")

@@ -1,0 +1,150 @@
+"""``schemamig status`` for people: one screen, what needs attention first in each table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from airflow_provider_schemamig.cli.render.common import hold_text, table_of, when
+from airflow_provider_schemamig.cli.render.rows import control_text, pin_text, progress_cells, progress_table, touched_texts
+
+#: With more collections than this only those that need attention get a line of their own.
+COLLECTIONS_SHOWN = 40
+#: The newest deployments are the interesting ones.
+DEPLOYMENTS_SHOWN = 5
+
+Document = Mapping[str, Any]
+
+
+def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableType:
+    """All of the status document of DESIGN section 10 that a person wants to see."""
+    parts: list[RenderableType] = [_heading(uri, document)]
+    parts += [Text(), _collections(document["collections"])]
+    parts += list(_drift(document["collections"]))
+    parts += list(touched_texts(document["retired"]))
+    if document["elements"]:
+        parts += [Text(), _elements(document["elements"])]
+    if document["progress"]:
+        parts += [Text(), progress_table(document["progress"])]
+    said = [*map(control_text, document["controls"]), *map(pin_text, document["pins"])]
+    parts += [Text(), *said] if said else []
+    if document["deployments"]:
+        parts += [Text(), _deployments(document["deployments"])]
+    for hold in document["holds"]:
+        parts += [Text(), hold_text(hold)]
+    if cluster:
+        parts += [Text(), _nodes(document["nodes"])]
+    return Group(*parts)
+
+
+def _heading(uri: str, document: Document) -> Text:
+    text = Text.assemble((uri, "bold"), "  at ", (document["version"] or "no release yet", "bold green"))
+    leader = document["leader"]
+    if leader is not None:
+        text.append(f"   generation {leader['generation']} leads since {when(leader['since'])}, epoch {leader['epoch']}", style="dim")
+    return text
+
+
+def _collections(collections: Mapping[str, Document]) -> RenderableType:
+    shown = collections
+    if len(collections) > COLLECTIONS_SHOWN:
+        shown = {name: item for name, item in collections.items() if _remarks(item)}
+    table = table_of("collection", "shard", "version>", "schema>", "columns>", "remarks")
+    for name, item in shown.items():
+        version = item.get("table_version")
+        counts = str(len(item["declared"]))
+        table.add_row(
+            Text(name, style="cyan"),
+            item["shard"],
+            "" if version is None else str(version),
+            str(item["schema_id"]),
+            counts,
+            _remark_text(item),
+        )
+    quiet = len(collections) - len(shown)
+    if not quiet:
+        return table if shown else Text("no collections")
+    return Group(*([table] if shown else []), Text(f"{quiet:,} collections are as the ledger says.", style="dim"))
+
+
+def _remarks(item: Document) -> list[tuple[str, str]]:
+    remarks = []
+    if item["drift"]:
+        remarks.append(("drift", "bold red"))
+    if item["sealed"]:
+        remarks.append(("sealed", "yellow"))
+    if item["in_flight"]:
+        remarks.append((f"in flight: {', '.join(map(str, item['in_flight']))}", "yellow"))
+    if item["hidden"]:
+        remarks.append((f"hidden: {', '.join(item['hidden'])}", "dim"))
+    return remarks
+
+
+def _remark_text(item: Document) -> Text:
+    return Text("; ").join([Text(text, style=style) for text, style in _remarks(item)])
+
+
+def _drift(collections: Mapping[str, Document]) -> Iterator[Text]:
+    for name, item in collections.items():
+        for difference in item["drift"]:
+            yield Text.assemble(("drift  ", "bold red"), (name, "cyan"), f"  {difference}")
+        yield from map(_way, item.get("ways_on", ()))
+
+
+def _way(way: Document) -> Text:
+    """One of the three ways on from drift: what it would do, what that loses, or why it cannot."""
+    does = "; ".join(way["does"]) if not way["why_not"] else "cannot: " + "; ".join(way["why_not"])
+    losses = f" (loses: {'; '.join(way['loses'])})" if way["loses"] and not way["why_not"] else ""
+    return Text.assemble("  ", (way["way"], "bold"), f"  {does}{losses}\n    ", (way["command"], "dim"))
+
+
+def _elements(elements: Sequence[Document]) -> Table:
+    table = table_of(
+        "collection", "element", "state", "phase", "done>", "rows>", "rows/s>", "left>", "commits>", "of others>", "since", "error"
+    )
+    for item in elements:
+        style = "bold red" if item["error"] else "green" if item["state"] == "public" else "yellow"
+        table.add_row(
+            Text(item["collection"], style="cyan"),
+            item["element"],
+            Text(item["state"].upper(), style=style),
+            f"{item['phase']}, {item['waits']}" if item["waits"] else item["phase"],
+            *(progress_cells(item["progress"]) if item["progress"] else ("",) * 4),
+            *(_commit_cells(item["commits"]) if item["commits"] else ("?", "?")),
+            when(item["since"]),
+            item["error"] or "",
+        )
+    return table
+
+
+def _commit_cells(commits: Document) -> tuple[str, str]:
+    return f"{commits['metadata'] + commits['batches']:,}", f"{commits['others']:,}"
+
+
+def _deployments(deployments: Sequence[Document]) -> Table:
+    table = table_of("generation>", "from", "to", "state", "claimed", "plan", "approved by")
+    for item in sorted(deployments, key=lambda item: -int(item["generation"]))[:DEPLOYMENTS_SHOWN]:
+        table.add_row(
+            str(item["generation"]),
+            item["from"] or "new",
+            item["to"],
+            item["state"],
+            when(item["created_at"]),
+            item["plan_digest"][:12],
+            item["approved_by"] or "",
+        )
+    return table
+
+
+def _nodes(nodes: Sequence[Document]) -> RenderableType:
+    if not nodes:
+        return Text("no live nodes", style="dim")
+    names = list(dict.fromkeys(key for node in nodes for key in node))
+    table = table_of(*names)
+    for node in nodes:
+        table.add_row(*(str(node.get(name) if node.get(name) is not None else "") for name in names))
+    return table

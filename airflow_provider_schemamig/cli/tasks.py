@@ -1,0 +1,42 @@
+"""What commands answer that tell running work something, or run one task of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_schemamig.cli.output import Answer
+from airflow_provider_schemamig.cli.progress import watched
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from airflow_provider_schemamig.core.ledger.rows import Control
+    from airflow_provider_schemamig.core.progress import Listener
+    from airflow_provider_schemamig.core.upgrade.context.context import Outcome
+
+
+def run_task(task: Callable[[Listener], Outcome]) -> Answer:
+    """Run a task under progress; its outcome is the answer."""
+    with watched() as listen:
+        document = task(listen).to_json()
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.common import show_outcome
+
+        show_outcome(to, document)
+
+    return Answer(document, show)
+
+
+def control_answer(control: Control) -> Answer:
+    from airflow_provider_schemamig.core.upgrade.status import control_json
+
+    document: Mapping[str, Any] = control_json(control)
+
+    def show(to: Console) -> None:
+        from airflow_provider_schemamig.cli.render.rows import control_text
+
+        to.print(control_text(document))
+
+    return Answer(document, show)
