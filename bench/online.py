@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from bench.rewrite import Bench

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.replication.model import StreamState
 from airflow_provider_schemamig.core.replication.replicate import follow, replicate_once
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import commands
 from bench.measure import cpu_s
 from bench.rewrite import CDF, OLD, ROWS, Bench
 from bench.schema_only import Row

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from airflow_provider_schemamig.cli.render.common import show_error
 from airflow_provider_schemamig.cli.render.plan import show_plan
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -25,7 +26,6 @@ from airflow_provider_schemamig.core.release.folder.read import load_release
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.session import embedded_session
 from airflow_provider_schemamig.core.testing.workspace import cut
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from example import rows
 from example.airflow_home import DEMO, LAKE, PROJECT, RELEASE, migrate_database

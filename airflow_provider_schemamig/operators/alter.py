@@ -32,10 +32,10 @@ class AlterOperator(VerbOperator):
         self.hold = hold
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade.alter import alter
+        from airflow_provider_schemamig.core import commands
 
         with self.deferred_while_paused():
-            outcome = alter(
+            outcome = commands.alter(
                 self.hook.environment,
                 self.statement,
                 hold=as_hold(self.hold),

@@ -123,7 +123,7 @@ class EnvironmentOperator(SchemamigOperator):
 
 
 class VerbOperator(EnvironmentOperator):
-    """Base of the operators that run one verb of ``core.upgrade.commands``: notes go to the log, the counted outcome to XCom."""
+    """Base of the operators that run one verb of ``core.commands``: notes go to the log, the counted outcome to XCom."""
 
     def run_verb(self) -> Outcome:
         raise NotImplementedError

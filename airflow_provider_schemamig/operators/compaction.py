@@ -36,8 +36,8 @@ class CompactOperator(EnvironmentOperator):
         self.max_bytes = max_bytes
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.delta.commit.fence import Fenced
-        from airflow_provider_schemamig.core.upgrade import commands
         from airflow_provider_schemamig.core.upgrade.compact import Limits
         from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen
 

@@ -91,42 +91,42 @@ class ControlOperator(EnvironmentOperator):
         return done
 
     def _control(self, by: str | None) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade.context import controls
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
         env, scope = self.hook.environment, self.collection or None
         if self.action == "pause":
-            return control_json(controls.pause(env, scope, by=by, reason=self.reason))
+            return control_json(commands.pause(env, scope, by=by, reason=self.reason))
         if self.action == "postpone":
-            return control_json(controls.postpone(env, scope, by=by, reason=self.reason))
+            return control_json(commands.postpone(env, scope, by=by, reason=self.reason))
         if self.action == "resume":
-            return control_json(controls.resume(env, scope, by=by))
+            return control_json(commands.resume(env, scope, by=by))
         if self.action == "force":
-            return control_json(controls.force(env, self._name("the collection whose writers may have to wait"), by=by))
+            return control_json(commands.force(env, self._name("the collection whose writers may have to wait"), by=by))
         limits = {name: as_number(name, getattr(self, name)) for name in ("rows_per_second", "max_files", "commits_per_minute")}
-        return control_json(controls.throttle(env, scope, **limits, window=as_window(self.window), by=by))
+        return control_json(commands.throttle(env, scope, **limits, window=as_window(self.window), by=by))
 
     def _cancel(self) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         env, generation = self.hook.environment, as_generation(self.generation)
         return outcome_summary(commands.cancel(env, generation, jobs=self.hook.job_runner, listen=self.listener()).to_json())
 
     def _pin(self) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.status import pin_json
-        from airflow_provider_schemamig.core.upgrade.tables import pins
 
         hours = as_number("hours", self.hours)
         if hours is None:
             raise BadArgument(argument="hours", value="", wanted="the hours of history that the copy needs")
         name = self._name("the collection whose history is kept")
-        return pin_json(pins.pin(self.hook.environment, name, self._holder(), hours), name)
+        return pin_json(commands.pin(self.hook.environment, name, self._holder(), hours), name)
 
     def _unpin(self) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade.tables import pins
+        from airflow_provider_schemamig.core import commands
 
         name, holder = self._name("the collection whose history was kept"), self._holder()
-        return {"collection": name, "holder": holder, "unpinned": pins.unpin(self.hook.environment, name, holder)}
+        return {"collection": name, "holder": holder, "unpinned": commands.unpin(self.hook.environment, name, holder)}
 
     def _name(self, wanted: str) -> str:
         if not self.collection:

@@ -37,7 +37,7 @@ class PromoteLeaderOperator(LeaderOperator):
     """
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         return commands.promote(self.hook.environment, as_generation(self.generation), listen=self.listener())
 
@@ -46,7 +46,7 @@ class ExpandOperator(LeaderOperator):
     """Settle what an earlier leader left, then make all instant changes of all collections, in this one task."""
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         return commands.expand(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
 
@@ -67,7 +67,7 @@ class ChangeOperator(LeaderOperator):
         self.collections = collections
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         return commands.change(
             self.hook.environment,
@@ -85,7 +85,7 @@ class CutoverOperator(LeaderOperator):
     """
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         return commands.cutover(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
 
@@ -94,7 +94,7 @@ class CleanupOperator(LeaderOperator):
     """Delete shards and rows of earlier generations that nothing refers to. If it fails, the next one does it."""
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         return commands.cleanup(self.hook.environment, as_generation(self.generation), listen=self.listener())
 
@@ -113,7 +113,7 @@ class ContractOperator(LeaderOperator):
         self.ignore_nodes = ignore_nodes
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 
         generation = None if self.generation is None else as_generation(self.generation)

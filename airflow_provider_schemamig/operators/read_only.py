@@ -72,7 +72,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.create = create
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         found = commands.preflight(
             self.hook.environment,
@@ -132,7 +132,7 @@ class FillChunksOperator(EnvironmentOperator):
         self.chunk_size = chunk_size
 
     def execute(self, context: Context) -> list[list[str]]:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         collections = self.collections
         if collections is None:
@@ -155,7 +155,7 @@ class FillOperator(VerbOperator):
         self.collections = collections
 
     def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         return commands.fill(
             self.hook.environment,
@@ -205,7 +205,7 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         self.ends_with = ends_with
 
     def poke(self, context: Context) -> bool:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         env, generation = self.hook.environment, as_generation(self.generation)
         left = commands.followed(env, generation, self.collections)

@@ -136,10 +136,10 @@ class ReplicateCollectionOperator(StreamOperator):
 
     def _bring(self, deadline: float, before: Mapping[str, int]) -> dict[str, int]:
         """One run over the streams. ``before``: what this task brought before it deferred."""
-        from airflow_provider_schemamig.core.replication.replicate import replicate_once
+        from airflow_provider_schemamig.core import commands
 
         _, target = self.hooks
-        found = replicate_once(*self.ends, self._names, jobs=target.job_runner, settings=self._settings, listen=self.listener())
+        found = commands.replicate_once(*self.ends, self._names, jobs=target.job_runner, settings=self._settings, listen=self.listener())
         brought = {name: before.get(name, 0) + getattr(found, name) for name in ("applied_rows", "applied_batches", "restores")}
         self._tell(found)
         raise_stopped(found.stopped)
@@ -241,11 +241,11 @@ class RestoreCollectionOperator(StreamOperator):
         return {"version": done.version, "table_version": done.table_version, "rows": done.rows}
 
     def _restore(self) -> Restored:
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.names import collection_name
-        from airflow_provider_schemamig.core.replication.restore.restore import restore
 
         _, target = self.hooks
-        return restore(
+        return commands.restore_rows(
             *self.ends,
             collection_name(self.collection),
             version=as_number("version", self.version),

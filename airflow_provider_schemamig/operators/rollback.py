@@ -31,7 +31,7 @@ class RollbackOperator(VerbOperator):
         self.allow_lossy = allow_lossy
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         with self.deferred_while_paused():
             outcome = commands.rollback(

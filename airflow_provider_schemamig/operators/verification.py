@@ -28,13 +28,12 @@ class VerifyOperator(EnvironmentOperator):
         self.new_rows = new_rows
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.names import CollectionName
-        from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
-        from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
         from airflow_provider_schemamig.exceptions import raise_refusals
 
         names = [CollectionName(name) for name in self.collections] or None
-        found = (watch_keys if self.new_rows else verify_environment)(self.hook.environment, self.hook.job_runner, names)
+        found = (commands.watch_keys if self.new_rows else commands.verify_environment)(self.hook.environment, self.hook.job_runner, names)
         for item in found.unasked:
             self.log.warning("not asked: %s %s: %s", item.collection, item.element or "", item.reason)
         for finding in found.findings:

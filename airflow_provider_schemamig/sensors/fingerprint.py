@@ -58,7 +58,7 @@ class FingerprintSensor(EnvironmentSensor):
         return super().execute(context)
 
     def _gate(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
 
         folder = release_folder(self.release, context)
         end_hold, ignore_nodes = as_flag("end_hold", self.end_hold), as_flag("ignore_nodes", self.ignore_nodes)

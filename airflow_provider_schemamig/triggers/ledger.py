@@ -50,7 +50,7 @@ class DriftTrigger(EnvironmentTrigger):
     """Waits until a live table differs from what the ledger recorded."""
 
     def look(self) -> bool:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         return bool(commands.status(SchemamigHook(self.environment).environment).drifted)
@@ -67,7 +67,7 @@ class PromotionTrigger(EnvironmentTrigger):
         return {**super().arguments(), "generation": self.generation}
 
     def look(self) -> bool:
-        from airflow_provider_schemamig.core.upgrade import commands
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         return commands.approved(SchemamigHook(self.environment).environment, self.generation)

@@ -49,9 +49,9 @@ class SchemaMatchTrigger(StreamTrigger):
     """Waits until the target accepts the schemas that the origin has."""
 
     def look(self) -> bool:
-        from airflow_provider_schemamig.core.replication.watch import mismatches
+        from airflow_provider_schemamig.core import commands
 
-        found = mismatches(*self.ends(), self.collections, self.depth)
+        found = commands.mismatches(*self.ends(), self.collections, self.depth)
         for mismatch in found:
             self.log.info("%s: %s", mismatch.collection, visible(mismatch.detail))
         return not found
@@ -81,22 +81,23 @@ class StreamWorkTrigger(StreamTrigger):
         return {**super().kept(), "brought": self.brought}
 
     def look(self) -> bool:
+        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.replication.model import Settings
-        from airflow_provider_schemamig.core.replication.watch import look
 
         settings = Settings(self.depth, timedelta(seconds=self.poll_interval), timedelta(seconds=self.recompute))
         ends, now = self.ends(), pendulum.now("UTC")
         self._tell(*ends, now)
-        found = look(*ends, self.collections, settings, now)
+        found = commands.look(*ends, self.collections, settings, now)
         return found.due or not (self.follow or found.waiting)
 
     def _tell(self, origin: Environment, target: Environment, now: pendulum.DateTime) -> None:
-        from airflow_provider_schemamig.core.replication.cluster.registry import HEARTBEAT, exchange
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.replication.cluster.registry import HEARTBEAT
 
         if now - self._told_at < HEARTBEAT:
             return
         self._told_at = now
         try:
-            exchange(origin, target, now)
+            commands.exchange(origin, target, now)
         except SchemamigError as error:  # nothing that is brought depends on it
             self.log.info("The environments could not be told of each other: %s", error)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.rewrites import OnSession, Rewrite
 from tests.support.spark_lake import SparkLake

@@ -12,11 +12,11 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from tests.support.product import Product
 from tests.support.spark_lake import InFlight, SparkLake

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder.read import load_release
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.testing.workspace import cut
-from airflow_provider_schemamig.core.upgrade import commands
 from example import rows
 from example.airflow_home import RELEASE
 from example.load import load

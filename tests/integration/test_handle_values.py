@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.arrow.read import arrow_schema
 from airflow_provider_schemamig.core.access.errors import NeedsSpark, WriterFenced
 from airflow_provider_schemamig.core.environment import Environment
@@ -18,7 +19,6 @@ from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import check_cases
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import NeedsSpark, ReaderFenced, UnknownRelease, WriterFenced
 from airflow_provider_schemamig.core.access.releases import declared_by
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
@@ -22,7 +23,6 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, connect_session
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.connect import connect_server
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake

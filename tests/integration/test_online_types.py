@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, LossyRollback
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.online import die_after_the_swap

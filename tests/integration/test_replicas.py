@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
@@ -16,7 +17,6 @@ from airflow_provider_schemamig.core.replication.model import PauseReason, Setti
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.spark_lake import SparkLake
 from tests.support.upgrades import releases
 

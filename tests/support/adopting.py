@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.names import PHYSICAL_NAME
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import Adoption, adopt
 from tests.support import foreign
 from tests.support.lake import no_spark

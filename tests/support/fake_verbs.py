@@ -1,4 +1,4 @@
-"""``core.upgrade.commands`` played by a script: for tests of what Airflow does around the verbs, not of the verbs."""
+"""``core.commands`` played by a script: for tests of what Airflow does around the verbs, not of the verbs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.exceptions import Refusal
 
 PLAN: dict[str, Any] = {
@@ -85,7 +86,8 @@ class FakeVerbs:
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         if verb not in {"fill", "promote", "expand", "change", "cutover", "cleanup", "cancel"}:
-            raise AttributeError(verb)
+            real: Callable[..., Any] = getattr(commands, verb)
+            return real  # not played
 
         def run(env: object, generation: int, *arguments: Any, **options: Any) -> Any:
             self._called(verb, env=env, generation=generation, arguments=arguments, **options)
@@ -105,10 +107,10 @@ class FakeVerbs:
 
 
 def install(monkeypatch: Any, fake: FakeVerbs) -> FakeVerbs:
-    """Put ``fake`` in the place of ``core.upgrade.commands`` for one test."""
+    """Put ``fake`` in the place of ``core.commands`` for one test."""
     import sys
 
-    import airflow_provider_schemamig.core.upgrade as package
+    import airflow_provider_schemamig.core as package
 
     monkeypatch.setitem(sys.modules, f"{package.__name__}.commands", fake)
     monkeypatch.setattr(package, "commands", fake, raising=False)

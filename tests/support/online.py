@@ -13,12 +13,12 @@ import pyarrow.parquet as parquet
 import pytest
 from sqlglot import exp, parse_one
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.schema.diff.renames import is_outdated
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.testing.rows.check_sql import parse, value_of
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from tests.support.lake import Crash
 from tests.support.row_jobs import RowJobs

@@ -9,13 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import Settings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import Replicated, replicate_once
 from airflow_provider_schemamig.core.replication.stream.checkpoint import position
 from airflow_provider_schemamig.core.replication.stream.position import Ends
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.support.lake import Lake
 from tests.support.row_jobs import RowJobs

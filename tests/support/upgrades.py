@@ -11,12 +11,12 @@ from typing import Any
 import pendulum
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import Fingerprint, Generation, Version
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.lake import Lake, no_spark
 from tests.support.product import Product

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.connect import connect_server
 from tests.support.killing import Kill, KillingRuns
 from tests.support.lake import Lake, append, rows

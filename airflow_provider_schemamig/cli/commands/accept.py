@@ -27,10 +27,10 @@ NamesOption = Annotated[
 @answered
 def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = None, as_json: JsonOption = False) -> Answer:
     """Drift: take what somebody did to tables into the release, as its next version with the steps inferred."""
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.schema.describe import change_json
-    from airflow_provider_schemamig.core.upgrade.drift.accept import accept as take_over
 
-    done = take_over(open_environment(env), local_path(release), collection or ())
+    done = commands.accept(open_environment(env), local_path(release), collection or ())
     accepted = [{"collection": name, "changes": [change_json(change) for change in changes]} for name, changes in done.changes]
     document = {
         "version": str(done.version) if done.version else None,

@@ -31,9 +31,9 @@ TableOption = Annotated[
 @answered
 def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, create: CreateOption = False, as_json: JsonOption = False) -> Answer:
     """Take existing Delta tables under management, without a commit on them: write what they are into the release, record them."""
-    from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt as take
+    from airflow_provider_schemamig.core import commands
 
-    done = take(open_environment(env), local_path(release), [table_named(text) for text in table], create=create)
+    done = commands.adopt(open_environment(env), local_path(release), [table_named(text) for text in table], create=create)
     tables = [
         {
             "collection": found.collection,

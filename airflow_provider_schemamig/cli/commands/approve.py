@@ -27,7 +27,7 @@ def approve(
     as_json: JsonOption = False,
 ) -> Answer:
     """Record that you read the plan of a generation and want it."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     approval = commands.approve(open_environment(env), Generation(generation), plan)
     document = {"generation": generation, "plan_digest": plan, "approved_by": approval.approved_by}

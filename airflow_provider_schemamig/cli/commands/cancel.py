@@ -24,6 +24,6 @@ if TYPE_CHECKING:
 @answered
 def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Give a generation up: what it built is deleted. Promoted already: it is rolled back. Committed: refused."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     return run_task(lambda listen: commands.cancel(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))

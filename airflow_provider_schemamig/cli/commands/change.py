@@ -24,6 +24,6 @@ from airflow_provider_schemamig.cli.tasks import run_task
 @answered
 def change(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Work that is done on rows while readers and writers go on; fills whose inputs moved run again."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     return run_task(lambda listen: commands.change(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))

@@ -21,6 +21,6 @@ from airflow_provider_schemamig.cli.tasks import run_task
 @answered
 def cleanup(env: EnvOption, generation: GenerationOption, as_json: JsonOption = False) -> Answer:
     """Delete what earlier generations left and nothing references."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     return run_task(lambda listen: commands.cleanup(open_environment(env), Generation(generation), listen=listen))

@@ -30,7 +30,7 @@ def compact(
     as_json: JsonOption = False,
 ) -> Answer:
     """Rewrite files that were written under an older schema, batch by batch. Readers and writers go on and see no difference."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 
     root, names = open_environment(env), collection or []

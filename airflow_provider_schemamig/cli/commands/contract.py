@@ -30,7 +30,7 @@ def contract(
     as_json: JsonOption = False,
 ) -> Answer:
     """When a hold is over: drop the columns and collections that the release dropped. Holds end oldest first."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     only = None if generation is None else Generation(generation)
     return run_task(lambda listen: commands.contract(open_environment(env), only, ignore_nodes=ignore_nodes, listen=listen))

@@ -24,6 +24,6 @@ from airflow_provider_schemamig.cli.tasks import run_task
 @answered
 def cutover(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Follow and check what is rewritten, seal, catch up, rename, swap, commit: the environment is at the release after it."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     return run_task(lambda listen: commands.cutover(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))

@@ -24,6 +24,6 @@ from airflow_provider_schemamig.cli.tasks import run_task
 @answered
 def expand(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
     """Settle what an earlier leader left, then make every change that readers and writers do not notice."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     return run_task(lambda listen: commands.expand(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))

@@ -28,9 +28,9 @@ def pin(
     as_json: JsonOption = False,
 ) -> Answer:
     """Keep a live table's history longer, for a copy that takes longer than it is kept. Commits to the table."""
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.upgrade.status import pin_json
-    from airflow_provider_schemamig.core.upgrade.tables import pins
 
-    pinned = pins.pin(open_environment(env), collection, holder or getpass.getuser(), hours)
+    pinned = commands.pin(open_environment(env), collection, holder or getpass.getuser(), hours)
     text = f"{collection} keeps its history for at least {pinned.hours} hours, until {pinned.holder} unpins it."
     return Answer(pin_json(pinned, collection), lambda to: to.print(text))

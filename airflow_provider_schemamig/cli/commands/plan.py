@@ -37,7 +37,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> Answer:
     """What an upgrade would do. Writes nothing. Exit 0: nothing to do, 3: differences pending, 1: refused."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.plan import show_plan

@@ -20,6 +20,6 @@ from airflow_provider_schemamig.cli.tasks import control_answer
 @answered
 def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
     """Work on rows goes on, but the last step of an online change (with another type: the cut-over) waits for `resume`."""
-    from airflow_provider_schemamig.core.upgrade.context import controls
+    from airflow_provider_schemamig.core import commands
 
-    return control_answer(controls.postpone(open_environment(env), collection, reason=reason))
+    return control_answer(commands.postpone(open_environment(env), collection, reason=reason))

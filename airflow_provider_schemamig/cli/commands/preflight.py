@@ -42,7 +42,7 @@ def preflight(
     as_json: JsonOption = False,
 ) -> Answer:
     """Claim a generation, check the rows, build what replaces a table, copy what is rewritten. No live table is touched."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.plan import show_preflight

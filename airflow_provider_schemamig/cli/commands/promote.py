@@ -21,6 +21,6 @@ from airflow_provider_schemamig.cli.tasks import run_task
 @answered
 def promote(env: EnvOption, generation: GenerationOption, as_json: JsonOption = False) -> Answer:
     """Make the generation the leader, if its plan is still the one that was checked."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     return run_task(lambda listen: commands.promote(open_environment(env), Generation(generation), listen=listen))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Total:
-    """What all turns brought, and where the last one left the streams."""
+    """What all turns brought, and where the last one left the commands."""
 
     states: tuple[StreamState, ...] = ()
     counts: dict[str, int] = field(default_factory=lambda: {"applied_rows": 0, "applied_batches": 0, "restores": 0})
@@ -75,12 +75,10 @@ def replicate(
 
     import pendulum
 
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.names import collection_name
-    from airflow_provider_schemamig.core.replication import replicate as streams
     from airflow_provider_schemamig.core.replication.model import Settings
-    from airflow_provider_schemamig.core.replication.restore.restore import restore as restore_rows
     from airflow_provider_schemamig.core.replication.stream.position import Ends
-    from airflow_provider_schemamig.core.replication.stream.stored_state import wake
 
     names = [collection_name(name) for name in collection or ()]
     if restore and not names:
@@ -90,17 +88,19 @@ def replicate(
     Ends.of(*ends)  # nothing is written if one of them is none
     with watched() as listen:
         for name in names if restore else ():
-            done = restore_rows(*ends, name, allow_schema_change=allow_schema_change, allow_lossy=allow_lossy, jobs=jobs, listen=listen)
+            done = commands.restore_rows(
+                *ends, name, allow_schema_change=allow_schema_change, allow_lossy=allow_lossy, jobs=jobs, listen=listen
+            )
             total.counts["restores"] += 1
             total.counts["applied_rows"] += done.rows
-        wake(ends[1], pendulum.now("UTC"))  # who starts this wants to know how it is now
+        commands.wake(ends[1], pendulum.now("UTC"))  # who starts this wants to know how it is now
         intervals = {"poll": poll, "retry": retry, "recompute": recompute}
         settings = Settings(depth, **{name: timedelta(seconds=seconds) for name, seconds in intervals.items()})
         if not follow:
-            total.add(streams.replicate_once(*ends, names or None, jobs=jobs, settings=settings, listen=listen))
+            total.add(commands.replicate_once(*ends, names or None, jobs=jobs, settings=settings, listen=listen))
         else:
             try:
-                for turn in streams.follow(*ends, names or None, jobs=jobs, settings=settings, listen=listen, until=lambda: False):
+                for turn in commands.follow(*ends, names or None, jobs=jobs, settings=settings, listen=listen, until=lambda: False):
                     total.add(turn)
             except KeyboardInterrupt:
                 pass  # that is how it ends

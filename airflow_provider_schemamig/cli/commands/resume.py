@@ -20,6 +20,6 @@ from airflow_provider_schemamig.cli.tasks import control_answer
 @answered
 def resume(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
     """Go on: take a pause, a postponement, or a force, back; limits stay."""
-    from airflow_provider_schemamig.core.upgrade.context import controls
+    from airflow_provider_schemamig.core import commands
 
-    return control_answer(controls.resume(open_environment(env), collection))
+    return control_answer(commands.resume(open_environment(env), collection))

@@ -27,10 +27,10 @@ def revert(
     as_json: JsonOption = False,
 ) -> Answer:
     """Drift: undo what somebody did to a table, in one metadata commit."""
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.schema.describe import change_json
-    from airflow_provider_schemamig.core.upgrade.drift.revert import revert as undo
 
-    done = undo(open_environment(env), collection, allow_lossy=allow_lossy)
+    done = commands.revert(open_environment(env), collection, allow_lossy=allow_lossy)
     changes = [change_json(change) for change in done.changes]
     document = {
         "collection": done.collection,

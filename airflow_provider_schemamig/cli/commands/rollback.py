@@ -32,7 +32,7 @@ def rollback(
     as_json: JsonOption = False,
 ) -> Answer:
     """Go back to the release before, while its hold is open, or undo an upgrade that was cut in the middle."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     run = functools.partial(commands.rollback, open_environment(env), jobs=spark_at(spark), allow_lossy=allow_lossy, claim_id=claim_id)
     return run_task(lambda listen: run(listen=listen))

@@ -30,7 +30,7 @@ def status(
     as_json: JsonOption = False,
 ) -> Answer:
     """The release, the leader, every collection, the way back. Exit 3: a table is not what the ledger says."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     if watch and as_json:
         raise typer.BadParameter("--json is one document, --watch never ends: choose one.", param_hint="'--watch'")

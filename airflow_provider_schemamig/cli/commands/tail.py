@@ -32,7 +32,7 @@ def tail(
     as_json: JsonOption = False,
 ) -> Answer:
     """Bring what is committed to the old tables into their copies, until the generation is promoted or given up."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     return run_task(
         lambda listen: commands.tail(open_environment(env), Generation(generation), jobs=spark_at(spark), once=once, listen=listen)

@@ -35,11 +35,11 @@ def throttle(
     as_json: JsonOption = False,
 ) -> Answer:
     """Set the limits of work on rows to exactly these. Without any, there are none any more."""
-    from airflow_provider_schemamig.core.upgrade.context import controls
+    from airflow_provider_schemamig.core import commands
 
     hours = parse_window(window)
     return control_answer(
-        controls.throttle(
+        commands.throttle(
             open_environment(env),
             collection,
             rows_per_second=rows_per_second,

@@ -19,9 +19,9 @@ from airflow_provider_schemamig.cli.options import CollectionOption
 @answered
 def unmanage(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
     """Give a collection's table back: the environment forgets it, the table stays as it is."""
-    from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage as give_back
+    from airflow_provider_schemamig.core import commands
 
-    done = give_back(open_environment(env), collection)
+    done = commands.unmanage(open_environment(env), collection)
     document = {"collection": done.collection, "uri": done.uri, "unmanaged": done.uri is not None, "notes": list(done.notes)}
 
     def show(to: Console) -> None:

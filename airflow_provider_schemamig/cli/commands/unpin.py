@@ -20,9 +20,9 @@ from airflow_provider_schemamig.cli.options import CollectionOption, HolderOptio
 @answered
 def unpin(env: EnvOption, collection: CollectionOption, holder: HolderOption = None, as_json: JsonOption = False) -> Answer:
     """Take a pin back. The table's own settings come back with the last one."""
-    from airflow_provider_schemamig.core.upgrade.tables import pins
+    from airflow_provider_schemamig.core import commands
 
     whose = holder or getpass.getuser()
-    found = pins.unpin(open_environment(env), collection, whose)
+    found = commands.unpin(open_environment(env), collection, whose)
     text = f"{whose} pins {collection} no longer." if found else f"{whose} has no pin on {collection}."
     return Answer({"collection": collection, "holder": whose, "unpinned": found}, lambda to: to.print(text))

@@ -42,7 +42,7 @@ def upgrade(
     as_json: JsonOption = False,
 ) -> Answer:
     """Take the environment to the release: every task in order. A new environment is made at the release's head."""
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
     run = functools.partial(commands.upgrade, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)

@@ -30,12 +30,11 @@ def verify(
 
     Writes nothing, but with --new-rows how far it got.
     """
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.names import CollectionName
-    from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
-    from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
 
     names = None if not collection else [CollectionName(name) for name in collection]
-    found = (watch_keys if new_rows else verify_environment)(open_environment(env), spark_at(spark), names)
+    found = (commands.watch_keys if new_rows else commands.verify_environment)(open_environment(env), spark_at(spark), names)
     document = found.to_json()
 
     def show(to: Console) -> None:

@@ -32,8 +32,8 @@ from airflow_provider_schemamig.core.testing.rows.expected import Expected, Rows
 from airflow_provider_schemamig.core.testing.rows.fixtures import Fixtures
 from airflow_provider_schemamig.core.testing.rows.seeded_random import Draws
 from airflow_provider_schemamig.core.testing.workspace import copy_environment, cut, remove, throwaway, tidy
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.tasks import leader
 from airflow_provider_schemamig.exceptions import Refused
 
 
@@ -76,7 +76,7 @@ class Track:
         place = self._place("begin")
         env = throwaway(place)
         with report.phase("initialize"):
-            commands.upgrade(env, folder or self.folder([version]), create=True, jobs=self.jobs)
+            leader.upgrade(env, folder or self.folder([version]), create=True, jobs=self.jobs)
             declared = self.release.declarations(version)
             expected = self._with_rows(env, version, dict.fromkeys(declared, ()), report, everything=True)
             sight = Sight(env)
@@ -91,10 +91,10 @@ class Track:
         place = copy_environment(stop.folder, self._place("step"))
         env, writes = _counting(throwaway(place))
         with report.phase("upgrade"):
-            commands.upgrade(env, folder or self.folder([stop.version, version]), jobs=self.jobs)
+            leader.upgrade(env, folder or self.folder([stop.version, version]), jobs=self.jobs)
         env = throwaway(place)
         with report.phase("contract"):
-            commands.contract(env, at_once=True)
+            leader.contract(env, at_once=True)
             declared = self.release.declarations(version)
             expected = self._with_rows(env, version, carry(chain, stop.rows, declared), report)
             sight = Sight(env)
@@ -116,8 +116,8 @@ class Track:
             phase = f"interrupted at write {moment + 1} of {writes}"
             with report.phase(phase):
                 with suppress(Crash):
-                    commands.upgrade(_crashing(env, moment), folder, jobs=self.jobs)
-                commands.upgrade(env, folder, jobs=self.jobs)
+                    leader.upgrade(_crashing(env, moment), folder, jobs=self.jobs)
+                leader.upgrade(env, folder, jobs=self.jobs)
             self._look(env, self.chain(stop.version, version), stop, report, phase)
             self._roll_back(env, stop, report)
 
@@ -130,9 +130,9 @@ class Track:
                 chain = self.chain(at.version, target)
                 with report.phase("upgrade"):
                     if last is not None:
-                        commands.contract(env, at_once=True)
+                        leader.contract(env, at_once=True)
                     where = folder if whole and folder is not None else self.folder(self._between(at.version, target))
-                    commands.upgrade(env, where, jobs=self.jobs)
+                    leader.upgrade(env, where, jobs=self.jobs)
                 last = at
                 at = Stop(target, env_folder(env), self._look(env, chain, at, report, "upgrade"), stop.origin)
             assert last is not None  # a path has at least one leg
@@ -144,7 +144,7 @@ class Track:
         place = self._place("fresh")
         env = throwaway(place)
         with report.phase("initialize"):
-            commands.upgrade(env, folder or self.release.path, create=True, jobs=self.jobs)
+            leader.upgrade(env, folder or self.release.path, create=True, jobs=self.jobs)
             declared = self.release.declarations(version)
             report.end(look_at(Sight(env), version, declared, dict.fromkeys(declared, ()), "initialize").findings)
             if stop is not None:
@@ -229,7 +229,7 @@ class Track:
 
     def _roll_back(self, env: Environment, stop: Stop, report: Report) -> None:
         with report.phase("roll back"):
-            commands.rollback(env, jobs=self.jobs)
+            leader.rollback(env, jobs=self.jobs)
             declared = self.release.declarations(stop.version)
             sight = Sight(env)
             seen = look_at(sight, stop.version, declared, stop.rows, "roll back", marks=stop.marks, exact=False)

@@ -26,7 +26,6 @@ from airflow_provider_schemamig.core.release.sql.alter.statement import (
 )
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.commands import contract, go_through
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
@@ -37,6 +36,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, check_data, report_on
 from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.tables.errors import NameOfRelease, NeverDeployed
+from airflow_provider_schemamig.core.upgrade.tasks.leader import contract, go_through
 
 
 def plan_alter(env: EnvironmentRoot, statement: str, *, jobs: Jobs | None = None) -> PlanReport:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.operators.read_only import FillOperator
 from tests.support.airflow_runs import RunDag
 from tests.support.product import Product

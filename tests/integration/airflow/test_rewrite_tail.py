@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from tests.support import row_tables as tables

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from tests.support import foreign
 from tests.support.upgrades import claimed, make_holds_due
 from tests.unit.access.cases import CASES, Case

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.access.statement import Stamp
 from airflow_provider_schemamig.core.delta.log.commits import unproven_since, values_in
@@ -16,7 +17,6 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.names import CollectionName, Generation, Version
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from tests.support import foreign
 from tests.support.lake import Lake

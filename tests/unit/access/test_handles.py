@@ -13,6 +13,7 @@ import pendulum
 import pyarrow as pa
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access import resolved_table
 from airflow_provider_schemamig.core.access import writer as writers
 from airflow_provider_schemamig.core.access.errors import (
@@ -39,7 +40,6 @@ from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, InvalidName, SchemaId, ShardId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite, ConstraintViolated
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 from tests.support import foreign
 from tests.support.lake import Lake, no_spark

@@ -13,10 +13,10 @@ import pendulum
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_provider_schemamig.core import commands as core_verbs
 from airflow_provider_schemamig.core.ledger.rows import Control, Pin
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.transfer.errors import Paused
-from airflow_provider_schemamig.core.upgrade import commands as core_verbs
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.core.upgrade.tables import pins

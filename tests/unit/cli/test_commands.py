@@ -193,7 +193,7 @@ def test_the_environment_may_come_from_the_variable(run: Run, env: Path, monkeyp
 
 def test_watching_draws_what_changes_until_it_is_stopped(run: Run, env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_schemamig.cli.commands import status as command
-    from airflow_provider_schemamig.core.upgrade import commands
+    from airflow_provider_schemamig.core import commands
 
     first = commands.status(Environment.open(str(env)))
     looks = [first, first, replace(first, document={**first.document, "version": "9.9.9"}, drifted=("flights",))]

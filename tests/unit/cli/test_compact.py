@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.bytes import tree
 from tests.unit.cli.samples import Run, conforms, refused

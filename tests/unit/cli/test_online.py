@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_schemamig.cli.commands import alter as alter_command
 from airflow_provider_schemamig.cli.commands import verify as verify_command
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.bytes import tree
 from tests.support.online import OnlineJobs

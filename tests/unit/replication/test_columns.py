@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.replication.stream.events import next_events
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from tests.support import row_tables as tables
 from tests.support.upgrades import expanded, promoted, refused

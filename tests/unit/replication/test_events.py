@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from tests.support import row_tables as tables
 from tests.unit.replication.origin import Origin, T, hash_of, make_origin
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason
 from airflow_provider_schemamig.core.replication.restore.restore import restore
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import rewritten
 from tests.support import row_tables as tables
 from tests.support.replicas import FIRST, Replicas, make_replicas

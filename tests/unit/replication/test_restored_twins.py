@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, restore
 from airflow_provider_schemamig.core.replication.stream.position import Ends
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentTransaction, FillSuperseded, SourceVacuumed
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.support.foreign import set_property
 from tests.support.lake import Crash, Lake

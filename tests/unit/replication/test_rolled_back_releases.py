@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.lake import Lake
 from tests.support.product import Product
 from tests.support.replicas import Replicas, make_replicas

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ShardMoving
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.restore.restore import Wish, restore, try_restore
 from airflow_provider_schemamig.core.replication.stream.position import Ends
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import rewritten
 from tests.support import row_tables as tables
 from tests.support.lake import Crash, Lake

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, OriginReplaced
 from airflow_provider_schemamig.core.replication.stream.events import Found, next_events
 from airflow_provider_schemamig.core.replication.stream.successor import Successor, successor
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import row_tables as tables
 from tests.support.lake import Lake
 from tests.support.rewritten import Rewritten, claimed, jobs, make_rewritten, upgrade

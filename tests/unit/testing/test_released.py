@@ -66,8 +66,8 @@ def test_a_backport_breaks_the_path_to_what_is_out(head: Path, tmp_path: Path) -
 
 def test_the_product_refuses_that_path(head: Path, tmp_path: Path) -> None:
     """What is said without running it is what a user would meet: 1.1.0 as it came out does not know 1.0.1."""
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.testing.workspace import throwaway
-    from airflow_provider_schemamig.core.upgrade import commands
     from tests.support.lake import no_spark
 
     found = rehearsed(head, tmp_path / "work", released="1.0.0,1.1.0,1.0.1")

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.features import UnsupportedFeature
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.check import check
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
 from airflow_provider_schemamig.core.upgrade.adopt.errors import WrongPlace
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError

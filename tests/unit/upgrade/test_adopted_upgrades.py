@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.adopting import Site
 from tests.support.lake import Crash, rows

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from airflow_provider_schemamig.cli.main import app
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.storage import StorageFull
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support.upgrades import deployed, heartbeat, make_holds_due, releases
 
 WIDE, NARROW = "CREATE TABLE t (id BIGINT, x STRING);", "CREATE TABLE t (id BIGINT);"

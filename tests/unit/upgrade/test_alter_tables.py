@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import NotInRelease, ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from tests.support.bytes import unwritten

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade import commands
 from tests.support import foreign
 from tests.support.lake import Lake, rows
 from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, same_as_new, seen, whole

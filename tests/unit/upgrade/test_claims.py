@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from tests.support.lake import Crash, no_spark
 from tests.support.upgrades import refused, releases, whole
 from tests.unit.upgrade.test_stacked_holds import ONE, STEP_THREE, STEP_TWO, THREE, TWO, B, Stack

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.storage import Location
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError

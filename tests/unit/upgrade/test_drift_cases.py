@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage

@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, Version
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, ForeignKey, Key, Primitive
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, explain
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter as alter_table
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Incompatible, compare_and_evolve_schema
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.online.backfill_errors import BackfillStarved
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.lake import Crash, Lake, rows

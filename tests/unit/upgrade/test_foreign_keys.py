@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import KeyViolated
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.keys import Reference, keys_in_force
 from airflow_provider_schemamig.core.schema.element_states import ElementState
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.lake import Lake, append, rows
 from tests.support.online import OnlineJobs

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, read_fence
 from airflow_provider_schemamig.core.names import CollectionName, Epoch
 from airflow_provider_schemamig.core.schema.properties import FORGETS
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import SchemamigError

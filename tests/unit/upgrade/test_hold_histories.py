@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support import row_tables as tables
 from tests.support.lake import no_spark, rows

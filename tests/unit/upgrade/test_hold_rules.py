@@ -8,10 +8,10 @@ from pathlib import Path
 import pendulum
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.stages import EndHold
 from tests.support import row_tables as tables

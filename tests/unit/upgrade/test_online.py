@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.online import unfilled
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.core.upgrade.verify.findings import Condition
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify

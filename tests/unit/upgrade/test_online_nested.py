@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs

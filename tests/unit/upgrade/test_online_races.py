@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.names import Generation
@@ -21,7 +22,6 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.spark.errors import SparkJobFailed, SparkUnavailable
 from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.core.transfer import throttle
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake

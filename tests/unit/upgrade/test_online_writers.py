@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError, SchemaMismatchError
 from deltalake.schema import Field, PrimitiveType
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from tests.integration.interleavings import FILES, MAX_FILES, OPERATIONS, OUTCOMES, RS_METADATA, TABLES, Case

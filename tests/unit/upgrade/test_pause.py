@@ -12,6 +12,7 @@ from typing import Any
 import pendulum
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.history import read_history
@@ -22,7 +23,6 @@ from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.core.transfer import throttle
 from airflow_provider_schemamig.core.transfer.errors import Paused
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support import rewritten
 from tests.support.lake import Crash, Lake

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.plan_store import digest as digest_of
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import PLAN_KINDS
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport
@@ -112,8 +112,8 @@ def test_the_digest_is_the_same_in_another_process(lake: Lake) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from airflow_provider_schemamig.core.environment import Environment\n"
-        "from airflow_provider_schemamig.core.upgrade import verbs\n"
-        "print(verbs.plan(Environment.open(sys.argv[1]), Path(sys.argv[2])).plan.digest)"
+        "from airflow_provider_schemamig.core import commands\n"
+        "print(commands.plan(Environment.open(sys.argv[1]), Path(sys.argv[2])).plan.digest)"
     )
     command = [sys.executable, "-c", script, lake.env.location.uri, str(lake.second)]
     found = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "7", "PATH": ""})

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.transfer import throttle
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.lake import Crash, Lake, rows

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, put_fence
 from airflow_provider_schemamig.core.delta.names import physical_name
@@ -20,7 +21,6 @@ from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_ta
 from airflow_provider_schemamig.core.ledger.numbers import LEAP
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import UNKNOWN, rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError

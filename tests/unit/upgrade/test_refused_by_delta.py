@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from tests.support.adopting import Site, field
 from tests.support.bytes import tree
 from tests.support.lake import no_spark

@@ -10,6 +10,7 @@ from pathlib import Path
 import pendulum
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
 from airflow_provider_schemamig.core.ledger.admin.backup import Restored, backup, restore
@@ -22,7 +23,6 @@ from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from airflow_provider_schemamig.core.storage import Store
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from tests.support.bytes import tree
 from tests.support.lake import Lake, no_spark

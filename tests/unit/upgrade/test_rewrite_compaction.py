@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from tests.support.rewritten import COLLECTIONS, Rewritten, jobs, make_rewritten
 from tests.support.row_jobs import RowJobs
 from tests.support.row_tables import optimize, snapshot

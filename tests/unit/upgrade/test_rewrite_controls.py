@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.transfer import throttle
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.rewritten import Rewritten, claimed, jobs, make_rewritten, upgrade
 from tests.support.upgrades import refused

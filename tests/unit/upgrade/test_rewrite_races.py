@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import row_tables as tables
 from tests.support.rewritten import SECOND, Rewritten, Work, acted_at, back, built, chosen, claimed, cutover, follow, jobs, moments, upgrade

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.retention import FILES
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.tables import seals
 from tests.support import row_tables as tables
 from tests.support.lake import Crash

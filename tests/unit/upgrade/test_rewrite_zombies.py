@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Crash
 from tests.support.rewritten import COLLECTIONS, Rewritten, Work, acted_at, back, chosen, claimed, cutover, follow, jobs, moments, upgrade

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import HoldState, ShardState
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from tests.support import foreign

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from tests.support import foreign
 from tests.support.lake import Lake, rows
 from tests.support.upgrades import same_as_new, seen, two_releases, whole

@@ -10,7 +10,7 @@ import pendulum
 import pyarrow as pa
 import pytest
 
-from airflow_provider_schemamig.core.upgrade import commands
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.upgrade.plan import stopped_writers
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.spark.runners import Job
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack, SealExpired, SourceTouched
 from airflow_provider_schemamig.core.upgrade.execute import cutover, rename_swaps
 from airflow_provider_schemamig.core.upgrade.tables.errors import SwapTakenBack

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.execute import online, online_schedule
 from airflow_provider_schemamig.core.upgrade.verify import log as verify_log

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.key_validation import Validated
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.verify.keys import KeysVerified, verify_keys
 from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
 from tests.support import foreign

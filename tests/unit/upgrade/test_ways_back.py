@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState, ShardState
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, LossyRollback, RollbackOpen
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.cli.commands.ledger.copies import FolderArgument
 @answered
 def backup(env: EnvOption, folder: FolderArgument, as_json: JsonOption = False) -> Answer:
     """Copy the ledger and its plans to FOLDER, byte for byte."""
-    from airflow_provider_schemamig.core.ledger.admin import backup as backups
+    from airflow_provider_schemamig.core import commands
 
-    done = backups.backup(open_environment(env), folder)
+    done = commands.backup_ledger(open_environment(env), folder)
     return kept(folder, done)

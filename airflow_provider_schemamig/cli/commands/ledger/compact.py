@@ -15,9 +15,9 @@ from airflow_provider_schemamig.cli.output import facts
 @answered
 def compact(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """Sum the history up to now into one file. Looking further back is refused afterwards."""
-    from airflow_provider_schemamig.core.ledger.admin import maintenance
+    from airflow_provider_schemamig.core import commands
 
-    state = maintenance.compact(_writer(env))
+    state = commands.compact_ledger(_writer(env))
     return facts({"version": state.version, "since": state.since})
 
 

@@ -35,9 +35,9 @@ def dump(
 
 @answered
 def _dump(*, env: str, collection: str | None, as_of: int | None, current: bool, format_: str, as_json: bool) -> Answer:
-    from airflow_provider_schemamig.core.ledger.admin import maintenance
+    from airflow_provider_schemamig.core import commands
 
-    document = maintenance.dump(open_ledger(env), as_of, collection=collection, current=current)
+    document = commands.dump_ledger(open_ledger(env), as_of, collection=collection, current=current)
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render import ledger as shown

@@ -27,10 +27,10 @@ def rebuild(
     as_json: JsonOption = False,
 ) -> Answer:
     """Make a ledger that was lost without a backup anew, from the tables and the release that the environment was at."""
-    from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as make_anew
+    from airflow_provider_schemamig.core import commands
 
     root = open_environment(env)
-    done = make_anew(root, local_path(release), [table_named(text) for text in table or ()], as_it_is or ())
+    done = commands.rebuild_ledger(root, local_path(release), [table_named(text) for text in table or ()], as_it_is or ())
     document = done.to_json(root)
 
     def show(to: Console) -> None:

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.cli.commands.ledger.copies import FolderArgument
 @answered
 def restore(env: EnvOption, folder: FolderArgument, as_json: JsonOption = False) -> Answer:
     """Bring the backup in FOLDER to an environment that has no ledger. Nothing is ever overwritten."""
-    from airflow_provider_schemamig.core.ledger.admin import backup as backups
+    from airflow_provider_schemamig.core import commands
 
-    done = backups.restore(open_environment(env), folder)
+    done = commands.restore_ledger(open_environment(env), folder)
     return kept(folder, done)

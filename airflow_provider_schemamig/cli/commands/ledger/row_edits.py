@@ -22,9 +22,10 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Even if somebody see
 
 
 def edited(env: str, collection: str, key: str, value: str | None, expect: int | None, force: bool) -> Answer:
-    from airflow_provider_schemamig.core.ledger.admin.edit import RowEdit, edit_row
+    from airflow_provider_schemamig.core import commands
+    from airflow_provider_schemamig.core.ledger.admin.edit import RowEdit
 
-    done = edit_row(open_environment(env), RowEdit(collection, key, value, expect, force), getpass.getuser())
+    done = commands.edit_row(open_environment(env), RowEdit(collection, key, value, expect, force), getpass.getuser())
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.ledger import show_edit

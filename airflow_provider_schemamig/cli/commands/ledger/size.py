@@ -16,9 +16,9 @@ from airflow_provider_schemamig.cli.options import open_ledger
 @answered
 def size(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """How much the ledger stores, of what, how it grew from release to release, and what `compact` would take away."""
-    from airflow_provider_schemamig.core.ledger.admin import size as sizes
+    from airflow_provider_schemamig.core import commands
 
-    document = sizes.size(open_ledger(env)).to_json()
+    document = commands.ledger_size(open_ledger(env)).to_json()
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.ledger import show_size

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 @answered
 def upgrade(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """Bring the ledger to this software's format. Older software is refused here afterwards."""
-    from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
+    from airflow_provider_schemamig.core import commands
 
-    document = upgrade_ledger(open_environment(env)).to_json()
+    document = commands.upgrade_ledger(open_environment(env)).to_json()
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.ledger import show_format_upgrade

@@ -16,11 +16,11 @@ def refresh(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """Work out the hashes now, tell the other environments, and let paused replication look again at once."""
     import pendulum
 
-    from airflow_provider_schemamig.core.replication.cluster.registry import refresh as refreshed
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.replication.stream.stored_state import read_states
 
     environment = open_environment(env)
-    node = refreshed(environment, pendulum.now("UTC"))
+    node = commands.refresh(environment, pendulum.now("UTC"))
     woken = [state.stream for state in read_states(environment) if state.pause is not None]
     document = {
         "env_id": node.env_id,

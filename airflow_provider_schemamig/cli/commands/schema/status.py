@@ -22,15 +22,15 @@ def status(
     """Hashes, and where the streams into this environment stand. Exit 3: one is paused or stopped, or (--cluster) schemas diverged."""
     import pendulum
 
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict
-    from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
 
     environment, now = open_environment(env), pendulum.now("UTC")
     if cluster:
-        whole = cluster_status(environment, now)
+        whole = commands.cluster_status(environment, now)
         document, pending = whole.to_json(), bool(whole.waiting) or whole.verdict is Verdict.DIVERGED
     else:
-        local = schema_status(environment, now)
+        local = commands.schema_status(environment, now)
         document, pending = local.to_json(), local.waiting
 
     def show(to: Console) -> None:

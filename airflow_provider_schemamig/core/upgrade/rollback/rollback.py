@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
-from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.rows import (
     Ahead,
@@ -23,7 +20,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Hold,
     HoldState,
     Intent,
-    IntentKind,
     Object,
     SchemaEntry,
     Shard,
@@ -33,7 +29,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Listener
-from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.release.merge.chain import Evolve, Remove
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -42,27 +38,31 @@ from airflow_provider_schemamig.core.upgrade.context.updates import one_each
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
-from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import opened
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import restated_back, schemas_rolled_back, uses_since_rollback
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
-from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_undoable, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     Reverted,
     bring_all_back,
     held_table,
-    hold_of,
     lossy_casts,
     revert_all,
     source_entry,
 )
 from airflow_provider_schemamig.core.upgrade.rollback.left_behind import kept_until, lossy, note, rows_came
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import check_undone, undo_rows, warm_up
+from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
+    ShardSwap,
+    announce_swaps,
+    close_new,
+    head_of,
+    open_again,
+    open_old,
+    shard_swaps,
+    undos_of,
+)
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
 from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE
-from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -131,48 +131,32 @@ def _closed(state: State, work: Work) -> list[Update]:
 # --- after the commit ----------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Swap:
-    """Two shards of a collection change places: ``now`` is sealed, ``back`` (None: nothing was there) is unsealed."""
-
-    collection: CollectionName
-    now: ShardId | None
-    back: ShardId | None
-    #: The collection's name in the source release.
-    old_name: CollectionName | None = None
-    #: Table versions before the swap was announced: another leader's fence is looked for from there.
-    base: tuple[tuple[ShardId, int], ...] = ()
-
-    def since(self, shard: ShardId) -> int:
-        return dict(self.base)[shard]
-
-
 def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
     _bring_back(work, jobs, allow_lossy)
-    swaps = _announce_swaps(work, _swaps(work))
-    undos = _undos(work, swaps)
+    swaps = announce_swaps(work, shard_swaps(work))
+    undos = undos_of(work, swaps)
     warm_up(work, undos, jobs)
     closed = time.monotonic()
     try:
         for swap in swaps:
-            _close_new(work, swap)
+            close_new(work, swap)
         losses = () if allow_lossy else lossy(work.env, work.state, work.deployment)
         if losses:  # rows came in between the first look and the seals
             raise LossyRollback(losses=losses)
         for swap in swaps:
             if any(undo.old == swap.back for undo in undos):
-                _open_old(work, swap, undos)
+                open_old(work, swap, undos)
         undone = undo_rows(work, undos, jobs)
         check_undone(work, undone)
         reverted = revert_all(work, jobs, lossy=allow_lossy)
         for swap in swaps:
-            _open_old(work, swap, ())
+            open_old(work, swap, ())
         check_undone(work, undone)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
-        _open_again(work, swaps)
+        open_again(work, swaps)
         raise
-    sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := _head_of(work, swap.now)) is not None}
+    sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := head_of(work, swap.now)) is not None}
     brought = [swap.now for swap in swaps if swap.now is not None and swap.now in sealed]
     kept = frozenset(shard for shard in brought if rows_came(work.env, work.state, work.deployment, shard))
     until = kept_until(work.deployment)
@@ -188,7 +172,7 @@ def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) ->
     try:
         bring_all_back(work, jobs, lossy=allow_lossy)
     except SchemamigError as error:
-        _open_again(work, ())
+        open_again(work, ())
         if not isinstance(error, DoesNotGoBack):
             raise
         stays = error
@@ -197,131 +181,11 @@ def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) ->
         raise LossyRollback(losses=(f"{stays.collection}: {stays.reason}",)) from stays
 
 
-def _swaps(work: Work) -> list[_Swap]:
-    state, found = work.state, []
-    hold = hold_of(work)
-    for step in work.plan.target.steps:
-        match step:
-            case Create():
-                found.append(_Swap(step.collection, new_shard(state, step.collection, work.deployment).shard, None))
-            case Replace() | RewriteStep():
-                row = state.replacements[replacement_key(step.collection, work.deployment)]
-                found.append(_Swap(step.collection, row.shard, _retired(work, hold, step.old.name), step.old.name))
-            case Remove() if (back := _retired(work, hold, step.collection)) is not None:
-                found.append(_Swap(step.collection, None, back, step.collection))
-            case _:
-                pass
-    return found
-
-
-def _retired(work: Work, hold: Hold, collection: CollectionName) -> ShardId | None:
-    """The table that the collection had before, which the release retired."""
-    held = hold.table(collection)
-    row = None if held is None else work.state.shards.get(held.shard)
-    return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == work.generation else None
-
-
-def _undos(work: Work, swaps: Sequence[_Swap]) -> list[Undo]:
-    found = {swap.collection: swap for swap in swaps}
-    undos = []
-    for step in work.plan.target.steps:
-        if isinstance(step, RewriteStep) and (swap := found[step.collection]).now is not None and swap.back is not None:
-            undos.append(Undo(step, swap.now, swap.back))
-    return undos
-
-
-def _announce_swaps(work: Work, swaps: Sequence[_Swap]) -> list[_Swap]:
-    """Intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
-    kinds = (("now", IntentKind.SEAL), ("back", IntentKind.REVERT))
-    intents: list[Intent] = []
-    announced = []
-    for swap in swaps:
-        base: list[tuple[ShardId, int]] = []
-        for which, kind in kinds:
-            shard: ShardId | None = getattr(swap, which)
-            if shard is None or shard not in work.state.shards:
-                continue
-            head = head_or_none(table_store(work.env, work.state, shard))
-            if head is not None:
-                base.append((shard, head.version))
-                intents.append(Intent(swap.collection, shard, work.generation, work.epoch, kind, head.version, None, None, reached=None))
-        announced.append(replace(swap, base=tuple(base)))
-    work.append(lambda state: [Put(intent) for intent in intents])
-    return announced
-
-
-def _close_new(work: Work, swap: _Swap) -> None:
-    """Seal what the release brought. It may be done already."""
-    started = time.monotonic()
-    if swap.now is None or swap.now not in dict(swap.base):
-        return
-    _seal(work, swap, swap.now, swap.back or NOWHERE)
-    if swap.back is None:
-        work.report("seal", swap.collection, None, started)
-
-
-def _open_old(work: Work, swap: _Swap, undos: Sequence[Undo]) -> None:
-    """Unseal what stood sealed and untouched. It may be done already."""
-    started = time.monotonic()
-    if swap.back is None or swap.back not in dict(swap.base):
-        return
-    undo = next((undo for undo in undos if undo.old == swap.back), None)
-    _unseal(work, swap, swap.back, opened(work, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
-    work.report("unseal", swap.collection, None, started)
-
-
-def _seal(work: Work, swap: _Swap, shard: ShardId, moved_to: ShardId) -> None:
-    store = table_store(work.env, work.state, shard)
-    head = read_head(store)
-    if head.sealed_for is None:
-        stand(swap.collection, [seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=swap.since(shard))])
-
-
-def _unseal(work: Work, swap: _Swap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
-    store = table_store(work.env, work.state, shard)
-    head = read_head(store)
-    if head.sealed_for is not None:
-        stand(swap.collection, [unseal(store, head, work.fence(shard), work.tag("unseal"), since=swap.since(shard), txns=txns)])
-
-
-def _open_again(work: Work, swaps: Sequence[_Swap]) -> None:
-    """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open.
-
-    Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
-    the next upgrade puts all of it right.
-    """
-    are_open = [_is_open_again(work, swap) for swap in swaps]
-    if not all(are_open) or any(intent.kind is IntentKind.REVERT and intent.before is not None for intent in work.state.intents.values()):
-        return
-
-    def forget(state: State) -> list[Update]:
-        hold: Hold = state.holds[work.generation]
-        drops: list[Update] = [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
-        return [*drops, Put(replace(hold, state=HoldState.OPEN))]
-
-    work.append(forget)
-
-
-def _is_open_again(work: Work, swap: _Swap) -> bool:
-    try:
-        if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
-            _seal(work, swap, swap.back, swap.now)
-        if swap.now is not None and swap.now in dict(swap.base):
-            _unseal(work, swap, swap.now)
-    except SchemamigError:
-        return False
-    return True
-
-
-def _head_of(work: Work, shard: ShardId) -> Head | None:
-    return head_or_none(table_store(work.env, work.state, shard)) if shard in work.state.shards else None
-
-
 def _flip(
     work: Work,
     state: State,
     reverted: Reverted,
-    swaps: Sequence[_Swap],
+    swaps: Sequence[ShardSwap],
     sealed: Mapping[ShardId, int],
     until: pendulum.DateTime | None,
 ) -> list[Update]:
@@ -377,7 +241,9 @@ def _unevolved(
     return updates
 
 
-def _swapped(work: Work, state: State, swap: _Swap, goal: dict[CollectionName, Fingerprint], sealed: Mapping[ShardId, int]) -> list[Update]:
+def _swapped(
+    work: Work, state: State, swap: ShardSwap, goal: dict[CollectionName, Fingerprint], sealed: Mapping[ShardId, int]
+) -> list[Update]:
     updates: list[Update] = []
     if swap.now is not None and swap.now in state.shards:
         retired: Shard = replace(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
@@ -35,7 +36,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
-from airflow_provider_schemamig.core.upgrade import commands
 from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
 from airflow_provider_schemamig.exceptions import SchemamigError

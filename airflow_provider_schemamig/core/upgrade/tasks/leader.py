@@ -1,13 +1,12 @@
-"""The protocol's tasks as functions: one CLI verb and one Airflow task each (DESIGN sections 5 and 10).
+"""Leader mode: the tasks from promotion to the end of the hold, rollback, and ``upgrade`` for all in order.
 
-Read-only verbs take a release folder, leader verbs the generation: the plan is stored with it. They may be repeated, raced or killed.
+Each takes the generation: the plan is stored with it. They may be repeated, raced or killed.
 """
 
 from __future__ import annotations
 
 import functools
 import getpass
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -23,12 +22,10 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWri
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
-from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.errors import Paused
-from airflow_provider_schemamig.core.transfer.schema_age import Debt
 from airflow_provider_schemamig.core.transfer.throttle import Pace
-from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, debts, is_due
+from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, is_due
 from airflow_provider_schemamig.core.upgrade.context.context import (
     LED,
     Outcome,
@@ -37,7 +34,6 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     keep_fences,
     lead,
     pending_holds,
-    plan_of,
 )
 from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
@@ -48,95 +44,15 @@ from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand as expand_all
 from airflow_provider_schemamig.core.upgrade.execute.online import change_online
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
-from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
-from airflow_provider_schemamig.core.upgrade.plan.stages import Copy, Online
-from airflow_provider_schemamig.core.upgrade.plan.target import target_of
-from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills, unfilled
+from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD, Claim
 from airflow_provider_schemamig.core.upgrade.prepare.copy import unless_over
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all, fill_all, without_spark
-from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
-from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, report_on
-from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan, refused_place
-from airflow_provider_schemamig.core.upgrade.prepare.tail import follow_while_claimed
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill_all, without_spark
+from airflow_provider_schemamig.core.upgrade.prepare.preflight import Preflight
+from airflow_provider_schemamig.core.upgrade.prepare.prepare import preflight_plan
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
-from airflow_provider_schemamig.core.upgrade.status import Status
-from airflow_provider_schemamig.core.upgrade.status import status as read_status
+from airflow_provider_schemamig.core.upgrade.tasks.read_only import plan_of_release, schema_debt
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
-
-# --- read-only -----------------------------------------------------------------------------------------------------------------------
-
-
-def plan(
-    env: EnvironmentRoot, release_dir: Path, *, end_hold: bool = False, ignore_nodes: bool = False, jobs: Jobs | None = None
-) -> PlanReport:
-    """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
-    started = time.monotonic()
-    view, planned = _plan(env, load_checked(release_dir), HoldOptions(end_hold, ignore_nodes))
-    planned = with_history_notes(env, view, planned, DEFAULT_HOLD)
-    planned = replace(planned, refusals=(*refused_place(env, view.state, create=True), *planned.refusals))
-    return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
-
-
-def _plan(env: EnvironmentRoot, release: Release, holds: HoldOptions) -> tuple[View, Planned]:
-    ledger = LedgerReader(env)
-    state = ledger.state() if ledger.exists() else None
-    return plan_target(env, state, target_of(release, state), holds)
-
-
-def preflight(
-    env: EnvironmentRoot,
-    release_dir: Path,
-    *,
-    claim_id: str | None = None,
-    hold: timedelta = DEFAULT_HOLD,
-    end_hold: bool = False,
-    ignore_nodes: bool = False,
-    jobs: Jobs,
-    fill: bool = True,
-    create: bool = False,
-    listen: Listener = silent,
-) -> Preflight:
-    """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched."""
-    options = HoldOptions(end_hold, ignore_nodes)
-    found, request = _plan(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
-    return preflight_plan(env, *found, request, jobs=jobs, fill=fill, create=create, listen=listen)
-
-
-def fill(env: EnvironmentRoot, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
-    """Fill or copy the named collections' new shards of a claimed generation (one mapped task a chunk)."""
-    ledger = LedgerWriter(env)
-    state = ledger.state()
-    deployment = deployment_of(state, generation)
-    found = plan_of(env, deployment)
-    todo = [name for name in unfilled(state, deployment, found) if name in set(collections)]
-    results = build_all(Filling(env, ledger, deployment, found, jobs, listen), todo)
-    return Outcome(deployment.source, deployment.target, generation, None, results)
-
-
-def tail(
-    env: EnvironmentRoot,
-    generation: Generation,
-    collections: Sequence[str] | None = None,
-    *,
-    jobs: Jobs,
-    once: bool = False,
-    listen: Listener = silent,
-) -> Outcome:
-    """Follow the sources of a claimed generation's copies until it is promoted (the cut-over goes on then), or ``once``."""
-    ledger = LedgerWriter(env)
-    deployment = deployment_of(ledger.state(), generation)
-    found = plan_of(env, deployment)
-    results = follow_while_claimed(Filling(env, ledger, deployment, found, jobs, listen), collections, once=once)
-    return Outcome(deployment.source, deployment.target, generation, None, results)
-
-
-def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``collections`` whose sources ``tail`` still has to follow: the rewritten ones, none once it is promoted or given up."""
-    deployment = deployment_of(LedgerReader(env).state(), generation)
-    if deployment.state is not DeploymentState.CLAIMED:
-        return ()
-    return tuple(stage.collection for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections)
 
 
 def cancel(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
@@ -157,19 +73,6 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, by: str |
     return approval
 
 
-def approved(env: EnvironmentRoot, generation: Generation) -> bool:
-    """True if the generation's plan is approved."""
-    return promotion.is_approved(LedgerReader(env).state(), generation)
-
-
-def status(env: EnvironmentRoot) -> Status:
-    """The environment as it is."""
-    return read_status(env)
-
-
-# --- leader mode ---------------------------------------------------------------------------------------------------------------------
-
-
 def promote(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
     """Take the leader row, if the plan is still the one that was checked."""
     ledger = LedgerWriter(env)
@@ -186,17 +89,6 @@ def expand(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without
 
     ``jobs`` only where a change of type had come to its swap, was left open, and rows came since (``recovery.settle``)."""
     return _led(env, generation, "expand", listen, lambda work: expand_all(work, jobs))
-
-
-def to_change(env: EnvironmentRoot, generation: Generation) -> tuple[str, ...]:
-    """Collections that ``change`` has work for: those with online changes, and those whose fill has inputs that got rows since."""
-    state = LedgerReader(env).state()
-    deployment = deployment_of(state, generation)
-    if deployment.state is DeploymentState.COMMITTED:
-        return ()
-    plan = plan_of(env, deployment)
-    online = [stage.collection for stage in plan.of_kind(Online)]
-    return (*online, *stale_fills(env, state, deployment, plan))
 
 
 def change(
@@ -279,11 +171,6 @@ def compact(
     return Compaction(outcome, tuple(found))
 
 
-def schema_debt(env: EnvironmentRoot, collections: Sequence[str] = ()) -> tuple[Debt, ...]:
-    """Which files of the named collections, or of all, were written under which schema. Reads only."""
-    return debts(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])
-
-
 def rollback(
     env: EnvironmentRoot,
     *,
@@ -315,7 +202,7 @@ def upgrade(
     """All tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
     options = HoldOptions(end_hold, ignore_nodes)
     _check_format(env, release_dir, options)
-    found, request = _plan(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
+    found, request = plan_of_release(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
     checked = preflight_plan(env, *found, request, jobs=jobs, create=create, listen=listen)
     if checked.generation is None:
         there = Outcome(checked.report.plan.target.source, checked.report.plan.target.version, None, None)
@@ -361,16 +248,13 @@ def _check_format(env: EnvironmentRoot, release_dir: Path, holds: HoldOptions) -
     ledger = LedgerReader(env)
     if not ledger.exists() or ledger.state().is_current:
         return
-    _, planned = _plan(env, load_checked(release_dir), holds)
+    _, planned = plan_of_release(env, load_checked(release_dir), holds)
     if planned.plan.is_empty and not planned.refusals:
         return
     try:
         ledger.state().require_current("upgrade")
     except LedgerFormatOld as old:
         raise_refusals((*planned.refusals, old))
-
-
-# --- shared --------------------------------------------------------------------------------------------------------------------------
 
 
 def _led(

@@ -1,0 +1,182 @@
+"""The one door into the core: every verb of the command line and of Airflow as a function.
+
+A verb's home is imported when it is first asked for: who only pauses an environment pays for no planner.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow_provider_schemamig.core.ledger.admin.backup import backup as backup_ledger
+    from airflow_provider_schemamig.core.ledger.admin.backup import restore as restore_ledger
+    from airflow_provider_schemamig.core.ledger.admin.edit import edit_row
+    from airflow_provider_schemamig.core.ledger.admin.maintenance import compact as compact_ledger
+    from airflow_provider_schemamig.core.ledger.admin.maintenance import dump as dump_ledger
+    from airflow_provider_schemamig.core.ledger.admin.size import size as ledger_size
+    from airflow_provider_schemamig.core.replication.cluster.registry import exchange, refresh
+    from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
+    from airflow_provider_schemamig.core.replication.replicate import follow, replicate_once
+    from airflow_provider_schemamig.core.replication.restore.restore import restore as restore_rows
+    from airflow_provider_schemamig.core.replication.stream.stored_state import wake
+    from airflow_provider_schemamig.core.replication.watch import look, mismatches
+    from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
+    from airflow_provider_schemamig.core.upgrade.alter import alter
+    from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
+    from airflow_provider_schemamig.core.upgrade.context.controls import force, pause, postpone, resume, throttle
+    from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+    from airflow_provider_schemamig.core.upgrade.drift.revert import revert
+    from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
+    from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
+    from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as rebuild_ledger
+    from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
+    from airflow_provider_schemamig.core.upgrade.tasks.leader import (
+        approve,
+        cancel,
+        change,
+        cleanup,
+        compact,
+        contract,
+        cutover,
+        expand,
+        go_through,
+        promote,
+        rollback,
+        upgrade,
+    )
+    from airflow_provider_schemamig.core.upgrade.tasks.read_only import (
+        approved,
+        fill,
+        followed,
+        plan,
+        preflight,
+        schema_debt,
+        status,
+        tail,
+        to_change,
+    )
+    from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
+    from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
+
+#: The verb, the module of ``core`` that it lives in, and its name there.
+_HOMES = {
+    "accept": ("upgrade.drift.accept", "accept"),
+    "adopt": ("upgrade.adopt.adopt", "adopt"),
+    "alter": ("upgrade.alter", "alter"),
+    "approve": ("upgrade.tasks.leader", "approve"),
+    "approved": ("upgrade.tasks.read_only", "approved"),
+    "backup_ledger": ("ledger.admin.backup", "backup"),
+    "cancel": ("upgrade.tasks.leader", "cancel"),
+    "change": ("upgrade.tasks.leader", "change"),
+    "cleanup": ("upgrade.tasks.leader", "cleanup"),
+    "cluster_status": ("replication.cluster.status", "cluster_status"),
+    "compact": ("upgrade.tasks.leader", "compact"),
+    "compact_ledger": ("ledger.admin.maintenance", "compact"),
+    "compare_and_evolve_schema": ("upgrade.compare_and_evolve", "compare_and_evolve_schema"),
+    "contract": ("upgrade.tasks.leader", "contract"),
+    "cutover": ("upgrade.tasks.leader", "cutover"),
+    "dump_ledger": ("ledger.admin.maintenance", "dump"),
+    "edit_row": ("ledger.admin.edit", "edit_row"),
+    "exchange": ("replication.cluster.registry", "exchange"),
+    "expand": ("upgrade.tasks.leader", "expand"),
+    "fill": ("upgrade.tasks.read_only", "fill"),
+    "follow": ("replication.replicate", "follow"),
+    "followed": ("upgrade.tasks.read_only", "followed"),
+    "force": ("upgrade.context.controls", "force"),
+    "go_through": ("upgrade.tasks.leader", "go_through"),
+    "ledger_size": ("ledger.admin.size", "size"),
+    "look": ("replication.watch", "look"),
+    "mismatches": ("replication.watch", "mismatches"),
+    "pause": ("upgrade.context.controls", "pause"),
+    "pin": ("upgrade.tables.pins", "pin"),
+    "plan": ("upgrade.tasks.read_only", "plan"),
+    "postpone": ("upgrade.context.controls", "postpone"),
+    "preflight": ("upgrade.tasks.read_only", "preflight"),
+    "promote": ("upgrade.tasks.leader", "promote"),
+    "rebuild_ledger": ("upgrade.rebuild.rebuild", "rebuild"),
+    "refresh": ("replication.cluster.registry", "refresh"),
+    "replicate_once": ("replication.replicate", "replicate_once"),
+    "restore_ledger": ("ledger.admin.backup", "restore"),
+    "restore_rows": ("replication.restore.restore", "restore"),
+    "resume": ("upgrade.context.controls", "resume"),
+    "revert": ("upgrade.drift.revert", "revert"),
+    "rollback": ("upgrade.tasks.leader", "rollback"),
+    "schema_debt": ("upgrade.tasks.read_only", "schema_debt"),
+    "schema_status": ("replication.cluster.status", "schema_status"),
+    "status": ("upgrade.tasks.read_only", "status"),
+    "tail": ("upgrade.tasks.read_only", "tail"),
+    "throttle": ("upgrade.context.controls", "throttle"),
+    "to_change": ("upgrade.tasks.read_only", "to_change"),
+    "unmanage": ("upgrade.drift.unmanage", "unmanage"),
+    "unpin": ("upgrade.tables.pins", "unpin"),
+    "upgrade": ("upgrade.tasks.leader", "upgrade"),
+    "upgrade_ledger": ("upgrade.ledger_format", "upgrade_ledger"),
+    "verify_environment": ("upgrade.verify.verify", "verify_environment"),
+    "wake": ("replication.stream.stored_state", "wake"),
+    "watch_keys": ("upgrade.verify.watch_keys", "watch_keys"),
+}
+
+__all__ = [
+    "accept",
+    "adopt",
+    "alter",
+    "approve",
+    "approved",
+    "backup_ledger",
+    "cancel",
+    "change",
+    "cleanup",
+    "cluster_status",
+    "compact",
+    "compact_ledger",
+    "compare_and_evolve_schema",
+    "contract",
+    "cutover",
+    "dump_ledger",
+    "edit_row",
+    "exchange",
+    "expand",
+    "fill",
+    "follow",
+    "followed",
+    "force",
+    "go_through",
+    "ledger_size",
+    "look",
+    "mismatches",
+    "pause",
+    "pin",
+    "plan",
+    "postpone",
+    "preflight",
+    "promote",
+    "rebuild_ledger",
+    "refresh",
+    "replicate_once",
+    "restore_ledger",
+    "restore_rows",
+    "resume",
+    "revert",
+    "rollback",
+    "schema_debt",
+    "schema_status",
+    "status",
+    "tail",
+    "throttle",
+    "to_change",
+    "unmanage",
+    "unpin",
+    "upgrade",
+    "upgrade_ledger",
+    "verify_environment",
+    "wake",
+    "watch_keys",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home, own = _HOMES[name]
+    return getattr(import_module(f"{__package__}.{home}"), own)

@@ -1,0 +1,169 @@
+"""The shards of a collection that a rollback exchanges: the release's is sealed, the one before it is opened again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.ledger.rows import (
+    Hold,
+    HoldState,
+    Intent,
+    IntentKind,
+    ShardState,
+)
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.release.merge.chain import Create, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import opened
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
+from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
+    hold_of,
+)
+from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE
+from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSwap:
+    """Two shards of a collection change places: ``now`` is sealed, ``back`` (None: nothing was there) is unsealed."""
+
+    collection: CollectionName
+    now: ShardId | None
+    back: ShardId | None
+    #: The collection's name in the source release.
+    old_name: CollectionName | None = None
+    #: Table versions before the swap was announced: another leader's fence is looked for from there.
+    base: tuple[tuple[ShardId, int], ...] = ()
+
+    def since(self, shard: ShardId) -> int:
+        return dict(self.base)[shard]
+
+
+def shard_swaps(work: Work) -> list[ShardSwap]:
+    state, found = work.state, []
+    hold = hold_of(work)
+    for step in work.plan.target.steps:
+        match step:
+            case Create():
+                found.append(ShardSwap(step.collection, new_shard(state, step.collection, work.deployment).shard, None))
+            case Replace() | RewriteStep():
+                row = state.replacements[replacement_key(step.collection, work.deployment)]
+                found.append(ShardSwap(step.collection, row.shard, _retired(work, hold, step.old.name), step.old.name))
+            case Remove() if (back := _retired(work, hold, step.collection)) is not None:
+                found.append(ShardSwap(step.collection, None, back, step.collection))
+            case _:
+                pass
+    return found
+
+
+def _retired(work: Work, hold: Hold, collection: CollectionName) -> ShardId | None:
+    """The table that the collection had before, which the release retired."""
+    held = hold.table(collection)
+    row = None if held is None else work.state.shards.get(held.shard)
+    return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == work.generation else None
+
+
+def undos_of(work: Work, swaps: Sequence[ShardSwap]) -> list[Undo]:
+    found = {swap.collection: swap for swap in swaps}
+    undos = []
+    for step in work.plan.target.steps:
+        if isinstance(step, RewriteStep) and (swap := found[step.collection]).now is not None and swap.back is not None:
+            undos.append(Undo(step, swap.now, swap.back))
+    return undos
+
+
+def announce_swaps(work: Work, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
+    """Intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
+    kinds = (("now", IntentKind.SEAL), ("back", IntentKind.REVERT))
+    intents: list[Intent] = []
+    announced = []
+    for swap in swaps:
+        base: list[tuple[ShardId, int]] = []
+        for which, kind in kinds:
+            shard: ShardId | None = getattr(swap, which)
+            if shard is None or shard not in work.state.shards:
+                continue
+            head = head_or_none(table_store(work.env, work.state, shard))
+            if head is not None:
+                base.append((shard, head.version))
+                intents.append(Intent(swap.collection, shard, work.generation, work.epoch, kind, head.version, None, None, reached=None))
+        announced.append(replace(swap, base=tuple(base)))
+    work.append(lambda state: [Put(intent) for intent in intents])
+    return announced
+
+
+def close_new(work: Work, swap: ShardSwap) -> None:
+    """Seal what the release brought. It may be done already."""
+    started = time.monotonic()
+    if swap.now is None or swap.now not in dict(swap.base):
+        return
+    _seal(work, swap, swap.now, swap.back or NOWHERE)
+    if swap.back is None:
+        work.report("seal", swap.collection, None, started)
+
+
+def open_old(work: Work, swap: ShardSwap, undos: Sequence[Undo]) -> None:
+    """Unseal what stood sealed and untouched. It may be done already."""
+    started = time.monotonic()
+    if swap.back is None or swap.back not in dict(swap.base):
+        return
+    undo = next((undo for undo in undos if undo.old == swap.back), None)
+    _unseal(work, swap, swap.back, opened(work, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
+    work.report("unseal", swap.collection, None, started)
+
+
+def _seal(work: Work, swap: ShardSwap, shard: ShardId, moved_to: ShardId) -> None:
+    store = table_store(work.env, work.state, shard)
+    head = read_head(store)
+    if head.sealed_for is None:
+        stand(swap.collection, [seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=swap.since(shard))])
+
+
+def _unseal(work: Work, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
+    store = table_store(work.env, work.state, shard)
+    head = read_head(store)
+    if head.sealed_for is not None:
+        stand(swap.collection, [unseal(store, head, work.fence(shard), work.tag("unseal"), since=swap.since(shard), txns=txns)])
+
+
+def open_again(work: Work, swaps: Sequence[ShardSwap]) -> None:
+    """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open.
+
+    Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
+    the next upgrade puts all of it right.
+    """
+    are_open = [_is_open_again(work, swap) for swap in swaps]
+    if not all(are_open) or any(intent.kind is IntentKind.REVERT and intent.before is not None for intent in work.state.intents.values()):
+        return
+
+    def forget(state: State) -> list[Update]:
+        hold: Hold = state.holds[work.generation]
+        drops: list[Update] = [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+        return [*drops, Put(replace(hold, state=HoldState.OPEN))]
+
+    work.append(forget)
+
+
+def _is_open_again(work: Work, swap: ShardSwap) -> bool:
+    try:
+        if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
+            _seal(work, swap, swap.back, swap.now)
+        if swap.now is not None and swap.now in dict(swap.base):
+            _unseal(work, swap, swap.now)
+    except SchemamigError:
+        return False
+    return True
+
+
+def head_of(work: Work, shard: ShardId) -> Head | None:
+    return head_or_none(table_store(work.env, work.state, shard)) if shard in work.state.shards else None
