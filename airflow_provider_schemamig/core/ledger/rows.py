@@ -314,6 +314,8 @@ class Hold:
     until: pendulum.DateTime
     state: HoldState
     tables: tuple[HeldTable, ...] = ()
+    #: Collections of which the deployment changed nothing but comments or order, each with the schema that it had before.
+    restated: tuple[tuple[CollectionName, SchemaId], ...] = ()
 
     @property
     def key(self) -> str:

@@ -20,6 +20,7 @@ from tests.support import foreign
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
+from tests.support.upgrades import whole
 
 T = "CREATE TABLE t (id BIGINT, a STRING, b STRING);"
 SWAPPED = "CREATE TABLE t (id BIGINT, b STRING, a STRING);"
@@ -147,6 +148,31 @@ def test_after_a_release_of_comments_and_order_alone(world: World, last: str) ->
     assert list(world.rows(None)[0]) == list(world.rows("1.0.0")[0]) == ["id", "a", "b"]
     assert not commands.status(world.lake.env).drifted
     exchanged_below(world, last)
+
+
+OVER_RESTATED = {
+    "restated again": ("CREATE TABLE t (id BIGINT, b STRING COMMENT 'hi', a STRING);", 'evolution("u")', ", x STRING, y STRING"),
+    "a column more": ("CREATE TABLE t (id BIGINT, b STRING, a STRING, c STRING);", 'evolution("t")', ", x STRING"),
+    "names that change places": ("CREATE TABLE t (id BIGINT, a STRING, b STRING);", SWAPS, ", x STRING"),
+    "a column dropped": ("CREATE TABLE t (id BIGINT, a STRING);", 'evolution("t", drop=["b"])', ", x STRING"),
+    "another name": ("CREATE TABLE v (id BIGINT, a STRING);", 'evolution("v", renamed_from="t", drop=["b"])', ", x STRING"),
+    "replaced": ("CREATE TABLE t (id STRING);", 'replacement("t")', ", x STRING"),
+}
+
+
+@pytest.mark.parametrize("later", OVER_RESTATED.values(), ids=OVER_RESTATED)
+def test_after_another_release_upon_one_of_order_alone(world: World, later: tuple[str, str, str]) -> None:
+    """Both are rolled back, one after the other: the order is again that of before, and the columns are."""
+    t, before = CollectionName("t"), world.lake.state.entry(CollectionName("t"))
+    world.up("CREATE TABLE t (id BIGINT, b STRING, a STRING);", "1.1.0", 'evolution("u")', ", x STRING")
+    world.up(later[0], "1.2.0", later[1], later[2])
+    world.back()
+    assert list(world.rows(None)[0]) == ["id", "b", "a"]
+    world.back()
+    entry = world.lake.state.entry(t)
+    assert (entry.declared, entry.release, entry.rolled_back) == (before.declared, before.release, before.rolled_back)
+    assert world.rows(None) == world.rows("1.0.0") == [ROW]
+    whole(world.lake)
 
 
 def test_after_two_rollbacks(world: World) -> None:

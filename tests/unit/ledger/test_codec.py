@@ -140,7 +140,7 @@ OTHERS: list[Any] = [
         declaration("flights", "id", "a", "b"),
         declaration("flights", "id", "a"),
     ),
-    Hold(Generation(3), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN, (HELD,)),
+    Hold(Generation(3), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN, (HELD,), ((FLIGHTS, SchemaId(2)),)),
     Ahead(FLIGHTS, SchemaId(3), Epoch(4), declaration("flights", "id", "n"), declaration("flights", "id"), Fingerprint("sf1:00")),
     element(),
 ]

@@ -379,6 +379,7 @@ class Hold:
     until: str
     state: HoldState
     tables: tuple[HeldTable, ...] = ()
+    restated: tuple[tuple[str, int], ...] = ()
 
     @property
     def key(self) -> str:

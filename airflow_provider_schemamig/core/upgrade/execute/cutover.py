@@ -259,7 +259,7 @@ def _commit(
                     updates += _removed(work, state, step.old.name, sealed)
                 case _:
                     pass
-        updates += _restated(work, state, work.plan.of_kind(s.Commit)[0].restated)
+        updates += _restated(work, state)
         updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
         updates += [Drop(Element, element.key) for element in state.elements.values() if element.generation == work.generation]
         updates += swaps.forget_force(state)
@@ -336,10 +336,14 @@ def _retired(work: Work, state: State, collection: CollectionName, successor: Sh
     return replace(old, state=ShardState.RETIRED, retired_by=work.generation, sealed_for=successor, sealed_version=version)
 
 
-def _restated(work: Work, state: State, declarations: Sequence[Declaration]) -> list[Update]:
+def _restatements(work: Work) -> tuple[Declaration, ...]:
+    return work.plan.of_kind(s.Commit)[0].restated
+
+
+def _restated(work: Work, state: State) -> list[Update]:
     """A schema id of its own: readers of the release before get its columns in its order (DESIGN section 7)."""
     updates: list[Update] = []
-    for declaration in declarations:
+    for declaration in _restatements(work):
         entry, known = state.entry(declaration.name), state.objects[declaration.name]
         schema_id = state.next_schema_id(declaration.name)
         release = work.plan.target.version
@@ -358,4 +362,5 @@ def _holds(work: Work, state: State, tables: Sequence[HeldTable]) -> list[Update
         return back
     until = pendulum.now("UTC").add(seconds=work.deployment.hold_seconds)
     until = max([until, *(hold.until for hold in open_holds(state))])  # holds end oldest first
-    return [*back, Put(Hold(work.generation, source, work.plan.target.version, until, HoldState.OPEN, tuple(tables)))]
+    restated = tuple((item.name, state.objects[item.name].schema_id) for item in _restatements(work))
+    return [*back, Put(Hold(work.generation, source, work.plan.target.version, until, HoldState.OPEN, tuple(tables), restated))]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.ledger.rows import Object, SchemaEntry, Use
+from airflow_provider_schemamig.core.ledger.rows import Hold, Object, SchemaEntry, Use
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
@@ -47,15 +47,12 @@ def schemas_rolled_back(state: State, plan: Plan) -> list[Update]:
     return [] if target.ahead else [Put(replace(entry, rolled_back=True)) for entry in found if not entry.rolled_back]
 
 
-def restated_back(plan: Plan, state: State, goal: dict[CollectionName, Fingerprint]) -> list[Update]:
-    """Give the collections whose comments or order alone a release changed those of before: no table has to know. ``goal``: as the release
-    before has the collections."""
+def restated_back(state: State, hold: Hold, goal: dict[CollectionName, Fingerprint]) -> list[Update]:
+    """Give the collections whose comments or order alone a release changed those of before, as its hold has them: no table has to know.
+    ``goal``: as the release before has the collections."""
     updates: list[Update] = []
-    for name in (declaration.name for declaration in plan.target.restated):
-        current, known = state.entry(name), state.objects[name]
-        old = next((entry for entry in schemas_upto(state, current)[1:] if entry.collection == name), None)
-        if old is None or current.release != plan.target.version:
-            continue
+    for name, before in hold.restated:
+        current, known, old = state.entry(name), state.objects[name], state.schemas[name, before]
         schema_id = state.next_schema_id(name)
         goal |= state.released(Object(name, known.shard, old.schema_id, fingerprint(old.declared)))
         updates += [Put(replace(current, schema_id=schema_id, declared=old.declared, release=old.release))]

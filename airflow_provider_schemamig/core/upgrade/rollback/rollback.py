@@ -191,7 +191,7 @@ def _flip(
 ) -> list[Update]:
     """ONE append: back to the source release. ``until``: of rows that stay behind, if any."""
     updates: list[Update] = []
-    goal = state.release_set()
+    hold, goal = state.holds[work.generation], state.release_set()
     evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]
     for step in evolved:  # all names first: collections may have changed theirs with each other
         goal.pop(step.collection, None)
@@ -199,17 +199,16 @@ def _flip(
         updates += _unevolved(work, state, step, reverted, goal)
     for swap in swaps:
         updates += _swapped(work, state, swap, goal, sealed)
-    updates += restated_back(work.plan, state, goal)
+    updates += restated_back(state, hold, goal)
     back = {swap.collection for swap in swaps}
     for gone in (step for step in work.plan.target.steps if isinstance(step, Remove) and step.collection not in back):
         updates.append(Put(dropped_before(state, gone, work.epoch)))
         goal[gone.collection] = fingerprint(gone.old)
     source, name = work.deployment.source, work.plan.target.name
     assert source is not None  # to_roll_back refused otherwise
-    hold: Hold = state.holds[work.generation]
     updates.append(Put(EnvironmentRelease(name, source, work.plan.target.fingerprint if work.plan.target.ahead else set_fingerprint(goal))))
     over = replace(hold, state=HoldState.CLOSED)
-    updates.append(Put(over if until is None else replace(hold, state=HoldState.KEEPING, until=until, tables=())))
+    updates.append(Put(over if until is None else replace(hold, state=HoldState.KEEPING, until=until, tables=(), restated=())))
     updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
     return one_each(updates + schemas_rolled_back(state, work.plan) + _closed(state, work))
 
