@@ -17,7 +17,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
     DeploymentState,
     EnvironmentRelease,
-    Hold,
     HoldState,
     Intent,
     Object,
