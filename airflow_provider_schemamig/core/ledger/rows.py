@@ -1,8 +1,7 @@
 """The ledger's typed rows: one frozen dataclass a collection of the ledger (DESIGN section 4).
 
 A row knows its ledger collection (``COLLECTION``) and its ``key``; ``ledger.codec`` turns it into canonical JSON and back. This is the
-newest format. Once a version of the package is published with it, a change here is a new one, with a step that leads to it; until then
-``format/objects_v1.py`` is written anew (docs/ledger-format.md).
+newest format: after every change ``format/objects_v1.py`` is written anew (docs/ledger-format.md).
 """
 
 from __future__ import annotations
@@ -13,6 +12,9 @@ from typing import Any, ClassVar
 
 import pendulum
 
+from airflow_provider_schemamig.core.ledger.hold_rows import HeldTable as HeldTable  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.hold_rows import Hold as Hold  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.hold_rows import HoldState as HoldState  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Control as Control  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Pin as Pin  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Progress as Progress  # noqa: PLC0414 - imported from here
@@ -44,6 +46,8 @@ class EnvironmentRelease:
     name: str
     version: Version
     fingerprint: Fingerprint
+    #: The versions that deployments led through, each with the digest of its steps (``release.steps.digest_of``).
+    steps: tuple[tuple[Version, str], ...] = ()
     key: ClassVar[str] = "release"
 
 
@@ -58,7 +62,7 @@ class LedgerSince:
 
 @dataclass(frozen=True, slots=True)
 class GivenOut:
-    """Generations and epochs up to these count as given out: a history that was lost may have given them to processes that still run."""
+    """Generations and epochs up to these count as given out: a lost history may have given them to processes that still run."""
 
     COLLECTION: ClassVar[str] = "config"
     generation: Generation
@@ -267,63 +271,6 @@ class Intent:
 
     def done(self, table_version: int) -> Intent:
         return replace(self, done_version=table_version)
-
-
-class HoldState(StrEnum):
-    OPEN = "open"
-    #: A rollback has begun: contract waits until it has ended, or a new deployment has taken it back.
-    ROLLING_BACK = "rolling_back"
-    #: It was rolled back. What its users wrote into its new tables, and what has no way back, is kept until ``until``.
-    KEEPING = "keeping"
-    CONTRACTING = "contracting"
-    CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldTable:
-    """What a hold has of one collection that its deployment changed, replaced or removed.
-
-    The way back and contract go by this alone: names, the collection's newest schema and its present one may be those of a later release.
-    Fields are given by their names in the data files, from the column inwards, which no rename changes.
-    """
-
-    #: As the source release calls it, and the schema that it had there.
-    collection: CollectionName
-    schema_id: SchemaId
-    #: The table that held its rows, by its place and by Delta's own id.
-    shard: ShardId
-    table_id: str
-    #: The newest version of the table before the deployment's first commit on it; -1 where no table was there, only its row.
-    before: int
-    #: What contract drops from it.
-    dropped: tuple[tuple[str, ...], ...] = ()
-    #: Fields whose type is another one since, as the target release has them.
-    retyped: tuple[tuple[str, ...], ...] = ()
-    #: The columns among them, or around them, that took the place of another column; that one is among ``dropped``.
-    swapped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """The way back after a commit: until ``until`` nothing of the source release is taken away. Holds stack: a newer one ends after it."""
-
-    COLLECTION: ClassVar[str] = "holds"
-    generation: Generation
-    source: Version
-    target: Version
-    until: pendulum.DateTime
-    state: HoldState
-    tables: tuple[HeldTable, ...] = ()
-    #: Collections of which the deployment changed nothing but comments or order, each with the schema that it had before.
-    restated: tuple[tuple[CollectionName, SchemaId], ...] = ()
-
-    @property
-    def key(self) -> str:
-        return str(self.generation)
-
-    def table(self, collection: CollectionName) -> HeldTable | None:
-        """What it has of a collection, by the source release's name for it."""
-        return next((table for table in self.tables if table.collection == collection), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ Imported by every migration module and by Airflow's DAG parsing, so this file st
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeGuard
 
+from airflow_provider_schemamig.core.jsonable import canonical, to_json
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, collection_name, column_name
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -88,6 +90,11 @@ class Removal:
 CARDINALITIES = ("same", "any")
 
 Step = Evolution | Rewrite | Replacement | Removal
+
+
+def digest_of(steps: Sequence[Step]) -> str:
+    """Return the sha256 (hex) of what the steps of one version say, whatever else its module says."""
+    return hashlib.sha256(canonical([[step.kind, to_json(step)] for step in steps]).encode()).hexdigest()
 
 
 def evolution(

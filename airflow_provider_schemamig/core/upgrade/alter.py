@@ -110,7 +110,9 @@ def _target(state: State, statement: str) -> Target:
         raise NeverDeployed()
     found = read_alteration(statement, {name: state.entry(name).declared for name in state.objects})
     release = state.release
-    return Target(release.name, release.version, release.version, release.fingerprint, _steps(state, found), ahead=True)
+    return Target(
+        release.name, release.version, release.version, release.fingerprint, _steps(state, found), ahead=True, passed=release.steps
+    )
 
 
 def _steps(state: State, found: Alteration) -> tuple[MergedStep, ...]:

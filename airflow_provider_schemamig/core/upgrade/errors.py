@@ -103,16 +103,24 @@ class ShardMissing(Refusal):
 
 @dataclass(eq=False)
 class ReleaseChanged(Refusal):
+    """The folder is another than the environment's. ``changed``: the version it says something else of; no ``collections``: its steps."""
+
     code = "release_changed"
     version: str
+    changed: str
+    collections: Sequence[str] = ()
 
     @property
     def message(self) -> str:
-        return f"the environment is at {self.version} already, but this release folder declares other collections for {self.version}."
+        what = f"declares {', '.join(self.collections)} otherwise" if self.collections else "has other steps"
+        return f"the environment is at {self.version}, and this release folder {what} for {self.changed} than what was deployed here."
 
     @property
     def next_action(self) -> str:
-        return "A deployed release is final: give the change a new version and a migration module."
+        return (
+            "A deployed release is final: give the change a new version and a migration module. If another branch released "
+            f"{self.changed}, bring its version into this folder first (`schemamig rebase` renumbers the one that is being written)."
+        )
 
 
 @dataclass(eq=False)

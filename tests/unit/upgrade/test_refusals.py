@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,44 @@ def test_a_deployed_release_is_final(tmp_path: Path) -> None:
     _, edited = releases(tmp_path / "edited", (A, ""), ("CREATE TABLE a (id BIGINT, other STRING);", 'evolution("a")'))
     with unwritten(lake.env), refused("release_changed"):
         commands.plan(lake.env, edited)
+
+
+#: What 1.1.0 of another branch is, and how the error says it; the environment's own 1.1.0 adds x to a.
+OTHER_BRANCHES = {
+    "another column": ("CREATE TABLE a (id BIGINT, other STRING);", 'evolution("a")', "declares a otherwise for 1.1.0"),
+    "another type": ("CREATE TABLE a (id STRING, x STRING);", 'replacement("a")', "declares a otherwise for 1.1.0"),
+    "another collection": (f"{AX} CREATE TABLE b (id BIGINT);", 'evolution("a")', "declares b otherwise for 1.1.0"),
+    "the same schema, of another column": (AX, 'evolution("a", rename={"y": "x"})', "has other steps for 1.1.0"),
+    "the same schema, of another table": (AX, 'replacement("a")', "has other steps for 1.1.0"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_BRANCHES)
+def test_the_next_release_of_another_branch_is_refused(tmp_path: Path, case: str) -> None:
+    """Its steps start at a 1.1.0 that this environment never was at."""
+    schema, steps, said = OTHER_BRANCHES[case]
+    first = "CREATE TABLE a (id BIGINT, y STRING);"
+    own = releases(tmp_path, (first, ""), (AX, 'evolution("a", drop=["y"])'))
+    lake = deployed(tmp_path, *own)
+    lake.upgrade(lake.second, hold=timedelta(0))
+    steps = steps.replace('evolution("a")', 'evolution("a", drop=["y"])')
+    branch = releases(tmp_path / "branch", (first, ""), (schema, steps), (schema.replace(");", ", z INT);", 1), 'evolution("a")'))
+    for folder in branch[1:]:
+        with unwritten(lake.env), refused("release_changed") as found:
+            commands.plan(lake.env, folder)
+        assert said in str(found[0])
+        with unwritten(lake.env), refused("release_changed"):
+            lake.upgrade(folder)
+
+
+def test_a_release_made_anew_after_its_rollback_is_the_environments_own(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT, y STRING);", AX, 'evolution("a", rename={"y": "x"})')
+    lake.upgrade(lake.second)
+    commands.rollback(lake.env)
+    _, anew = releases(tmp_path / "anew", ("CREATE TABLE a (id BIGINT, y STRING);", ""), (AX, 'evolution("a", drop=["y"])'))
+    lake.upgrade(anew)
+    with unwritten(lake.env), refused("release_changed"):
+        commands.plan(lake.env, lake.second)
 
 
 def test_another_product(tmp_path: Path) -> None:

@@ -160,6 +160,42 @@ class Use:
     upto: int
 
 
+class HoldState(StrEnum):
+    OPEN = "open"
+    ROLLING_BACK = "rolling_back"
+    KEEPING = "keeping"
+    CONTRACTING = "contracting"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTable:
+    collection: str
+    schema_id: int
+    shard: str
+    table_id: str
+    before: int
+    dropped: tuple[tuple[str, ...], ...] = ()
+    retyped: tuple[tuple[str, ...], ...] = ()
+    swapped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    COLLECTION: ClassVar[str] = "holds"
+    generation: int
+    source: str
+    target: str
+    until: str
+    state: HoldState
+    tables: tuple[HeldTable, ...] = ()
+    restated: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def key(self) -> str:
+        return str(self.generation)
+
+
 @dataclass(frozen=True, slots=True)
 class EnvironmentConfig:
     COLLECTION: ClassVar[str] = "config"
@@ -175,6 +211,7 @@ class EnvironmentRelease:
     name: str
     version: str
     fingerprint: str
+    steps: tuple[tuple[str, str], ...] = ()
     key: ClassVar[str] = "release"
 
 
@@ -348,42 +385,6 @@ class Intent:
     @property
     def key(self) -> str:
         return f"{self.shard}/{self.kind}/{self.generation}"
-
-
-class HoldState(StrEnum):
-    OPEN = "open"
-    ROLLING_BACK = "rolling_back"
-    KEEPING = "keeping"
-    CONTRACTING = "contracting"
-    CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldTable:
-    collection: str
-    schema_id: int
-    shard: str
-    table_id: str
-    before: int
-    dropped: tuple[tuple[str, ...], ...] = ()
-    retyped: tuple[tuple[str, ...], ...] = ()
-    swapped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    COLLECTION: ClassVar[str] = "holds"
-    generation: int
-    source: str
-    target: str
-    until: str
-    state: HoldState
-    tables: tuple[HeldTable, ...] = ()
-    restated: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def key(self) -> str:
-        return str(self.generation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from airflow_provider_schemamig.core.release.folder.lock import (
     version_of,
 )
 from airflow_provider_schemamig.core.release.folder.modules import Migration, read_module
-from airflow_provider_schemamig.core.release.steps import Step
+from airflow_provider_schemamig.core.release.steps import Step, digest_of
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
 
@@ -92,6 +92,10 @@ class Release:
         """The steps from the version before to ``version``; none for ``min_version``."""
         migration = self.modules.get(version)
         return () if migration is None else migration.steps
+
+    def step_digests(self, upto: Version) -> dict[Version, str]:
+        """Return a digest of the steps of each version above ``min_version`` up to ``upto``."""
+        return {version: digest_of(module.steps) for version, module in sorted(self.modules.items()) if version <= upto}
 
 
 @dataclass(frozen=True, slots=True)

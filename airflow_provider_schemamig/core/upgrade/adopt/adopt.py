@@ -50,7 +50,7 @@ from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deplo
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Commit
-from airflow_provider_schemamig.core.upgrade.plan.target import Target, target_of
+from airflow_provider_schemamig.core.upgrade.plan.target import Target, passed, target_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -127,6 +127,7 @@ class Release:
     source: Version | None
     declared: dict[CollectionName, Declaration]
     written: NextVersion | None = None
+    passed: tuple[tuple[Version, str], ...] = ()
 
 
 def _release(path: Path, state: State | None, found: Sequence[Found]) -> Release:
@@ -145,9 +146,9 @@ def _release(path: Path, state: State | None, found: Sequence[Found]) -> Release
     _refuse_more(folder, state, found)
     if not new:
         release = folder.checked()
-        return Release(release.name, release.version, source, head)
+        return Release(release.name, release.version, source, head, passed=passed(release, state))
     made = _next(folder, new)
-    return Release(made.name, made.version, source, dict(made.snapshot.declarations), made)
+    return Release(made.name, made.version, source, dict(made.snapshot.declarations), made, passed(folder.release, state))
 
 
 def _taken_back(folder: Known, state: State | None, source: Version, found: Sequence[Found]) -> Release | None:
@@ -158,7 +159,7 @@ def _taken_back(folder: Known, state: State | None, source: Version, found: Sequ
         return None
     target_of(replace(folder.checked(), version=source), state)  # refused if it is another product's, or the release was edited since
     raise_refusals(_differences(source, declared, found))
-    return Release(release.name, source, source, dict(declared))
+    return Release(release.name, source, source, dict(declared), passed=passed(replace(release, version=source), state))
 
 
 def _statement(table: Found) -> str:
@@ -291,7 +292,8 @@ def adopted_rows(
         created_at=now,
         hold_seconds=0,
     )
-    return [*updates, Put(EnvironmentRelease(release.name, release.version, goal)), Put(deployment), Put(Leader(generation, epoch, now))]
+    reached = EnvironmentRelease(release.name, release.version, goal, release.passed)
+    return [*updates, Put(reached), Put(deployment), Put(Leader(generation, epoch, now))]
 
 
 def recorded(live: Declaration, declared: Declaration) -> Declaration:

@@ -265,7 +265,7 @@ def _commit(
         updates += swaps.forget_force(state)
         updates += [] if work.plan.target.ahead else caught_up(state)
         target = work.plan.target
-        updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint)))
+        updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint, target.passed)))
         updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
         updates += _holds(work, state, _held(work, state, landed, seals))
         return one_each(updates)

@@ -38,6 +38,8 @@ class Target:
     unmanaged: tuple[CollectionName, ...] = ()
     #: A change outside of a release (``alter``): the release stays, and the collections of the steps are ahead of it.
     ahead: bool = False
+    #: ``EnvironmentRelease.steps`` once it is reached.
+    passed: tuple[tuple[Version, str], ...] = ()
 
     @property
     def is_deployed(self) -> bool:
@@ -59,12 +61,13 @@ def target_of(release: Release, state: State | None) -> Target:
     declared = release.declarations(release.version)
     if source == release.version:
         gone = _given_back(declared, state)
-        goal = _fingerprint(declared, gone)
-        if state is not None and state.release is not None and state.release.fingerprint != goal:
-            raise ReleaseChanged(version=str(source))
-        return Target(release.name, source, release.version, goal, (), unmanaged=gone)
+        check_own_release(release, state, gone)
+        return Target(
+            release.name, source, release.version, _fingerprint(declared, gone), (), unmanaged=gone, passed=passed(release, state)
+        )
     chain = merge(release, source)
     gone = _given_back(release.declarations(source), state) if source is not None else ()
+    check_own_release(release, state, gone)
     chain = _without(chain, gone, declared)
     goal = _fingerprint(declared)
     inputs, projections = _inputs(release, chain)
@@ -80,7 +83,35 @@ def target_of(release: Release, state: State | None) -> Target:
         fill_inputs=inputs,
         projections=projections,
         unmanaged=gone,
+        passed=passed(release, state),
     )
+
+
+def check_own_release(release: Release, state: State | None, gone: Collection[CollectionName] = ()) -> None:
+    """Raise ReleaseChanged if the folder says something else of what the environment has gone through: it would take it to another table.
+
+    ``gone``: collections that were given back. What its own version declares is compared by fingerprint, each step by its digest.
+    """
+    if state is None or state.release is None:
+        return
+    at = state.release.version
+    declared, managed = release.declarations(at), state.release_set()
+    if state.release.fingerprint != _fingerprint(declared, gone):
+        own = {name: fingerprint(declaration) for name, declaration in declared.items() if name not in gone}
+        differs = sorted(name for name in own.keys() | managed.keys() if own.get(name) != managed.get(name))
+        raise ReleaseChanged(version=str(at), changed=str(at), collections=tuple(differs))
+    known = release.step_digests(at)
+    for version, digest in state.release.steps:
+        if known.get(version, digest) != digest:
+            raise ReleaseChanged(version=str(at), changed=str(version))
+
+
+def passed(release: Release, state: State | None) -> tuple[tuple[Version, str], ...]:
+    """Return ``EnvironmentRelease.steps`` of an environment that ``release`` takes to its head; a new one goes through no step."""
+    if state is None or state.release is None:
+        return ()
+    new = {version: digest for version, digest in release.step_digests(release.version).items() if version > state.release.version}
+    return tuple(sorted({**dict(state.release.steps), **new}.items()))
 
 
 def fingerprint_reached(state: State, target: Target) -> Fingerprint:

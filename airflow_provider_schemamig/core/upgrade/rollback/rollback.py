@@ -205,7 +205,9 @@ def _flip(
         goal[gone.collection] = fingerprint(gone.old)
     source, name = work.deployment.source, work.plan.target.name
     assert source is not None  # to_roll_back refused otherwise
-    updates.append(Put(EnvironmentRelease(name, source, work.plan.target.fingerprint if work.plan.target.ahead else set_fingerprint(goal))))
+    reached = work.plan.target.fingerprint if work.plan.target.ahead else set_fingerprint(goal)
+    passed = tuple((version, digest) for version, digest in work.plan.target.passed if version <= source)
+    updates.append(Put(EnvironmentRelease(name, source, reached, passed)))
     over = replace(hold, state=HoldState.CLOSED)
     updates.append(Put(over if until is None else replace(hold, state=HoldState.KEEPING, until=until, tables=(), restated=())))
     updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_schemamig.core.ledger import rows, work_rows
+from airflow_provider_schemamig.core.ledger import hold_rows, rows, work_rows
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 from tests.unit.ledger.format.fixtures.make import LAKES, archive
 from tests.unit.ledger.format.locking import FOLDER, freeze
@@ -41,7 +41,7 @@ def written(before: str) -> str:
     """The text of ``objects_vN.py`` that follows from the software's rows; ``before``: as it was."""
     line = _ROWS.search(before)
     assert line is not None, "the line between declarations and rows is gone"
-    trees = [_Plain().visit(ast.parse(Path(str(module.__file__)).read_text())) for module in (work_rows, rows)]
+    trees = [_Plain().visit(ast.parse(Path(str(module.__file__)).read_text())) for module in (work_rows, hold_rows, rows)]
     classes = [ast.unparse(node) for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     names = ", ".join(row_type.__name__ for row_type in rows.ROW_TYPES)
     return _formatted("\n\n\n".join([before[: line.end()], *classes, f"TYPES: tuple[type, ...] = ({names})"]))
