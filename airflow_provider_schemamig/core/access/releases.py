@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, Version
 from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, RewriteStep
 from airflow_provider_schemamig.core.release.merge.merged import Replace as ReplaceStep
@@ -108,16 +108,38 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:
     """Return the newest schema of the release, or of the last one before it that changed the collection.
 
-    What was rolled back counts for the programs of that very release alone, as long as no other release took its number.
+    What was rolled back counts for the programs of that very release alone, and of those that were made upon it and rolled back, too; as
+    long as no other release took the number.
     """
-    stands = _stands(state, release)
-    entries = [state.schemas[key] for key in state.schemas if key[0] == collection]
+    stands, withdrawn = _way_to(state, release)
     found = [
         (entry.release, entry.schema_id, entry)
-        for entry in entries
-        if entry.release is not None and entry.release <= release and (not entry.rolled_back or (entry.release == release and not stands))
+        for key, entry in state.schemas.items()
+        if key[0] == collection
+        and entry.release is not None
+        and (entry.release <= stands if entry.rolled_back is None else entry.rolled_back in withdrawn)
     ]
     return max(found, key=lambda item: item[:2])[2] if found else None
+
+
+def _way_to(state: State, release: Version) -> tuple[Version, frozenset[Generation]]:
+    """The last release on the way to this one that stands, itself if it does; and the deployments from there on, which were rolled back.
+
+    If the number was rolled back more than once, the way is that of the last time.
+    """
+    withdrawn: set[Generation] = set()
+    made = None if _stands(state, release) else _last_to(state, release, None)
+    while made is not None and made.state is not DeploymentState.COMMITTED and made.source is not None:
+        withdrawn.add(made.generation)
+        release, made = made.source, _last_to(state, made.source, made.generation)
+    return release, frozenset(withdrawn)
+
+
+def _last_to(state: State, release: Version, before: Generation | None) -> Deployment | None:
+    """The last deployment that brought the environment to the release, of those before one: committed, though it may not be any more."""
+    found = (d for d in state.deployments.values() if d.target == release != d.source and (before is None or d.generation < before))
+    came = (d for d in found if d.state is DeploymentState.COMMITTED or d.generation in state.holds)
+    return max(came, key=lambda deployment: deployment.generation, default=None)
 
 
 def _stands(state: State, release: Version) -> bool:

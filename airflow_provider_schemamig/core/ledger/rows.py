@@ -213,8 +213,9 @@ class SchemaEntry:
     stored_names: tuple[tuple[ColumnPath, str], ...]
     #: Of columns of ``physical``: what rows got then is theirs, whatever an upgrade after the rollback fills (``online.unfilled``).
     uses: tuple[Use, ...] = ()
-    #: The release was rolled back: no release after it stands on this schema.
-    rolled_back: bool = False
+    #: The deployment that brought its release, where a rollback took that back: no release after it stands on this schema. A number may
+    #: have been rolled back more than once, with another schema each time.
+    rolled_back: Generation | None = None
 
     @property
     def key(self) -> str:

@@ -28,6 +28,7 @@ SWAPS = 'evolution("t", rename={"a": "b", "b": "a"})'
 UP, DOWN = "SELECT id, a, b, a AS z FROM {t}", "SELECT id, a, b FROM {t}"
 WITH_Z = "CREATE TABLE t (id BIGINT, a STRING, b STRING, z STRING);"
 ROW = {"id": 1, "a": "a1", "b": "b1"}
+EXCHANGED = {"id": 1, "b": "a1", "a": "b1"}
 
 Rows = Mapping[str, Any]
 QUERIES: dict[str, Callable[[Rows], list[Rows]]] = {
@@ -128,10 +129,41 @@ def test_programs_of_what_was_rolled_back_see_its_own_shape(world: World) -> Non
     """As long as no other release took its number."""
     world.up(SWAPPED, "1.1.0", SWAPS, chain="withdrawn")
     world.back()
-    swapped = [{"id": 1, "b": "a1", "a": "b1"}]
-    assert (world.rows("1.0.0"), world.rows("1.1.0")) == ([ROW], swapped)
+    assert (world.rows("1.0.0"), world.rows("1.1.0")) == ([ROW], [EXCHANGED])
     world.up(T, "1.1.1", 'evolution("u")', ", x STRING")
-    assert (world.rows("1.1.1"), world.rows("1.1.0")) == ([ROW], swapped)
+    assert (world.rows("1.1.1"), world.rows("1.1.0")) == ([ROW], [EXCHANGED])
+
+
+# --- programs of a release that left the table alone, and was rolled back -----------------------------------------------------------
+
+
+def test_programs_of_a_release_upon_another_that_was_rolled_back(world: World) -> None:
+    world.up(SWAPPED, "1.0.1", SWAPS)
+    world.up(SWAPPED, "1.1.0", 'evolution("u")', ", x STRING")
+    for _ in range(2):
+        world.back()
+        assert [world.rows(release) for release in ("1.1.0", "1.0.1", "1.0.0")] == [[EXCHANGED], [EXCHANGED], [ROW]]
+
+
+def test_programs_of_a_number_that_was_rolled_back_twice(world: World) -> None:
+    """They are of the last one."""
+    world.up(SWAPPED, "1.1.0", SWAPS, chain="withdrawn")
+    world.back()
+    world.up(T, "1.1.0", 'evolution("u")', ", x STRING")
+    world.back()
+    assert world.rows("1.1.0") == world.rows("1.0.0") == [ROW]
+
+
+@pytest.mark.parametrize("stands", [True, False], ids=["which stands", "which was rolled back, too"])
+def test_programs_of_a_release_upon_a_number_that_is_another_ones_now(world: World, stands: bool) -> None:
+    world.up(T, "1.0.1", 'evolution("u")', ", w STRING", chain="withdrawn")
+    world.up(T, "1.1.0", 'evolution("u")', ", w STRING, x STRING", chain="withdrawn")
+    world.back()
+    world.back()
+    world.up(SWAPPED, "1.0.1", SWAPS)
+    if not stands:
+        world.back()
+    assert [world.rows(release) for release in ("1.1.0", "1.0.1", "1.0.0")] == [[ROW], [EXCHANGED], [ROW]]
 
 
 # --- a lower number, or the same, comes afterwards -------------------------------------------------------------------------------------
@@ -187,5 +219,4 @@ def exchanged_below(world: World, last: str) -> None:
     """1.0.1 exchanges the names, ``last`` leaves them."""
     world.up(SWAPPED, "1.0.1", SWAPS)
     world.up(SWAPPED, last, 'evolution("u")', ", x STRING")
-    swapped = [{"id": 1, "b": "a1", "a": "b1"}]
-    assert [world.rows(release) for release in (None, "1.0.0", "1.0.1", last)] == [swapped, [ROW], swapped, swapped]
+    assert [world.rows(release) for release in (None, "1.0.0", "1.0.1", last)] == [[EXCHANGED], [ROW], [EXCHANGED], [EXCHANGED]]

@@ -347,7 +347,7 @@ class SchemaEntry:
     release: str | None
     stored_names: tuple[tuple[str, str], ...]
     uses: tuple[Use, ...] = ()
-    rolled_back: bool = False
+    rolled_back: int | None = None
 
     @property
     def key(self) -> str:

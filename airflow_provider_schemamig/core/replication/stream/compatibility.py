@@ -145,7 +145,7 @@ def _dropped(wanted: Shape, entry: SchemaEntry, target: Target) -> frozenset[Col
 
 def _is_later(entry: SchemaEntry, current: SchemaEntry) -> bool:
     """True if the target went back from ``entry``."""
-    return entry.rolled_back or entry.schema_id > current.schema_id
+    return entry.rolled_back is not None or entry.schema_id > current.schema_id
 
 
 def _without(fields: Fields, gone: frozenset[ColumnPath], path: str) -> Fields:

@@ -56,7 +56,7 @@ def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], pa
     entries = tuple(state.schemas[key] for key in sorted(keys, key=lambda key: key[1]))
     at: dict[Version, tuple[SchemaEntry, ...]] = {}
     for entry in entries:
-        if entry.release is not None and not (entry.rolled_back and entry.release in passed):
+        if entry.release is not None and not (entry.rolled_back is not None and entry.release in passed):
             at[entry.release] = (*at.get(entry.release, ()), entry)
     for release in sorted(passed):
         before = [version for version in at if version <= release and version in passed]
@@ -164,7 +164,7 @@ class Mark:
 def marks_of(entry: SchemaEntry, lineage: Lineage, limit: int) -> tuple[Mark, ...]:
     """Of the newest ``limit`` releases; by release."""
     found: dict[str, list[Version]] = {}
-    for release in sorted(release for release, entries in lineage.at.items() if not entries[-1].rolled_back)[-limit:]:
+    for release in sorted(release for release, entries in lineage.at.items() if entries[-1].rolled_back is None)[-limit:]:
         found.setdefault(lineage.at[release][-1].key, []).append(release)
     marks = []
     for releases in found.values():

@@ -9,7 +9,7 @@ from dataclasses import replace
 from airflow_provider_schemamig.core.ledger.rows import Hold, Object, SchemaEntry, Use
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, Generation
 from airflow_provider_schemamig.core.online.unfilled import Past
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, Field
@@ -38,13 +38,13 @@ def uses_since_rollback(
     return (*(use for use in kept if use.column not in whole), *ended)
 
 
-def schemas_rolled_back(state: State, plan: Plan) -> list[Update]:
-    """Mark the schemas that a plan's release brought; one outside of a release is nobody's to ask for by a version."""
+def schemas_rolled_back(state: State, plan: Plan, generation: Generation) -> list[Update]:
+    """Mark the schemas that a plan's release brought with its deployment; one outside of a release is nobody's to ask for by a version."""
     target = plan.target
     changed = {*(step.collection for step in target.steps), *(declaration.name for declaration in target.restated)}
     stay = {(name, known.schema_id) for name, known in state.objects.items() if name not in changed}
     found = (entry for key, entry in state.schemas.items() if entry.release == target.version and key not in stay)
-    return [] if target.ahead else [Put(replace(entry, rolled_back=True)) for entry in found if not entry.rolled_back]
+    return [] if target.ahead else [Put(replace(entry, rolled_back=generation)) for entry in found if entry.rolled_back is None]
 
 
 def restated_back(state: State, hold: Hold, goal: dict[CollectionName, Fingerprint]) -> list[Update]:

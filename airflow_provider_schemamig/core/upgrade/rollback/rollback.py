@@ -211,7 +211,7 @@ def _flip(
     over = replace(hold, state=HoldState.CLOSED)
     updates.append(Put(over if until is None else replace(hold, state=HoldState.KEEPING, until=until, tables=(), restated=())))
     updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
-    return one_each(updates + schemas_rolled_back(state, work.plan) + _closed(state, work))
+    return one_each(updates + schemas_rolled_back(state, work.plan, work.generation) + _closed(state, work))
 
 
 def _unevolved(

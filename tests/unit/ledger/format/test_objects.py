@@ -236,7 +236,7 @@ _ENTRIES = st.builds(
     release=st.none() | st.just("1.2.3"),
     stored_names=st.lists(st.tuples(_TEXT, _TEXT), max_size=2).map(tuple),
     uses=st.lists(st.builds(objects_v1.Use, _TEXT, st.integers(0, 9), st.integers(0, 9)), max_size=2).map(tuple),
-    rolled_back=st.booleans(),
+    rolled_back=st.none() | st.integers(1, 9),
 )
 
 
