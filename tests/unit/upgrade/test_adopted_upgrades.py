@@ -14,7 +14,9 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
 from tests.support import foreign
 from tests.support.adopting import Site
+from tests.support.bytes import unwritten
 from tests.support.lake import Crash, rows
+from tests.support.upgrades import refused
 from tests.unit.upgrade.test_adopt import begin
 from tests.unit.upgrade.test_adopt_crashes import MANY, crashing, moved
 
@@ -122,3 +124,32 @@ def test_read_by_release_from_where_it_is(site: Site) -> None:
     site.upgrade()
     reader = site.env.reader("flights", release="1.0.0")
     assert sorted(reader.arrow().to_pylist(), key=lambda row: row["id"]) == [{"id": 1, "day": "a"}, {"id": 2, "day": "b"}]
+
+
+#: What 1.1.0 does, and which collection's new table would lie in the folder of an adopted table.
+INSIDE = {
+    "replaced": ("flights", (*WITH_GATE, 'replacement("flights")'), "flights"),
+    "rewritten": ("flights", ("day STRING", "day INT", 'rewrite("flights", up="SELECT id, 1 AS day FROM {flights}")'), "flights"),
+    "another of its folder's name": ("planes", (");", ");\nCREATE TABLE planes (id BIGINT);", ""), "planes"),
+}
+
+
+@pytest.mark.parametrize("case", INSIDE)
+def test_no_new_table_is_made_in_the_folder_of_another(tmp_path: Path, case: str) -> None:
+    """A VACUUM of the table around deletes what is not its own."""
+    folder, change, refused_collection = INSIDE[case]
+    site = Site(tmp_path)
+    site.adopt(flights=site.table(f"../lake/{folder}"))
+    begin(site, *change)
+    found = commands.plan(site.env, site.release).refusals
+    assert [(error.code, error.collection) for error in found] == [("inside_table", refused_collection)]
+    with unwritten(site.env), refused("inside_table", refused_collection):
+        site.upgrade()
+
+
+def test_a_table_in_the_root_is_changed_where_it_is(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.adopt(flights=site.table("../lake/flights"))
+    begin(site, *WITH_GATE, 'evolution("flights")')
+    site.upgrade()
+    site.check("1.1.0")

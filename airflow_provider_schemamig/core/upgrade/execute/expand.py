@@ -18,9 +18,10 @@ from airflow_provider_schemamig.core.upgrade.execute.contract import end_holds
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, table_id_of
+from airflow_provider_schemamig.core.upgrade.prepare.build import inside_tables, new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+from airflow_provider_schemamig.exceptions import raise_refusals
 
 
 def expand(work: Work, jobs: Jobs = without_spark) -> None:
@@ -79,6 +80,7 @@ def _create(work: Work) -> None:
     if not creates:
         return
 
+    raise_refusals(inside_tables(work.env, (stage.collection for stage in creates)))
     allow = unless_paused(work, "expand")
 
     def announce(state: State) -> list[Update]:

@@ -84,3 +84,22 @@ class Unmanaged(Refusal):
             f"Adopt it again (`schemamig adopt --table {self.collection}=URI`), or take it out of schema.sql with "
             f'removal("{self.collection}"): where it is not managed any more, nothing is removed.'
         )
+
+
+@dataclass(eq=False)
+class InsideTable(Refusal):
+    """A new table would lie in the folder of another one. ``uri``: that folder."""
+
+    code = "inside_table"
+    uri: str
+
+    @property
+    def message(self) -> str:
+        return f"its new table would lie in {self.uri}, the folder of another Delta table, whose VACUUM deletes what is not its own."
+
+    @property
+    def next_action(self) -> str:
+        return (
+            "Let the owner of that table move it to another folder (one that is managed here: `schemamig unmanage`, move it, "
+            "`schemamig adopt`), or give the collection another name. Changes that keep the table go on where it is."
+        )

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.create import create_table
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import rows_changed_since
+from airflow_provider_schemamig.core.delta.log.listing import LOG
 from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
@@ -24,9 +25,11 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.own_places import shard_folder, shard_id
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
+from airflow_provider_schemamig.core.upgrade.plan.errors import InsideTable
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
+from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: Read-only mode has no epoch; its shards belong to one generation alone.
 NO_EPOCH = Epoch(0)
@@ -58,11 +61,21 @@ def built(plan: Plan) -> tuple[Build | Copy, ...]:
     return (*plan.of_kind(Build), *plan.of_kind(Copy))
 
 
+def inside_tables(env: EnvironmentRoot, collections: Iterable[CollectionName]) -> tuple[InsideTable, ...]:
+    """Return a refusal for each collection whose new table would lie in the folder of a table: where an adopted one lies, or was left."""
+    store, wanted = env.store(), sorted(set(collections))
+    there = set(store.folders("")) if wanted else set()
+    return tuple(
+        InsideTable(collection=name, uri=env.location.child(name).uri) for name in wanted if name in there and store.names(f"{name}/{LOG}")
+    )
+
+
 def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deployment, plan: Plan, listen: Listener) -> State:
     """Record and make the (empty) shards of all ``Build`` and ``Copy`` stages; one append, then one version-0 commit a table."""
     builds = built(plan)
     if not builds:
         return ledger.state()
+    raise_refusals(inside_tables(env, (build.collection for build in builds)))
 
     def decide(state: State) -> Sequence[Update]:
         updates: list[Update] = []
