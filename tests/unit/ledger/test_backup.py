@@ -118,13 +118,71 @@ def test_a_ledger_that_went_on_is_not_overwritten(lake: LedgerWriter, tmp_path: 
     assert tree(tmp_path / "lake") == before
 
 
-def test_another_environments_ledger_is_not_mixed_in(lake: LedgerWriter, tmp_path: Path) -> None:
+def another(place: Path, commits: int) -> LedgerWriter:
+    """A ledger of its own, with this many versions after the first."""
+    writer = LedgerWriter(EnvironmentRoot.open(str(place)))
+    writer.create("env-2")
+    for number in range(commits):
+        writer.transact(lambda state, number=number: [Put(counter(number))])  # type: ignore[misc]
+    return writer
+
+
+@pytest.mark.parametrize("commits", [0, 1, 30])
+def test_another_environments_ledger_stays_as_it_is(lake: LedgerWriter, tmp_path: Path, commits: int) -> None:
+    """Whether it has fewer versions than the backup, or more."""
     backup(lake.env, str(tmp_path / "backup"))
-    other = LedgerWriter(EnvironmentRoot.open(str(tmp_path / "other")))
-    other.create("env-2")
-    with pytest.raises(BackupUnusable, match="other content"):
+    other = another(tmp_path / "other", commits)
+    before = tree(tmp_path / "other")
+    with pytest.raises(BackupUnusable, match=r"other content|another ledger"):
         restore(other.env, str(tmp_path / "backup"))
+    assert tree(tmp_path / "other") == before
     assert LedgerReader(other.env).state().config.env_id == "env-2"
+
+
+def test_the_ledger_of_before_the_backup_stays_as_it_is(lake: LedgerWriter, tmp_path: Path) -> None:
+    """Its processes may live, and append to it."""
+    shutil.copytree(tmp_path / "lake", tmp_path / "before")
+    lake.transact(lambda state: [Put(counter(1))])
+    backup(lake.env, str(tmp_path / "backup"))
+    before = tree(tmp_path / "before")
+    with pytest.raises(BackupUnusable, match="its ledger of before"):
+        restore(EnvironmentRoot.open(str(tmp_path / "before")), str(tmp_path / "backup"))
+    assert tree(tmp_path / "before") == before
+
+
+@pytest.mark.parametrize("begun", [0, 1, 3])
+def test_of_a_ledger_that_is_made_meanwhile_nothing_is_lost(lake: LedgerWriter, tmp_path: Path, begun: int) -> None:
+    """By a process that found none. ``begun``: when so many files of the log were put."""
+    backup(lake.env, str(tmp_path / "backup"))
+    made = another(tmp_path / "made", 0)
+    place, seen = tmp_path / "other", [0]
+
+    def overtakes(moment: str, what: str, key: str) -> None:
+        seen[0] += moment == "after" and LOG in key
+        if seen[0] == begun and not (place / LOG / f"{0:020}.json").exists():
+            shutil.copytree(tmp_path / "made", place, dirs_exist_ok=True)
+
+    env = EnvironmentRoot.open(str(place))
+    with pytest.raises(BackupUnusable, match="other content"):
+        restore(EnvironmentRoot(env.location, env.options, on_write=overtakes), str(tmp_path / "backup"))
+    assert LedgerReader(env).state().raw == made.state().raw
+    assert [path.name for path in (place / LOG).iterdir()] == [f"{0:020}.json"]
+
+
+@pytest.mark.parametrize("moment", range(0, 14, 3))
+def test_two_restores_of_one_backup_make_one_ledger(lake: LedgerWriter, tmp_path: Path, moment: int) -> None:
+    backup(lake.env, str(tmp_path / "backup"))
+    env = EnvironmentRoot.open(str(tmp_path / "other"))
+    seen = [0]
+
+    def overtakes(at: str, what: str, key: str) -> None:
+        seen[0] += 1
+        if seen[0] == moment * 2 + 1:
+            restore(env, str(tmp_path / "backup"))
+
+    restore(EnvironmentRoot(env.location, env.options, on_write=overtakes), str(tmp_path / "backup"))
+    assert as_backed_up(env) == lake.state().raw
+    assert verify(LedgerReader(env)) == ()
 
 
 def test_a_backup_is_never_written_over_another(lake: LedgerWriter, tmp_path: Path) -> None:
@@ -228,8 +286,10 @@ def test_two_backups_into_one_folder_do_not_mix(lake: LedgerWriter, tmp_path: Pa
 def test_a_folder_with_other_files_is_refused(lake: LedgerWriter, tmp_path: Path) -> None:
     other = LedgerWriter(EnvironmentRoot.open(str(tmp_path / "taken")))
     other.create("env-2")
+    before = tree(tmp_path / "taken")
     with pytest.raises(BackupUnusable, match="something else"):
         backup(lake.env, str(tmp_path / "taken"))
+    assert tree(tmp_path / "taken") == before
     assert LedgerReader(other.env).state().config.env_id == "env-2"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.jsonable import canonical
@@ -51,9 +51,13 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
         raise _taken(folder)
     source = env.store()
     checksums = {}
-    for key in _keys(reader, source, version):
+    keys = list(_keys(reader, source, version))
+    for key in keys:  # before anything is written: it may be an environment's root
+        if target.exists(key) and target.get(key) != _of_the_ledger(source, key):
+            raise _of_something_else(folder, key)
+    for key in keys:
         data = _of_the_ledger(source, key)
-        _put(target, key, data, BackupUnusable(folder=folder, reason=f"it holds a {key} of something else"))
+        _put(target, key, data, _of_something_else(folder, key))
         checksums[key] = hashlib.sha256(data).hexdigest()
     manifest = {"version": version, "uri": env.location.uri, "files": checksums}
     _put(target, _MANIFEST, canonical(manifest).encode(), _taken(folder))
@@ -81,32 +85,85 @@ def restore(env: EnvironmentRoot, folder: str) -> Restored:
     which counts as given out whatever the backup, the history, the reports and the tables' fences show, and 2^16 more; and which has the
     next leader put its fence on every table before any work.
 
-    Raises BackupUnusable if the backup is incomplete or altered, or another ledger is there; NoEnvironment where a table or another
-    environment is. Tables are not touched: what was done to
-    them after the backup shows as drift.
+    Raises BackupUnusable if the backup is incomplete or altered, or another ledger is there, whose files stay as they are; NoEnvironment
+    where a table or another environment is. Tables are not touched: what was done to them after the backup shows as drift.
     """
     require_free_place(env)
     source = EnvironmentRoot.open(folder, env.options).store()
     manifest = _manifest(source, folder)
     store = env.store()
-    there = {f"{LOG}/{name}" for name in store.names(LOG)}
-    leap = f"{LOG}/{manifest.version + 1:020}.json"
-    if not there <= {*manifest.checksums, leap}:
-        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
     for key, checksum in manifest.checksums.items():  # all of it is read before anything is written
         _checked(source, folder, key, checksum)
-    if leap in there and not is_leap(store.get(leap)):
-        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
+    _check_content(store, manifest.checksums, folder)
     made = Leap({}, ())
-    if leap not in there:
+    if manifest.leap not in _begun(env, store, manifest, folder):
         made = leap_over(env, manifest.version, {key: _checked(source, folder, key, manifest.checksums[key]) for key in manifest.ledger})
-    for key in sorted({*manifest.checksums, *made.files}, key=_restore_order):
-        data = made.files[key] if key in made.files else _checked(source, folder, key, manifest.checksums[key])
-        _put(store, key, data, BackupUnusable(folder=folder, reason=f"{key} is there with other content"))
+
+    def data_of(key: str) -> bytes:
+        return made.files[key] if key in made.files else _checked(source, folder, key, manifest.checksums[key])
+
+    for key in sorted({*manifest.checksums, *made.files}):
+        if not key.startswith(LOG):
+            _put(store, key, data_of(key), _other_content(folder, key))
+    _put_log(env, store, manifest, folder, data_of)
     given_out = LedgerReader(env).state().given_out
     assert given_out is not None  # just written
     notes = (*made.notes, *_place_notes(env, manifest))
     return Restored(manifest.version + 1, len(manifest.checksums), given_out.generation, given_out.epoch, notes)
+
+
+def _check_content(store: Store, checksums: Mapping[str, str], folder: str) -> None:
+    """Raise BackupUnusable where a file of this name is there, and is not the one of this checksum: it is of something else."""
+    there = {f"{place}/{name}" for place in {key.rpartition("/")[0] for key in checksums} for name in store.names(place)}
+    for key in sorted(there & checksums.keys()):
+        if hashlib.sha256(store.get(key)).hexdigest() != checksums[key]:
+            raise _other_content(folder, key)
+
+
+def _begun(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: str) -> set[str]:
+    """What is there of the log. Raises BackupUnusable, unless it is the very ledger of the backup, or what an earlier try left of it."""
+    there = {f"{LOG}/{name}" for name in store.names(LOG)}
+    order = manifest.log
+    if not there <= {*order} or (manifest.leap in there and not is_leap(store.get(manifest.leap))):
+        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
+    _check_content(store, {key: manifest.checksums[key] for key in there if key != manifest.leap}, folder)
+    if there not in ({*order[: len(there)]}, {*order[1:]}):
+        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has its ledger of before, or files of it")
+    return there
+
+
+def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: str, data_of: Callable[[str], bytes]) -> None:
+    """From its end backwards: it opens only once its beginning is there.
+
+    Who makes another ledger meanwhile puts the same beginning, and only one of two gets it. The other one takes back what it put: of the
+    log only, as nothing reads other files without one, and a twin may rely on them.
+    """
+    there = _begun(env, store, manifest, folder)
+    put: list[str] = []
+    try:
+        for key in manifest.log:
+            if key in there or (key == manifest.leap and _twin_leapt(store, key)):
+                continue
+            data = data_of(key)
+            try:
+                store.put_if_absent(key, data)
+                put.append(key)
+            except ObjectExists as error:
+                if store.get(key) != data and not (key == manifest.leap and _twin_leapt(store, key)):
+                    raise _other_content(folder, key) from error
+    except BackupUnusable:
+        for key in reversed(put):
+            store.delete(key)
+        raise
+
+
+def _twin_leapt(store: Store, leap: str) -> bool:
+    """Whether another try of this restore put its own commit on top. Its data lies there already."""
+    return store.exists(leap) and is_leap(store.get(leap))
+
+
+def _other_content(folder: str, key: str) -> BackupUnusable:
+    return BackupUnusable(folder=folder, reason=f"{key} is there with other content")
 
 
 def _place_notes(env: EnvironmentRoot, manifest: _Manifest) -> Iterator[str]:
@@ -122,6 +179,10 @@ def _tables(env: EnvironmentRoot) -> Iterator[str]:
     with contextlib.suppress(LedgerDamaged, InvalidLocation):  # what is wrong in it was wrong when it was made
         for shard in LedgerReader(env).state().shards.values():
             yield env.table_location(shard.uri).uri
+
+
+def _of_something_else(folder: str, key: str) -> BackupUnusable:
+    return BackupUnusable(folder=folder, reason=f"it holds a {key} of something else")
 
 
 def _taken(folder: str) -> BackupUnusable:
@@ -152,13 +213,11 @@ def _keys(reader: LedgerReader, store: Store, version: int) -> Iterator[str]:
 
 
 def _restore_order(key: str) -> tuple[int, int]:
-    """Data and plans, then the log from its end backwards: it opens only once its beginning is there."""
-    if not key.startswith(LOG):
-        return (0, 0)
-    name = key.rsplit("/", 1)[1]
+    """The log from its end backwards."""
+    name = key.rpartition("/")[2]
     if not name[:20].isdigit():
-        return (2, 0)
-    return (1, -2 * int(name[:20]) + ("checkpoint" in name))
+        return (1, 0)
+    return (0, -2 * int(name[:20]) + ("checkpoint" in name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +232,16 @@ class _Manifest:
     def ledger(self) -> tuple[str, ...]:
         """The keys of the ledger's own files."""
         return tuple(key for key in self.checksums if key.startswith(f"{FOLDER}/"))
+
+    @property
+    def leap(self) -> str:
+        """The key of the commit that a restore puts on top."""
+        return f"{LOG}/{self.version + 1:020}.json"
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The keys of the log with that commit, in the order in which they are put."""
+        return tuple(sorted({self.leap, *(key for key in self.checksums if key.startswith(f"{LOG}/"))}, key=_restore_order))
 
 
 def _manifest(source: Store, folder: str) -> _Manifest:
