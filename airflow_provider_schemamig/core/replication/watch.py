@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import pendulum
 
 from airflow_provider_schemamig.core.access.releases import entries_of
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import Settings, StreamState
+from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
 from airflow_provider_schemamig.core.replication.stream.apply import table_at
 from airflow_provider_schemamig.core.replication.stream.compatibility import Refused, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import newest_version
@@ -85,6 +87,10 @@ def _mismatch(ends: Ends, name: CollectionName, depth: int) -> str | None:
         decision = decide(entry, lineage, gate, depth)
         if isinstance(decision, Refused):
             return decision.detail
+    state = read_state(ends.target.env, ends.stream(name))
+    if state is None or state.checkpoint == NOTHING:  # it begins with a copy of all rows
+        source = table_at(ends.origin.env, ends.origin.state.shard_of(name))
+        return hidden_values(ends.origin.state, ends.origin.state.entry(name), source.head, gate) or None
     return None
 
 

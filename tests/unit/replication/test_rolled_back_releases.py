@@ -9,10 +9,15 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.replication.errors import RestoreChangesSchema
+from airflow_provider_schemamig.core.replication.model import PauseReason
+from airflow_provider_schemamig.core.replication.restore.restore import restore
+from airflow_provider_schemamig.core.replication.watch import mismatches
 from tests.support.lake import Lake
 from tests.support.product import Product
 from tests.support.replicas import Replicas, make_replicas
-from tests.support.upgrades import releases
+from tests.support.upgrades import make_holds_due, releases
 
 FIRST = "CREATE TABLE trips (id BIGINT NOT NULL, a STRING, b STRING, PRIMARY KEY (id));\nCREATE TABLE lines (line STRING, n INT);\n"
 SWAPS = 'evolution("trips", rename={"a": "b", "b": "a"})'
@@ -89,3 +94,75 @@ def test_a_lower_number_afterwards(tmp_path: Path) -> None:
     state = two.state("a", "b")
     assert (state.error, state.pause) == (None, None)
     assert two.declared_rows("b") == [{"id": 1, "a": "a1"}, {"id": 2, "a": "a2"}]
+
+
+# --- the first look while the origin keeps values for a way back ----------------------------------------------------------------------
+
+ONLY_B = FIRST.replace("a STRING, ", "")
+WITHOUT_B = FIRST.replace(", b STRING", "")
+
+
+def dropped(folder: Path) -> Replicas:
+    two = make_replicas(folder, (FIRST, ""), (WITHOUT_B, 'evolution("trips", drop=["b"])'))
+    two.insert("a", ONE)
+    two.upgrade("a", to=2, end_hold=False)
+    return two
+
+
+def added_and_back(folder: Path) -> Replicas:
+    two = make_replicas(folder, (FIRST, ""), (WITH_C, 'evolution("trips")'))
+    two.upgrade("a", "b", to=2, end_hold=False)
+    two.insert("a", {**ONE, "c": "c1"})
+    two.rollback("a")
+    return two
+
+
+def told(two: Replicas) -> str:
+    """Why it waits, by a run and by who asks without one."""
+    (before,) = mismatches(two.env("a"), two.env("b"), ["trips"], 1)
+    pause = two.state("a", "b").pause
+    assert pause is not None
+    assert (pause.reason, pause.detail) == (PauseReason.SCHEMA_MISMATCH, before.detail)
+    return before.detail
+
+
+def test_the_first_look_while_a_column_is_hidden(tmp_path: Path) -> None:
+    """The target declares it: a copy would leave its values behind, and the origin's way back would show them."""
+    two = dropped(tmp_path)
+    assert told(two).startswith("b is hidden at the origin")
+    two.rollback("a")
+    assert brought(two)
+    assert two.declared_rows("b") == [ONE]
+
+
+def test_the_first_look_goes_on_once_the_target_has_dropped_it_too(tmp_path: Path) -> None:
+    two = dropped(tmp_path)
+    told(two)
+    two.upgrade("b", to=2)
+    assert brought(two)
+
+
+def test_the_first_look_goes_on_once_the_column_is_gone(tmp_path: Path) -> None:
+    two = dropped(tmp_path)
+    make_holds_due(two.lakes["a"])
+    commands.contract(two.env("a"), Generation(2))
+    state = two.state("a", "b")
+    assert (state.error, state.pause) == (None, None)
+    assert two.declared_rows("b") == [{**ONE, "b": None}]
+
+
+def test_the_first_look_after_a_rollback_that_hides_a_column(tmp_path: Path) -> None:
+    two = added_and_back(tmp_path)
+    assert told(two).startswith("c is hidden at the origin")
+    with pytest.raises(RestoreChangesSchema, match="c is hidden"):
+        restore(two.env("a"), two.env("b"), CollectionName("trips"), jobs=two.runner)
+    restore(two.env("a"), two.env("b"), CollectionName("trips"), allow_schema_change=True, jobs=two.runner)
+    assert two.declared_rows("b") == [{**ONE, "c": None}]
+
+
+def test_the_first_look_at_another_column_of_the_name(tmp_path: Path) -> None:
+    """The target declares the one that the origin has now."""
+    two = make_replicas(tmp_path, (FIRST, ""), (ONLY_B, 'evolution("trips", rename={"a": "b"}, drop=["b"])'))
+    two.insert("a", ONE)
+    two.upgrade("a", "b", to=2, end_hold=False)
+    assert brought(two)

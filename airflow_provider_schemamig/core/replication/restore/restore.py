@@ -27,6 +27,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import Place, copy_rows, put_in_place
+from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
 from airflow_provider_schemamig.core.replication.stream.apply import Table, query_of, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget, position
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, Refused, Target, Way, decide, target_of
@@ -199,7 +200,9 @@ def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEn
             query_of(source.head, entry, found.mapping)
         except Unfit as unfit:
             found = Refused(f"{unfit.path} {unfit.reason}", local)
-    if isinstance(found, Refused) or (found.way is Way.CONTENT and not (wish.allow_schema_change or wish.is_first)):
+    if not (isinstance(found, Refused) or allowed) and (left := hidden_values(ends.origin.state, entry, source.head, target)):
+        found = Refused(left, local)
+    if isinstance(found, Refused) or (found.way is Way.CONTENT and not (allowed or wish.is_first)):
         detail = found.detail if isinstance(found, Refused) else "every column fits"
         raise RestoreChangesSchema(
             collection=collection, version=version, event_hash=fingerprint(entry.declared), local_hash=local, detail=detail

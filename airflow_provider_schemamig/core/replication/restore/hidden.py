@@ -1,0 +1,39 @@
+"""Values that a copy of all rows would leave at the origin: of columns that are hidden there, and that the target still declares.
+
+Events need no such look: what is written while a column is hidden has no value in it, at either end.
+"""
+
+from __future__ import annotations
+
+from airflow_provider_schemamig.core.access.releases import entries_of
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.delta.names import stored_names
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.replication.stream.compatibility import Target
+from airflow_provider_schemamig.core.replication.stream.lineage import Doubt, doubts, lineage_of
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.paths import path_in_files
+
+
+def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: Target) -> str:
+    """In words; empty if there are none. ``head``: of the origin's table, whose rows are of the schema ``entry``."""
+    hidden = _in_files(head.declaration(entry.collection), stored_names(head.schema)).keys() - _declared(entry).keys()
+    there = {path for path, _ in walk(target.current.declared.fields)}
+    found: set[ColumnPath] = set()
+    for before in entries_of(origin, entry.shard) if hidden else ():
+        known = {path for names, path in _declared(before).items() if names in hidden and path in there}
+        if known - found:
+            judged = doubts(before, lineage_of(origin, before.collection), target.current, target.lineage)
+            found |= {path for path in known if judged.get(path) is not Doubt.OTHER}
+    return "; ".join(f"{path} is hidden at the origin with the values it had, and the target declares it" for path in sorted(found))
+
+
+def _declared(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:
+    return _in_files(entry.declared, dict(entry.stored_names))
+
+
+def _in_files(declaration: Declaration, names: dict[ColumnPath, str]) -> dict[tuple[str, ...], ColumnPath]:
+    """The fields by their names in the data files."""
+    return {path_in_files(path, names): path for path, _ in walk(declaration.fields)}
