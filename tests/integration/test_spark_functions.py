@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_provider_schemamig.core.schema.expressions import operators as spark_operators
 from airflow_provider_schemamig.core.schema.expressions.spark_functions import FILE, spark_functions
 from spark_jobs import preflight
 from tests.support.spark_functions import lines, names_and_kinds
+from tests.support.spark_operators import lines as operators_of
 from tests.support.spark_verdicts import CHECKS, COLUMNS, DEFAULTS, TOLD_BY_SPARK_ALONE
 
 pytestmark = pytest.mark.spark
@@ -34,6 +36,12 @@ def test_preflight_asks_spark_what_only_it_can_judge(spark: SparkSession) -> Non
     found = preflight.run(spark, {"checks": [], "estimates": [], "expressions": [*bad, *good]})
     assert [item["expression"] for item in found["unusable"]] == [item["expression"] for item in bad]
     assert all(item["reason"] and "\n" not in item["reason"] for item in found["unusable"])
+
+
+@pytest.mark.soak
+def test_the_table_of_operators_is_what_spark_takes_and_gives(spark: SparkSession) -> None:
+    again = "another Spark: python -m tests.support.spark_operators"
+    assert spark_operators.FILE.read_text(encoding="utf-8").splitlines() == list(operators_of(spark)), again
 
 
 @pytest.mark.soak

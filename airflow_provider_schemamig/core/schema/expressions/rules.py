@@ -19,9 +19,10 @@ from airflow_provider_schemamig.core.schema.expressions.calls import Call, calls
 from airflow_provider_schemamig.core.schema.expressions.constant_fit import cast, default_fault
 from airflow_provider_schemamig.core.schema.expressions.constants import Constant, NotConstant
 from airflow_provider_schemamig.core.schema.expressions.functions import GENERATORS
-from airflow_provider_schemamig.core.schema.expressions.operands import article, operand_faults, result_of
+from airflow_provider_schemamig.core.schema.expressions.kinds import atom, cast_kind, column_type, kind_of
+from airflow_provider_schemamig.core.schema.expressions.operands import NUMBERS, article, operand_faults
+from airflow_provider_schemamig.core.schema.expressions.operators import takes
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, has_subquery, parse_expression, unknown_references
-from airflow_provider_schemamig.core.schema.expressions.paths import follow_column
 from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
 from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, tokens
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
@@ -52,7 +53,6 @@ _BROKEN_PATTERN = ("missing ), unterminated subpattern", "unbalanced parenthesis
 _AFTER_IS = ("NULL", "TRUE", "FALSE", "UNKNOWN")
 _NO_SIGNS = frozenset("$?:{}@#;")
 _COMPARISONS = ("=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>")
-_ATOMS = ("boolean", "binary", "date", "timestamp", "timestamp_ntz")
 
 
 @dataclass(eq=False)
@@ -176,40 +176,37 @@ def _type_faults(parsed: exp.Expr, expression: str, fields: tuple[Field, ...]) -
     for found in parsed.find_all(exp.DataType):
         if found.this in (exp.DataType.Type.USERDEFINED, exp.DataType.Type.UNKNOWN):
             yield f"there is no type {found.sql(dialect='spark')}"
-    kind = _kind(parsed, fields)
+    kind = kind_of(parsed, fields)
     if kind is None:
         kind = _given(expression)
     if kind not in (None, "boolean"):
         yield f"it gives {article(kind)}, and a CHECK gives BOOLEAN"
-    for node in parsed.find_all(exp.Connector, exp.Not):
-        sides = [node.this] if isinstance(node, exp.Not) else [node.this, node.expression]
-        wrong = next((kind for side in sides if (kind := _kind(side, fields)) not in (None, "boolean", "null")), None)
-        if wrong is not None:
-            yield f"{article(wrong)} is joined by AND, OR or NOT"
     yield from _constant_faults(parsed)
-    yield from operand_faults(parsed, lambda node: _kind(node, fields), fields)
-    for left, right in _compared(parsed):
-        fault = _comparison_fault(left, right, fields)
+    yield from operand_faults(parsed, lambda node: kind_of(node, fields), fields)
+    for operator, left, right in _compared(parsed):
+        fault = _comparison_fault(operator, left, right, fields)
         if fault is not None:
             yield fault
 
 
-def _compared(parsed: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+def _compared(parsed: exp.Expr) -> Iterator[tuple[str, exp.Expr, exp.Expr]]:
+    """Operator and operands, also where no operator is written."""
     from sqlglot import exp
 
     for two in parsed.find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ):
-        yield two.this, two.expression
+        yield "=" if isinstance(two, exp.EQ | exp.NEQ) else "<=>" if isinstance(two, exp.NullSafeEQ) else "<", two.this, two.expression
     for test in parsed.find_all(exp.Is):
-        yield test.this, test.expression
+        if not isinstance(test.expression, exp.Null):
+            yield "=", test.this, test.expression
     for between in parsed.find_all(exp.Between):
-        yield from ((between.this, between.args["low"]), (between.this, between.args["high"]))
+        yield from (("<", between.this, between.args["low"]), ("<", between.this, between.args["high"]))
     for case in parsed.find_all(exp.Case):
         if case.this is not None:
-            yield from ((case.this, when.this) for when in case.args["ifs"])
+            yield from (("=", case.this, when.this) for when in case.args["ifs"])
     for nullif in parsed.find_all(exp.Nullif):
-        yield nullif.this, nullif.expression
+        yield "=", nullif.this, nullif.expression
     for among in parsed.find_all(exp.In):
-        yield from ((among.this, value) for value in among.expressions)
+        yield from (("=", among.this, value) for value in among.expressions)
 
 
 def _constant_faults(parsed: exp.Expr) -> Iterator[str]:
@@ -222,9 +219,9 @@ def _constant_faults(parsed: exp.Expr) -> Iterator[str]:
             yield fault
     for cast_of in parsed.find_all(exp.Cast):
         if isinstance(cast_of.this, exp.Literal) and cast_of.this.is_string and not cast_of.args.get("safe"):
-            kind = _cast_kind(cast_of)
-            wanted = Primitive("double" if kind == "number" else str(kind))
-            fault = _text_fault(cast_of.this, wanted) if kind in ("number", "date", "timestamp", "timestamp_ntz", "boolean") else None
+            kind = cast_kind(cast_of)
+            wanted = Primitive("double" if kind in NUMBERS else str(kind))
+            fault = _text_fault(cast_of.this, wanted) if kind in (*NUMBERS, "date", "timestamp", "timestamp_ntz", "boolean") else None
             if fault is not None:
                 yield fault
     yield from _all_pattern_faults(parsed)
@@ -273,22 +270,20 @@ def _like_fault(pattern: str, parent: exp.Expr | None) -> str | None:
     return f"{sign} stands before nothing that it could escape in {pattern!r}" if sign in rest else None
 
 
-def _comparison_fault(left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:
+def _comparison_fault(operator: str, left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:
     """Values of two kinds that Spark cannot compare, or a text that is no value of the other side's type: that fails in every row."""
-    kinds = _kind(left, fields), _kind(right, fields)
-    if "null" in kinds:
-        return None
-    if any(_has_map(_column_type(side, fields)) for side in (left, right)):
+    if any(_has_map(column_type(side, fields)) for side in (left, right)):
         return "a MAP is compared"
-    if None in kinds or kinds[0] == kinds[1]:
+    one, other = kind_of(left, fields), kind_of(right, fields)
+    if one is None or other is None or one == other:
         return None
-    if "string" in kinds:
-        other, text = (left, right) if kinds[1] == "string" else (right, left)
-        return _text_fault(text, _column_type(other, fields))
-    if set(kinds) <= {"date", "timestamp", "timestamp_ntz"}:
-        return None
-    first, second = sorted(str(kind) for kind in kinds)
-    return f"{article(first)} is compared with {article(second)}"
+    if not takes(operator, one, other):
+        first, second = sorted((one, other))
+        return f"{article(first)} is compared with {article(second)}"
+    if "string" in (one, other):
+        value, text = (left, right) if other == "string" else (right, left)
+        return _text_fault(text, column_type(value, fields))
+    return None
 
 
 def _has_map(found: DataType | None) -> bool:
@@ -317,67 +312,7 @@ def _text_fault(text: exp.Expr, wanted: DataType | None) -> str | None:
 
 def _wide(wanted: DataType) -> DataType:
     """Numbers are compared as the wider of two types: only whether it is a number at all counts."""
-    return Primitive("double") if _atom(wanted) == "number" else wanted
-
-
-def _column_type(node: exp.Expr, fields: tuple[Field, ...]) -> DataType | None:
-    from sqlglot import exp
-
-    column = node.find(exp.Column)
-    if column is None:
-        return None
-    followed = follow_column(column, fields)
-    return followed.type if followed.node is node and not followed.lost and not followed.arrays else None
-
-
-def _kind(node: exp.Expr, fields: tuple[Field, ...]) -> str | None:
-    """What a part gives: ``boolean``, ``number``, ``string``, ``date``, ..., ``null``; None if it cannot be told."""
-    from sqlglot import exp
-
-    if isinstance(node, exp.Paren | exp.Neg):
-        return _kind(node.this, fields)
-    if isinstance(node, exp.Literal):
-        return "string" if node.is_string else "number"
-    if isinstance(node, exp.Null | exp.Interval):
-        return "null" if isinstance(node, exp.Null) else "interval"
-    if isinstance(node, exp.Boolean | exp.Connector | exp.Not | exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
-        return "boolean"
-    if isinstance(node, exp.Is | exp.In | exp.Between | exp.Like | exp.RegexpLike | exp.NullSafeEQ):
-        return "boolean"
-    if isinstance(node, exp.Mul | exp.Div | exp.Mod | exp.IntDiv | exp.Add | exp.Sub):
-        return result_of(node, _kind(node.this, fields), _kind(node.expression, fields))
-    if isinstance(node, exp.Cast):
-        return _cast_kind(node)
-    found = _column_type(node, fields) if isinstance(node, exp.Column | exp.Dot | exp.Bracket) else None
-    return None if found is None else _atom(found)
-
-
-def _cast_kind(node: exp.Cast) -> str | None:
-    from sqlglot import exp
-
-    kinds = {
-        "boolean": (exp.DataType.Type.BOOLEAN,),
-        "number": tuple(exp.DataType.NUMERIC_TYPES),
-        "string": tuple(exp.DataType.TEXT_TYPES),
-        "date": (exp.DataType.Type.DATE,),
-        "timestamp": (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ),
-        "timestamp_ntz": (exp.DataType.Type.TIMESTAMPNTZ,),
-    }
-    return next((kind for kind, types in kinds.items() if node.to.this in types), None)
-
-
-def _atom(data_type: DataType) -> str:
-    match data_type:
-        case Primitive(name=name) if name in _ATOMS:
-            return name
-        case Primitive(name=name):
-            return "string" if name == "string" or name.startswith("varchar(") else "number"
-        case Array():
-            return "array"
-        case Map():
-            return "map"
-        case Struct():
-            return "struct"
+    return Primitive("double") if atom(wanted) in NUMBERS else wanted
 
 
 def _given(expression: str) -> str | None:
