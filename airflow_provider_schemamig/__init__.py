@@ -1,6 +1,6 @@
 """schemamig: schema upgrades of Delta lakes, from Airflow.
 
-The four names exported here are all that a migration module may import (DESIGN section 3).
+The four names exported here are all that a migration module may import.
 """
 
 from airflow_provider_schemamig.core.release.steps import evolution, removal, replacement, rewrite

@@ -2,7 +2,7 @@
 
 Every error is a class with fields; its text is made here, names the collection and ends with what to do next.
 A *conflict* is retryable (try again, nothing is wrong), an *incompatibility* or a *refusal* is not: ``retryable`` says which,
-and the CLI's exit code (75 or 1) and Airflow's retry policy both follow from it (DESIGN section 10).
+and the CLI's exit code (75 or 1) and Airflow's retry policy both follow from it.
 
 What an error tells, as text, as JSON, in a log or a traceback, goes through one door, here: no credential comes out, whatever its fields
 hold. The fields themselves stay as they are, for programs.
@@ -65,7 +65,7 @@ class SchemamigError(Exception):
         return _rebuild, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})
 
     def to_json(self) -> dict[str, Any]:
-        """The document of DESIGN section 10: code, message, collection, next, retryable."""
+        """Return the document of an error: code, message, collection, next, retryable."""
         return {
             "code": self.code,
             "message": self.message,

@@ -1,4 +1,4 @@
-"""The metrics of replicas (seed 004, observability; docs/airflow.md has the list).
+"""The metrics of replicas (docs/airflow.md has the list).
 
 All are gauges of what is kept in the target, and none counts what one task did: a task that is tried again says the same once more.
 """

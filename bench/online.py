@@ -20,7 +20,7 @@ PARTITIONED = f"CREATE TABLE t ({COLUMNS}) PARTITIONED BY (g);\n"
 CHECKED = f"CREATE TABLE t ({COLUMNS}, CONSTRAINT ours CHECK (length(note) > 0));\n"
 FILLED = f"CREATE TABLE t ({COLUMNS}, x INT DEFAULT 7)"
 EVOLUTION = 'evolution("t")'
-#: Delta's own ADD CONSTRAINT is given up after this; it never got through in research/rewrite.md section 6.
+#: Delta's own ADD CONSTRAINT is given up after this; it never got through when it was measured.
 NATIVE_SECONDS = 45.0
 PARTITIONS = 8
 

@@ -1,4 +1,4 @@
-"""Bring the changes of one table, as a query shows them, into another table: one statement, exactly once (DESIGN section 6, the tail).
+"""Bring the changes of one table, as a query shows them, into another table: one statement, exactly once.
 
 Request: ``target_uri``, ``storage_options``, ``query`` (row-local, deterministic Spark SQL over ``source_view`` and the views in
 ``inputs``), ``source_view``, ``projection`` (select list that gives the source's changed rows the shape the query expects), ``inputs``
@@ -17,8 +17,8 @@ Result: ``table_version`` (null: the net change is empty and there is no commit)
 rest is what it noted down), ``seconds``.
 
 The *net change* counts whole rows in the target's shape: plus one for each that came, minus one for each that went. What happened in
-between does not matter, so neither a key nor an order of commits is needed, and NULLs and duplicates count right (research/rewrite.md
-section 1). Without ``match`` the target must be equal to the query over the source as it was; rows to be removed that are not there are
+between does not matter, so neither a key nor an order of commits is needed, and NULLs and duplicates count right. Without ``match`` the
+target must be equal to the query over the source as it was; rows to be removed that are not there are
 TargetDiverged. With it a key that only lost rows is deleted, another is updated or inserted; DuplicateKeys if it would stand for two rows:
 of the changes, or of the source, when only one of them is new and the target has the other.
 """

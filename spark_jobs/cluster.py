@@ -1,4 +1,4 @@
-"""Lay all rows of a table out by its clustering columns: Delta's OPTIMIZE FULL (``core/transfer/file_rewrite``; research/rewrite.md, 7).
+"""Lay all rows of a table out by its clustering columns: Delta's OPTIMIZE FULL (``core/transfer/file_rewrite``).
 
 Request: ``table_uri`` (a table that only the caller knows of), ``storage_options``, ``collection`` (optional, for errors).
 

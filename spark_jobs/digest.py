@@ -44,7 +44,7 @@ def _part(spark: SparkSession, part: Mapping[str, Any]) -> RowsDigest:
 def rows_digest(frame: DataFrame, columns: Sequence[str] | None = None) -> RowsDigest:
     """Digest of ``columns`` (default: all, in the frame's order) over all rows; names take no part, so a rename does not change it.
 
-    The sum is a decimal, because a BIGINT overflows under ANSI (research/delta_spark.md, CDF).
+    The sum is a decimal, because a BIGINT overflows under ANSI.
     """
     hashed = frame.selectExpr(f"{row_hash(fields_of(frame.schema, columns or frame.columns))} AS h")
     total = hashed.selectExpr("count(*) AS n", "coalesce(bit_xor(h), 0L) AS x", "coalesce(sum(cast(h AS DECIMAL(38, 0))), 0) AS s")

@@ -1,4 +1,4 @@
-"""Fill a replacement shard with the rows of a query, exactly once a txn version (DESIGN sections 4 and 6; research/delta_spark.md).
+"""Fill a replacement shard with the rows of a query, exactly once a txn version.
 
 Request: ``shard_uri`` (an existing Delta table), ``storage_options``, ``query`` (Spark SQL over the names in ``inputs``),
 ``inputs`` {view: {"uri", "version" | null for the newest, "projection" (select list), "shard" (optional, names it in the result)}},

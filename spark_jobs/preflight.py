@@ -1,4 +1,4 @@
-"""What only the rows know, asked before anything is written: violations with samples, and estimates (issue 3, Spark side).
+"""What only the rows know, asked before anything is written: violations with samples, and estimates.
 
 Request: ``checks`` and ``estimates``, lists of objects with ``collection`` and ``uri``; ``storage_options``. A check also has ``kind``
 and what that needs, and optionally ``rule`` (its name in the report), ``version`` (of the table; default newest) and ``projection`` (a

@@ -1,4 +1,4 @@
-"""One statement that writes, exactly once by Delta's txn identifiers, and its commit found again (research/delta_spark.md, last section).
+"""One statement that writes, exactly once by Delta's txn identifiers, and its commit found again.
 
 Delta says nothing when it skips a statement because its txn version is in the log already, so the commit is always looked for, by its
 operation and its user metadata: a compaction that Delta runs after the statement has the same. What a statement found out on its way (its

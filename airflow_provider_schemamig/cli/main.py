@@ -1,4 +1,4 @@
-"""The command ``schemamig``: what a person or a program calls from a shell (DESIGN section 10, docs/cli.md).
+"""The command ``schemamig``: what a person or a program calls from a shell.
 
 Start-up is part of the contract (0.5 s for a plan in all), so the modules of this package import only Typer and the error tree at
 module level; a command imports what it needs when it runs.

@@ -1,6 +1,6 @@
 """The options that several commands share, and how their text becomes values.
 
-Options belong to the leaf command and may stand in any order after it (DESIGN section 10).
+Options belong to the leaf command and may stand in any order after it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a command answers, and the one place that prints it (DESIGN section 10).
+"""What a command answers, and the one place that prints it.
 
 A command is a function that returns an ``Answer``; ``answered`` turns it into one Typer can run. Whatever happens inside becomes an
 answer too: a refusal, a conflict, Ctrl-C, a bug. So ``--json`` gives exactly one document for every exit code but 2 (usage), which is
@@ -107,7 +107,7 @@ class InternalError(SchemamigError):
 
 @dataclass(eq=False)
 class Interrupted(SchemamigError):
-    """Ctrl-C. Every command may be cut anywhere (DESIGN section 2, promise 4), so saying so is all there is to do."""
+    """Ctrl-C. Every command may be cut anywhere, so saying so is all there is to do."""
 
     code = "interrupted"
     retryable = True

@@ -19,7 +19,7 @@ ColumnPath = NewType("ColumnPath", str)
 
 #: Marks everything in an environment that is ours and not a user's row: folders, constraints, txn application ids.
 RESERVED_PREFIX = "schemamig"
-#: The CHECK that seals a table; the shard the rows have moved to follows, so that a writer's error says where (DESIGN section 6).
+#: The CHECK that seals a table; the shard the rows have moved to follows, so that a writer's error says where.
 SEAL_PREFIX = f"{RESERVED_PREFIX}_moved_to_"
 #: Application ids of the checkpoints that streams keep in their target's table begin so; origin and its shard follow.
 STREAM_PREFIX = f"{RESERVED_PREFIX}:replica:"

@@ -1,4 +1,4 @@
-"""Leader mode: what a promoted generation does to the environment, one operator a task of the protocol (DESIGN section 5).
+"""Leader mode: what a promoted generation does to the environment, one operator a task of the protocol.
 
 All of them can be killed and run again: they find what is done and go on. A generation that lost the leadership fails with ``Fenced``.
 """

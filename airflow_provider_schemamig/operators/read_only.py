@@ -1,4 +1,4 @@
-"""Before promotion: preflight, fills, copies and their tails. Nothing here touches a live table (DESIGN section 5, read-only mode)."""
+"""Before promotion: preflight, fills, copies and their tails. Nothing here touches a live table."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def outcome_summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plan_markdown(plan: Mapping[str, Any], report_uri: str) -> str:
-    """A plan document (DESIGN section 10, ``plan``) for the person who approves it; cut after ``PLAN_LINES`` stages."""
+    """A plan document for the person who approves it; cut after ``PLAN_LINES`` stages."""
     stages: Sequence[Mapping[str, Any]] = plan["stages"]
     lines = [f"**{plan['from'] or 'new environment'} → {plan['to']}**, plan `{plan['plan_digest'][:12]}`", ""]
     lines += [_stage_line(stage) for stage in stages[:PLAN_LINES]]

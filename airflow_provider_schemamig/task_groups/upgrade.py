@@ -1,4 +1,4 @@
-"""The upgrade protocol as a task group, for the shipped DAG and for DAGs of one's own (DESIGN section 5)."""
+"""The upgrade protocol as a task group, for the shipped DAG and for DAGs of one's own."""
 
 from __future__ import annotations
 

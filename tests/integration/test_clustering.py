@@ -1,4 +1,4 @@
-"""CLUSTER BY on a real table: Spark takes what we commit for its own, and lays files out as we ask (issue 6)."""
+"""CLUSTER BY on a real table: Spark takes what we commit for its own, and lays files out as we ask."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def check_history(table: Table, committed: Committed) -> None:
 
 
 def test_mapped_tables_are_read_right_or_refused_by_delta_rs(table: Table) -> None:
-    """(3,7): QueryBuilder reads right, the pandas way says no; never NULLs without an error (research/delta_spark.md)."""
+    """(3,7): QueryBuilder reads right, the pandas way says no; never NULLs without an error."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaProtocolError
 

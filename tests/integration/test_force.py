@@ -1,4 +1,4 @@
-"""``force`` on Spark: the fill behind the seal is Spark's work as any other, and Spark's own writers wait and then go on (issue 6)."""
+"""``force`` on Spark: the fill behind the seal is Spark's work as any other, and Spark's own writers wait and then go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns dropped, renamed and added again under few names, on real rows: no old value comes back under a new column (issue 4, item 6)."""
+"""Columns dropped, renamed and added again under few names, on real rows: no old value comes back under a new column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark as the other writer: it has planned before a commit of ours and commits after it, for every operation (issue 6)."""
+"""Spark as the other writer: it has planned before a commit of ours and commits after it, for every operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others do where schemamig walks states: kept as tests, so that it is seen when that is no longer needed (issue 6, known-bad).
+"""What others do where schemamig walks states: kept as tests, so that it is seen when that is no longer needed.
 
 Each is a way to make a change that is tempting and wrong: research found it so, and these tests show that it still is.
 """
@@ -56,7 +56,7 @@ def appending(folder: Path) -> Iterator[None]:
 @pytest.mark.soak
 @pytest.mark.spark
 def test_add_constraint_of_spark_starves_under_appends(spark: SparkSession, tmp_path: Path) -> None:
-    """It scans, and then commits only if nobody has written meanwhile (research/rewrite.md 6)."""
+    """It scans, and then commits only if nobody has written meanwhile."""
     table = Table(spark, tmp_path / "t")
     write_deltalake(str(table.folder), rows(*range(20)))
     with appending(table.folder):
@@ -92,7 +92,7 @@ def test_a_constraint_without_its_feature_is_not_enforced_by_delta_rs(tmp_path: 
 @pytest.mark.soak
 @pytest.mark.spark
 def test_a_constraint_without_its_feature_locks_spark_out_of_a_table_of_features(spark: SparkSession, tmp_path: Path) -> None:
-    """Not even a SELECT (research/delta_spark.md)."""
+    """Not even a SELECT."""
     table = Table(spark, tmp_path / "t")
     write_deltalake(str(table.folder), rows(1), configuration={"delta.enableDeletionVectors": "true"})
     set_property(table.folder, "delta.constraints.pos", "id > 0")

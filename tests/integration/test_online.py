@@ -1,4 +1,4 @@
-"""Online changes of real tables, while Spark and delta-rs write to them (issue 6)."""
+"""Online changes of real tables, while Spark and delta-rs write to them."""
 
 from __future__ import annotations
 

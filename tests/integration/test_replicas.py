@@ -1,4 +1,4 @@
-"""Replication between real environments by Spark: rows of every kind, a pause, schemas of two releases at once, restores (seed 004)."""
+"""Replication between real environments by Spark: rows of every kind, a pause, schemas of two releases at once, restores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rewrite on Spark from end to end: copied, followed, cut over, and taken back, with writers of all kinds at work (issue 4)."""
+"""A rewrite on Spark from end to end: copied, followed, cut over, and taken back, with writers of all kinds at work."""
 
 from __future__ import annotations
 

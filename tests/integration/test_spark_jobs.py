@@ -94,7 +94,7 @@ def test_a_job_run_directly_on_a_session_cleans_up_after_itself(lake: Lake) -> N
     assert session.sql("SHOW VIEWS").collect() == []
 
 
-# --- the fence: a driver that outlives its task (DESIGN section 4) ----------------------------------------------------------------------
+# --- the fence: a driver that outlives its task ----------------------------------------------------------------------
 
 
 def test_a_fill_in_flight_fails_when_the_fence_lands_and_a_late_one_is_no_success(lake: Lake) -> None:

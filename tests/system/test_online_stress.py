@@ -1,4 +1,4 @@
-"""Online changes in random order, killed and cancelled, while four writers of four kinds insert, update and delete (issue 6).
+"""Online changes in random order, killed and cancelled, while four writers of four kinds insert, update and delete.
 
 Accounting after Vitess: what is there is what was inserted and not deleted, each acknowledged row once, and the table's log has a commit
 for each acknowledgement. The seed is printed; SCHEMAMIG_STRESS_ROUNDS and SCHEMAMIG_TEST_SEED repeat it. Only in ``make soak``.

@@ -1,4 +1,4 @@
-"""A rewrite that is killed again and again while four writers of four kinds are at work: each acknowledged write is there once (issue 4).
+"""A rewrite that is killed again and again while four writers of four kinds are at work: each acknowledged write is there once.
 
 The seed is printed; SCHEMAMIG_STRESS_ROUNDS and SCHEMAMIG_TEST_SEED repeat it. ``make soak`` plays 100 rounds, and one for whoever has
 little time.

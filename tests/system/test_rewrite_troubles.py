@@ -1,4 +1,4 @@
-"""A copy that loses its Spark, or the room on its disk: a clear error, nothing half done, and the next run goes on from there (issue 4)."""
+"""A copy that loses its Spark, or the room on its disk: a clear error, nothing half done, and the next run goes on from there."""
 
 from __future__ import annotations
 

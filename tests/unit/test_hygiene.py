@@ -26,6 +26,10 @@ FORBIDDEN = {
 }
 
 
+#: Documents of which only those who began this have copies.
+CITATIONS = re.compile(r"DESIGN section|DESIGN promise|\bseeds? 00\d|research/|research fact|\(issue \d")
+
+
 def tracked() -> list[Path]:
     """Files that are in git or would be added: what .gitignore leaves."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
@@ -78,3 +82,9 @@ def test_shell_scripts_are_executable() -> None:
     scripts = [path for path in tracked() if text_of(path).startswith("#!")]
     assert ROOT / ".ci/run" in scripts
     assert [path.name for path in scripts if not path.stat().st_mode & 0o100] == []
+
+
+def test_nothing_is_cited_that_a_reader_of_the_repository_cannot_open() -> None:
+    own = Path(__file__).name
+    cited = {path.name: text for path in tracked() if path.name != own and (text := " ".join(CITATIONS.findall(text_of(path))))}
+    assert cited == {}

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.translate import error_from_json, error_to_json, last_lines, translate, translated
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
-#: Texts as Spark 4.2 with Delta 4.4 wrote them (research/delta_spark.md, research/rewrite.md).
+#: Texts as Spark 4.2 with Delta 4.4 wrote them.
 TEXTS: list[tuple[str, type[SchemamigError], bool]] = [
     ("[DELTA_CONCURRENT_TRANSACTION] This error occurs when multiple streaming queries", errors.ConcurrentTransaction, True),
     ("[DELTA_METADATA_CHANGED] MetadataChangedException: The metadata of the Delta table", errors.TableMetadataChanged, True),

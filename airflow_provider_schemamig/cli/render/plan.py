@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing
     from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight
 
-#: When a stage happens, in the order of DESIGN section 5. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
+#: When a stage happens, in order. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
 MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Before promotion", "no live table is touched", ("build", "copy")),
     ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "create", "expand")),

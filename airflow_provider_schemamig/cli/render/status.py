@@ -21,7 +21,7 @@ Document = Mapping[str, Any]
 
 
 def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableType:
-    """All of the status document of DESIGN section 10 that a person wants to see."""
+    """Return what a person wants to see of the status document."""
     parts: list[RenderableType] = [_heading(uri, document)]
     parts += [Text(), _collections(document["collections"])]
     parts += list(_drift(document["collections"]))

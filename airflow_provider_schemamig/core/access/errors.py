@@ -44,7 +44,7 @@ class _Fenced(_HandleRefusal):
 
 @dataclass(eq=False, kw_only=True)
 class ReaderFenced(_Fenced):
-    """The table can no longer be shown as the reader's release declares it, or not yet; nothing was read (seed 003, "Reader schemas")."""
+    """The table can no longer be shown as the reader's release declares it, or not yet; nothing was read."""
 
     code = "reader_fenced"
 

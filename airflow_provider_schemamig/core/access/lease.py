@@ -1,4 +1,4 @@
-"""A handle's sign of life, so that the end of a hold knows who still works with the release before (DESIGN sections 4 and 7)."""
+"""A handle's sign of life, so that the end of a hold knows who still works with the release before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rewrite that is being prepared, seen before it is promoted: ``up`` over the live table, at no cost but the read (issue 4, item 8)."""
+"""A rewrite that is being prepared, seen before it is promoted: ``up`` over the live table, at no cost but the read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a table as it is now is shown in the shape of a release, or why it cannot be (DESIGN section 7; docs/handles.md has the table).
+"""How a table as it is now is shown in the shape of a release, or why it cannot be (docs/handles.md has the table).
 
 The rule: a reader gets what its release promised it, or an error; what would have to be made up is never shown. NULL stands only for a
 column that is younger than the rows. Where a promise was taken back (NOT NULL dropped, a type widened), it is still kept as long as every

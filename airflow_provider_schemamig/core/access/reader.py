@@ -1,4 +1,4 @@
-"""A reader built for one release, which goes on through upgrades or is fenced, and never returns wrong rows (DESIGN section 7)."""
+"""A reader built for one release, which goes on through upgrades or is fenced, and never returns wrong rows."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Stamp:
     """What the commit says of its writer, in ``commitInfo.userMetadata``. ``attempt`` finds the commit again.
 
     ``origin``: the environment (``config.env_id``) that the rows were first written to, by which streams between environments tell their
-    own events from those that came from elsewhere (seed 004). The ``source`` version of such a commit is its own, so it is null.
+    own events from those that came from elsewhere. The ``source`` version of such a commit is its own, so it is null.
     """
 
     schema_hash: Fingerprint

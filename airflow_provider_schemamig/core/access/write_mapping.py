@@ -1,4 +1,4 @@
-"""How rows in the shape of a release go into a table as it is now, or why they cannot (DESIGN section 7; docs/handles.md has the table).
+"""How rows in the shape of a release go into a table as it is now, or why they cannot (docs/handles.md has the table).
 
 Two fits, one after the other: the rows as given become the release's columns by name, and those the table's by identity. Types only widen,
 nothing is left behind, and what the release does not know the table has to be able to fill itself. Whether a value may be NULL is left to

@@ -1,4 +1,4 @@
-"""A writer built for one release: its rows go into the table as it is, or it is fenced (DESIGN section 7; seed 003, "delaying the check").
+"""A writer built for one release: its rows go into the table as it is, or it is fenced.
 
 What a writer finds out is true for one version only, so everything is looked at again for every try: another commit of metadata aborts the
 statement (Delta's own check), a seal refuses it, and the next try plans on what is there then. So it is with keys, which nothing on the

@@ -1,7 +1,7 @@
 """Delta's table features: what a protocol says, what a schema needs, and what this committer knows.
 
 The list is closed. A writer that does not know a feature may break the table, so a table with any other feature is refused for writes,
-in words (research/delta.md A9). Legacy protocol numbers imply features; going to feature lists must name all of them.
+in words. Legacy protocol numbers imply features; going to feature lists must name all of them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _PREVIEWS = {"typeWidening": "typeWidening-preview", "variantType": "variantType
 
 _FEATURE_READER, _FEATURE_WRITER = 3, 7
 #: The highest legacy writer version we give a table: above it stands column mapping, which goes to (3,7) only, because delta-rs reads
-#: mapped tables with reader version 2 as all NULL without an error (research/delta_spark.md, last but one section).
+#: mapped tables with reader version 2 as all NULL without an error.
 _HIGHEST_LEGACY = 4
 
 

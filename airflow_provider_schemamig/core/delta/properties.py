@@ -1,7 +1,7 @@
 """Delta's own table properties: which we set, what values Delta can parse, and which table feature each brings.
 
-A property without its feature, or with a value Spark cannot parse, makes every statement on the table fail; delta-rs accepts both
-(research/delta.md A2). So this list is closed; keys outside ``delta.`` are the user's and free.
+A property without its feature, or with a value Spark cannot parse, makes every statement on the table fail; delta-rs accepts both. So
+this list is closed; keys outside ``delta.`` are the user's and free.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ledger rows as text and back: ``(collection, key, value)`` with canonical JSON for key and value (DESIGN section 4).
+"""Ledger rows as text and back: ``(collection, key, value)`` with canonical JSON for key and value.
 
 A raw row is what the Delta table holds. Decoding is by type hints (``core.jsonable``) and strict: text that is not a row of its
 type is ``LedgerDamaged``, never a guess. Collections this software does not know stay raw.

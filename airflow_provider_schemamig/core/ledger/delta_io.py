@@ -1,7 +1,7 @@
 """The few things we ask of delta-rs, for the two Delta tables that are ours (ledger, history); users' tables are never written here.
 
 Every commit goes without delta-rs' own hooks (they delete old log files at once) and without its retries (they would put a commit
-at another version than the one it was decided on): research/delta.md A1, A2. No pyarrow: arro3 comes with deltalake and is enough.
+at another version than the one it was decided on). No pyarrow: arro3 comes with deltalake and is enough.
 """
 
 from __future__ import annotations

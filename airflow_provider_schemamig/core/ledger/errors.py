@@ -55,7 +55,7 @@ class NoEnvironment(Refusal):
 
 @dataclass(eq=False)
 class LedgerTooNew(Refusal):
-    """The ledger was written by newer software; nothing else in it was looked at (research/materialize_persist_stash.md B8)."""
+    """The ledger was written by newer software; nothing else in it was looked at."""
 
     code = "ledger_too_new"
     uri: str

@@ -1,4 +1,4 @@
-"""Raw rows summed up to texts: one stored value a key, or damage (DESIGN section 4)."""
+"""Raw rows summed up to texts: one stored value a key, or damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log: who did what, when, for how long, with what outcome (``_schemamig/history``, append only; DESIGN section 4).
+"""The audit log: who did what, when, for how long, with what outcome (``_schemamig/history``, append only).
 
 Its columns are plain, so that anyone may query it with Spark or delta-rs. It is a record and not a state: nothing is decided on it,
 and an upgrade does not fail because it could not be written.

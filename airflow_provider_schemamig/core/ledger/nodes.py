@@ -1,4 +1,4 @@
-"""Who reads and writes this environment: one heartbeat object a node, ``_schemamig/nodes/<id>.json`` (DESIGN sections 4 and 7).
+"""Who reads and writes this environment: one heartbeat object a node, ``_schemamig/nodes/<id>.json``.
 
 Heartbeats are overwritten objects and not ledger rows: a thousand nodes would race for the ledger, and nobody needs their history.
 """

@@ -1,6 +1,6 @@
 """Content-addressed JSON documents: ``_schemamig/plans/<digest>.json``, written once and never changed.
 
-A deployment row names its plan by digest, so what promotion runs is byte for byte what preflight printed (DESIGN sections 2 and 5).
+A deployment row names its plan by digest, so what promotion runs is byte for byte what preflight printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ledger's typed rows: one frozen dataclass a collection of the ledger (DESIGN section 4).
+"""The ledger's typed rows: one frozen dataclass a collection of the ledger.
 
 A row knows its ledger collection (``COLLECTION``) and its ``key``; ``ledger.codec`` turns it into canonical JSON and back. This is the
 newest format: after every change ``format/objects_v1.py`` is written anew (docs/ledger-format.md).
@@ -114,7 +114,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The migration shard of seed 000: (collection, version, generation) -> shard. ``fill_inputs``: input shard -> table version read."""
+    """The migration shard: (collection, version, generation) -> shard. ``fill_inputs``: input shard -> table version read."""
 
     COLLECTION: ClassVar[str] = "replacements"
     collection: CollectionName
@@ -276,7 +276,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A schema that a collection got outside of a release: the next release has to contain it (DESIGN section 5).
+    """A schema that a collection got outside of a release: the next release has to contain it.
 
     A declaration without columns is no table: ``released`` of a collection that was created outside of a release, ``declared`` of one that
     was dropped. The released one's name is the release's, so a renamed collection has two.
@@ -302,7 +302,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """What an online change adds to, drops from or changes on a live table, with its F1 state (seed 002; DESIGN section 6)."""
+    """What an online change adds to, drops from or changes on a live table, with its F1 state."""
 
     COLLECTION: ClassVar[str] = "elements"
     #: As the source release calls it.
@@ -344,7 +344,7 @@ ROW_TYPES: tuple[type[Any], ...] = (
     Intent, Hold, Control, Progress, Pin, Ahead, Element,
 )  # fmt: skip
 
-#: The same in every format: no step may touch them. The first five are readable before any migration (seed 001, research fact 50); the
+#: The same in every format: no step may touch them. The first five are readable before any migration; the
 #: others are what else is written before promotion, while preflight builds and copies, so that newer software can prepare a release on an
 #: older format and give it up again, and older software still works there.
 FROZEN_COLLECTIONS = frozenset({"config", "leader", "deploys", "replacements", "approvals", "shards", "checkpoints", "pauses", "pins"})

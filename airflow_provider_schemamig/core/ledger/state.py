@@ -1,7 +1,7 @@
 """What is true at one version of the ledger: the sum of all diffs up to it, decoded only where it is looked at.
 
 An environment of 1,000 collections has to open in milliseconds, so a ``State`` keeps the stored text and decodes a row when it is
-first asked for. Damage in one collection therefore never stops a look into another (the frozen ones above all, seed 001).
+first asked for. Damage in one collection therefore never stops a look into another (the frozen ones above all).
 
 A ledger of an older format is read as the current one: the steps between run in memory, on first sight of a collection that they may
 change. What is stored stays apart from what is seen; only ``ledger upgrade`` makes them the same.
@@ -285,7 +285,7 @@ class State:
         return self.schemas[collection, self.objects[collection].schema_id]
 
     def next_schema_id(self, collection: CollectionName) -> SchemaId:
-        """Ids grow by one and are never used again (research/materialize_persist_stash.md B4)."""
+        """Ids grow by one and are never used again."""
         if self._newest_schema is None:
             self._newest_schema = {}
             for name, schema_id in self.schemas:

@@ -1,4 +1,4 @@
-"""Read and append the ledger: the Stash of seed 001 in one Delta table (DESIGN section 4).
+"""Read and append the ledger: a log of diffs in one Delta table.
 
 ``LedgerReader`` writes nothing at all. ``LedgerWriter`` appends with compare-and-append: at exactly the version after the state it was
 decided on, or not at all. An unclear outcome is resolved by the commit's own id, because slot N+1 can hold one commit only.
@@ -37,7 +37,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 T = TypeVar("T")
 
-#: How long ``transact`` tries again on conflicts. Eight racing writers make about 20 appends a second, unfairly (research/delta.md A1).
+#: How long ``transact`` tries again on conflicts. Eight racing writers make about 20 appends a second, unfairly.
 CONFLICT_PATIENCE_SECONDS = 30.0
 #: How often one append is sent to an empty slot when the store gives no clear answer.
 _SENDS = 3

@@ -1,6 +1,6 @@
 """The Delta table under the ledger: open, scan, append at exactly the next version.
 
-A handle that is kept gets slower with every commit it has seen (research/delta.md A1, growth), so it is opened anew every 100 versions.
+A handle that is kept gets slower with every commit it has seen, so it is opened anew every 100 versions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Older rows get their value of a column while everybody goes on: which files are due, and one batch of them (seed 002, data reorg).
+"""Older rows get their value of a column while everybody goes on: which files are due, and one batch of them.
 
 A batch is one ``rewrite_files``: one Spark statement over exactly its files and one commit, which says that rows changed. There is no
 checkpoint beside the table. Its log, from the metadata commit on that began the backfill, says which files were there before, who wrote
 those that came since, and which our own batches wrote; so what is due is the same for whoever asks, after a kill or in another process.
 
-UPDATE would do the same values, but begin again at every append to an unpartitioned table (research/rewrite.md section 4), and could not
+UPDATE would do the same values, but begin again at every append to an unpartitioned table, and could not
 tell an explicit NULL of a new writer from the NULL of an old row: only a file's age does.
 """
 

@@ -1,4 +1,4 @@
-"""Who brought rows that break a key: what the log says came since a version, and what to ask Spark about it (DESIGN section 6; seed 002).
+"""Who brought rows that break a key: what the log says came since a version, and what to ask Spark about it.
 
 No writer but ours looks at keys, and nothing on the table makes Delta abort who does not know them. So commits are looked at afterwards,
 each once: the rows of files that came since are compared with all rows. Read-only; what is known to be right is the caller's to keep.

@@ -1,4 +1,4 @@
-"""Which keys hold for a collection's rows now: those that are declared, and those that are just being added (DESIGN section 6; seed 002).
+"""Which keys hold for a collection's rows now: those that are declared, and those that are just being added.
 
 Nothing of them stands on the table, so who writes has to look here. Pure values.
 """

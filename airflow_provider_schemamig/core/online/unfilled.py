@@ -1,4 +1,4 @@
-"""What the rows of each file still have to get in a column that is being filled, by the log of who wrote them (seed 002, data reorg).
+"""What the rows of each file still have to get in a column that is being filled, by the log of who wrote them.
 
 A column may have been on the table before: a rollback leaves it there, hidden, when files carry it. What rows got while a release had it,
 or while they were written with its default, is theirs; what a fill gave that was given up before anybody saw it is not.

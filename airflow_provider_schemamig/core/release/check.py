@@ -1,4 +1,4 @@
-"""All that can be known of a release without an environment (DESIGN section 10: ``schemamig check``)."""
+"""All that can be known of a release without an environment (``schemamig check``)."""
 
 from __future__ import annotations
 

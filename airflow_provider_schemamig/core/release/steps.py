@@ -1,4 +1,4 @@
-"""The four steps a migration module may declare: pure values and the functions that make them (DESIGN section 3).
+"""The four steps a migration module may declare: pure values and the functions that make them.
 
 Imported by every migration module and by Airflow's DAG parsing, so this file stays cheap: no parser, no Delta, no Spark.
 """

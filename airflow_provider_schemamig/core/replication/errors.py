@@ -1,4 +1,4 @@
-"""Why a stream cannot go on: a gap in what it needs of its origin, a restore that would lose something (seed 004; DESIGN section 8)."""
+"""Why a stream cannot go on: a gap in what it needs of its origin, a restore that would lose something."""
 
 from __future__ import annotations
 

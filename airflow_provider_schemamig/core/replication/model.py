@@ -1,4 +1,4 @@
-"""The words of replication: a stream, where it stands, why it waits (seed 004; DESIGN section 8).
+"""The words of replication: a stream, where it stands, why it waits.
 
 A *stream* brings one collection from one environment, its *origin*, to another one, its *target*. What it brings are *events*: one commit
 of the origin's table each, in order. How far it has come is said by the target's table itself, by Delta's transaction identifiers, so a

@@ -1,4 +1,4 @@
-"""Streams run: what the origin has for the target is brought, and what may not be brought waits, each collection by itself (seed 004).
+"""Streams run: what the origin has for the target is brought, and what may not be brought waits, each collection by itself.
 
 One look at a stream reads where it stands in the target's table, finds the next batch in the origin's log, asks the gate, and brings it by
 one commit; again until there is nothing more. Nothing else is kept in memory or counted on: a process may die anywhere, and any number of

@@ -1,4 +1,4 @@
-"""One stream, drained: look, decide, bring; again until there is nothing to bring, or it has to wait (seed 004; docs/replicas.md)."""
+"""One stream, drained: look, decide, bring; again until there is nothing to bring, or it has to wait (docs/replicas.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scheduler asks of streams without running them (seed 004; docs/airflow.md). Reads only, and starts no Spark."""
+"""What a scheduler asks of streams without running them (docs/airflow.md). Reads only, and starts no Spark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The closed list of schema changes: one small value a kind.
 
-``op`` is the stable name used in plans, JSON and docs (DESIGN section 10). ``cost`` says how a change is made, ``phase`` when an
-instant one is committed (DESIGN section 5): what old readers and writers do not notice at *expand*, what changes names or order at
+``op`` is the stable name used in plans, JSON and docs. ``cost`` says how a change is made, ``phase`` when an
+instant one is committed: what old readers and writers do not notice at *expand*, what changes names or order at
 *cutover*, what takes something away at *contract*. docs/schema-changes.md is the table for people; a test holds it to this file.
 """
 
@@ -46,7 +46,7 @@ class AddColumn:
 
     @property
     def cost(self) -> Cost:
-        # A default has to be filled into older files, NOT NULL has nothing to put there: both are online (seed 002).
+        # A default has to be filled into older files, NOT NULL has nothing to put there: both are online.
         return Cost.INSTANT if self.field.default is None and _may_be_missing(self.field) else Cost.ONLINE
 
 
@@ -178,7 +178,7 @@ class DropCheck:
 
 @dataclass(frozen=True, slots=True)
 class AddKey:
-    """PRIMARY KEY (``primary``) or UNIQUE: a registry element, nothing on the table; must be validated (seed 002)."""
+    """PRIMARY KEY (``primary``) or UNIQUE: a registry element, nothing on the table; must be validated."""
 
     op: ClassVar[str] = "add_key"
     phase: ClassVar[Phase] = Phase.EXPAND

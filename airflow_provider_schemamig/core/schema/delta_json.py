@@ -1,7 +1,7 @@
 """Declarations from a Delta table's own metadata, and fields as Delta stores them.
 
 The table's JSON is Spark's ``StructType`` JSON; a varchar(n) is a string with its limit in the field's metadata, a default is the
-metadata ``CURRENT_DEFAULT`` (research/delta_spark.md). Keys, clustering and comments of nothing but columns are not in ``metaData``:
+metadata ``CURRENT_DEFAULT``. Keys, clustering and comments of nothing but columns are not in ``metaData``:
 keys are registry elements, clustering is a domain of its own.
 """
 

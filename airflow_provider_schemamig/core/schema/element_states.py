@@ -1,4 +1,4 @@
-"""The state machine of online schema changes (seed 002): one table, which the engine runs and the model checker proves.
+"""The state machine of online schema changes: one table, which the engine runs and the model checker proves.
 
 An element is something that a change adds to a live table or takes away: a column, a rule, an index. It walks its class's path one state
 at a time, so that writers one state apart cannot harm each other's rows; removal and undo walk the same path backwards (Definition 3).

@@ -1,4 +1,4 @@
-"""The fingerprint of a declaration: equal exactly where two declarations need no step between them (DESIGN section 2 and 3).
+"""The fingerprint of a declaration: equal exactly where two declarations need no step between them.
 
 Column order and comments do not count, at any depth; everything else does: names with their case, types, NOT NULL, defaults, checks,
 keys, partitioning, clustering, properties, the collection's name. The hash is over canonical JSON, so no choice of names can make two

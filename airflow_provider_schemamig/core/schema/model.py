@@ -1,7 +1,7 @@
 """What a collection looks like: the canonical, frozen model of a declaration.
 
 It is made from Spark SQL (``release.parse``) and from a Delta table's own metadata (``schema.delta_json``); both give equal values
-for equal tables. Pure values, no I/O (seed 003; research/materialize_persist_stash.md section 1).
+for equal tables. Pure values, no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Dotted paths into nested columns: looking one up, and rebuilding the columns with one place changed.
 
-``origin.code`` is a field of a struct, ``tags.element`` what an array holds, ``m.key`` and ``m.value`` the two sides of a map
-(research/delta.md B1 has Delta's own spelling of them, which is the same).
+``origin.code`` is a field of a struct, ``tags.element`` what an array holds, ``m.key`` and ``m.value`` the two sides of a map.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which type changes Delta reads old files through: its type widening, and longer strings (research/delta.md B1)."""
+"""Which type changes Delta reads old files through: its type widening, and longer strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place that makes Spark sessions and runs jobs on them (DESIGN section 9): embedded, by spark-submit, or on Spark Connect."""
+"""The one place that makes Spark sessions and runs jobs on them: embedded, by spark-submit, or on Spark Connect."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class TableMetadataChanged(ConcurrentWrite):
 
 @dataclass(eq=False)
 class ConcurrentTransaction(ConcurrentWrite):
-    """Delta aborted the statement because its txn application id went on: a twin was first, or a fence landed (DESIGN section 4)."""
+    """Delta aborted the statement because its txn application id went on: a twin was first, or a fence landed."""
 
     code = "concurrent_transaction"
 

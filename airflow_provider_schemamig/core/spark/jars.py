@@ -2,7 +2,7 @@
 
 ``python -m airflow_provider_schemamig.core.spark.jars`` fetches them. A mirror is configured where Spark looks for it
 (``spark.jars.ivySettings`` in spark-defaults.conf). The other 31 artifacts that Ivy would resolve are not needed, and some are older
-copies of what pyspark ships (research/cluster.md section 2), so they are excluded: 3 s instead of 17.
+copies of what pyspark ships, so they are excluded: 3 s instead of 17.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.spark.launch import find_java, spark_submit
 from airflow_provider_schemamig.core.spark.translate import last_lines
 from airflow_provider_schemamig.exceptions import SchemamigError
 
-#: The Maven coordinate; its JAR, its Python wheel (delta-spark 4.4.0) and pyspark 4.2.0 go together (research/delta_spark.md).
+#: The Maven coordinate; its JAR, its Python wheel (delta-spark 4.4.0) and pyspark 4.2.0 go together.
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 SHA256: Mapping[str, str] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""A job's side of the process border: ``main`` of every file in ``spark_jobs`` (research/airflow_provider.md section 2).
+"""A job's side of the process border: ``main`` of every file in ``spark_jobs``.
 
 The request is read from ``--request-uri`` and the result, or the typed error, written to ``--result-uri``, both JSON. Exit codes: 0 with
 a result, 1 with ``{"error": {...}}``. Where the URIs are not on this machine, the driver uses the cluster's own file systems.

@@ -1,6 +1,6 @@
 """Where Spark jobs run: the one interface that the upgrade layer knows, and its kinds.
 
-A runner is made when a stage first needs Spark (DESIGN promise 7); making one starts nothing. Requests and results are JSON values, the
+A runner is made when a stage first needs Spark; making one starts nothing. Requests and results are JSON values, the
 same for every kind (``spark_jobs`` documents them), and so are the errors.
 """
 
@@ -86,7 +86,7 @@ class ConnectRunner:
 def connect_session(url: str) -> SparkSession:
     """A new session on a Connect server. Raises SparkUnavailable within seconds where nobody listens.
 
-    The port is tried first: a client without a server retries for ever, and hangs beyond SIGTERM (research/cluster.md section 3).
+    The port is tried first: a client without a server retries for ever, and hangs beyond SIGTERM.
     """
     parts = urlsplit(url)
     where = f"{parts.hostname}:{parts.port or _CONNECT_PORT}"

@@ -1,4 +1,4 @@
-"""Spark sessions and their settings, in one place (research/delta_spark.md; research/cluster.md section 2)."""
+"""Spark sessions and their settings, in one place."""
 
 from __future__ import annotations
 

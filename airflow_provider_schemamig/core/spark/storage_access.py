@@ -1,4 +1,4 @@
-"""An environment's storage options as Spark's Hadoop file systems take them (research/s3.md section 4)."""
+"""An environment's storage options as Spark's Hadoop file systems take them."""
 
 from __future__ import annotations
 

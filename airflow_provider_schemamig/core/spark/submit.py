@@ -1,4 +1,4 @@
-"""Jobs on a cluster, by spark-submit (research/cluster.md section 2, airflow_provider.md section 2)."""
+"""Jobs on a cluster, by spark-submit."""
 
 from __future__ import annotations
 

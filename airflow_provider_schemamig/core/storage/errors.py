@@ -169,7 +169,7 @@ class StorageFull(Refusal):
 
 @dataclass(eq=False)
 class PutIfAbsentIgnored(Refusal):
-    """A store that lets a second writer replace the first's object: no log can be kept there (research/s3.md section 1)."""
+    """A store that lets a second writer replace the first's object: no log can be kept there."""
 
     code = "put_if_absent_ignored"
     uri: str
@@ -186,7 +186,7 @@ class PutIfAbsentIgnored(Refusal):
 
 @dataclass(eq=False)
 class UnsafeLogStore(Refusal):
-    """Spark's own LogStores overwrite on S3, so a metadata commit could be lost without a trace (research/s3.md section 4)."""
+    """Spark's own LogStores overwrite on S3, so a metadata commit could be lost without a trace."""
 
     code = "unsafe_log_store"
     uri: str

@@ -1,7 +1,7 @@
 """A folder on a local disk (or a mount that has hard links).
 
 Hand-written on purpose: object_store's local put-if-absent links without fsync, so an acknowledged commit could be gone after a power
-failure; and a receipt needs the inode (research/rewrite.md section 8). Measured: 0.1 ms a write plus what the disk takes for two fsyncs.
+failure; and a receipt needs the inode. Measured: 0.1 ms a write plus what the disk takes for two fsyncs.
 """
 
 from __future__ import annotations

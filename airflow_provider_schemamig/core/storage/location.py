@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.storage.errors import InvalidLocation, Inva
 from airflow_provider_schemamig.credentials import BLANK, address_faults, blank, blank_uri, holds_key, holds_userinfo, secrets_of
 
 SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
-#: The option by which a connection declares that every Spark writer on S3 uses a conditional-create LogStore (DESIGN section 6).
+#: The option by which a connection declares that every Spark writer on S3 uses a conditional-create LogStore.
 CONDITIONAL_LOG_STORE = "schemamig.conditional_log_store"
 #: The option of an environment that is made to be thrown away: nothing is synced to the disk, nothing is looked at again, nothing audited.
 THROWAWAY = "schemamig.throwaway"

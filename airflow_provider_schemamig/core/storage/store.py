@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.storage.location import Location, StorageOp
 from airflow_provider_schemamig.core.storage.objects import ObjectStore
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 
-#: Spark's local LogStore replaced a linked commit at most 4.1 ms after the link, over 1,272 duels (research/rewrite.md section 8).
+#: Spark's local LogStore replaced a linked commit at most 4.1 ms after the link, over 1,272 duels.
 CONFIRM_SECONDS = 0.05
 
 
@@ -75,7 +75,7 @@ def confirm(receipts: Sequence[WriteReceipt]) -> list[WriteReceipt]:
     """The receipts whose file was replaced since: those writes never happened and have to be made again.
 
     Spark's store for local files checks and then renames, which overwrites; so a batch waits once until 50 ms after its last write and
-    compares inodes (DESIGN section 6). Object stores with conditional put have no such window and are not asked.
+    compares inodes. Object stores with conditional put have no such window and are not asked.
     """
     local = [receipt for receipt in receipts if receipt.inode is not None]
     if not local:
@@ -87,7 +87,7 @@ def confirm(receipts: Sequence[WriteReceipt]) -> list[WriteReceipt]:
 def probe_put_if_absent(store: Store, prefix: str) -> None:
     """Before the first write to an environment: does the store refuse a second put-if-absent? Leaves nothing behind.
 
-    Raises PutIfAbsentIgnored. It finds servers that ignore the condition; it cannot prove atomicity under a race (research/s3.md 2).
+    Raises PutIfAbsentIgnored. It finds servers that ignore the condition; it cannot prove atomicity under a race.
     """
     key = f"{prefix.rstrip('/')}/.{RESERVED_PREFIX}-probe-{uuid.uuid4().hex}".lstrip("/")
     try:

@@ -182,7 +182,7 @@ def read_through_delta_rs(env: Environment, version: Version, name: CollectionNa
 
 
 def same_as_new(env: Environment, fresh: Environment, phase: str) -> list[Finding]:
-    """Whether an upgraded and contracted environment is, table by table, what a new one of its release is (research B14)."""
+    """Whether an upgraded and contracted environment is, table by table, what a new one of its release is."""
     ours, theirs = LedgerReader(env).state(), LedgerReader(fresh).state()
     findings = []
     if ours.release != theirs.release:

@@ -134,7 +134,7 @@ class PathFailed(Refusal):
 
 @dataclass(eq=False, kw_only=True)
 class BackportBreaksPath(Refusal):
-    """``backport`` came out after ``existing``, which is a higher version and cannot know it (research G9)."""
+    """``backport`` came out after ``existing``, which is a higher version and cannot know it."""
 
     code = "backport_breaks_path"
     backport: Version

@@ -1,4 +1,4 @@
-"""Compaction: files of an older schema in today's, the same rows for everybody (seed 003; docs/compaction.md)."""
+"""Compaction: files of an older schema in today's, the same rows for everybody (docs/compaction.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The copy of a rewrite: all rows of the source at one version, through ``up``, file batch by file batch (seed 000, "alternatives").
+"""The copy of a rewrite: all rows of the source at one version, through ``up``, file batch by file batch.
 
 The source gets no commit: each batch is read by way of a scratch table, a Delta log of its own that lists the batch's files. A killed
 copy is gone on with from the last batch whose commit is in the target.

@@ -1,4 +1,4 @@
-"""Is the new shard what ``up`` makes of the old one? By digests that add up: all before the seal, what changed after it (DESIGN 5)."""
+"""Is the new shard what ``up`` makes of the old one? By digests that add up: all before the seal, what changed after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a copy or a tail has come, read from the target table's own log: exactly once without a lock (research/rewrite.md section 1).
+"""How far a copy or a tail has come, read from the target table's own log: exactly once without a lock.
 
 Work on rows goes on in links from ``lo`` to ``hi`` (files copied, or versions of the source). Each link is ONE Delta commit on the target,
 made under a transaction id that names the chain and ``lo``, always with version 1. So of all who begin at the same ``lo`` exactly one gets

@@ -1,9 +1,9 @@
-"""Writing some files of a table anew: exactly these, exactly once, seen by nobody before it is done (seeds 002 and 003).
+"""Writing some files of a table anew: exactly these, exactly once, seen by nobody before it is done.
 
 Spark reads the files through a scratch table that lists just them, and writes them into a table of its own in a folder below the table's
 root, with the table's own column mapping. Then our committer moves the new files over: one put-if-absent commit that removes the old ones
-and adds the new ones. It is not made if anybody changed the schema meanwhile (the new files have the schema of before: seed 003's
-compaction must never "de-evolve") or touched one of the old files. Who only appends is never disturbed. A process that dies leaves a
+and adds the new ones. It is not made if anybody changed the schema meanwhile (the new files have the schema of before:) or touched one of
+the old files. Who only appends is never disturbed. A process that dies leaves a
 folder that no table knows of, for VACUUM to find.
 
 Rows that are to be clustered are not written by a statement of ours: the table in the folder lists the very files and is clustered as this
@@ -12,7 +12,7 @@ by which a later OPTIMIZE knows them; but it is as large as we say, and whoever 
 
 Why not Delta's own: OPTIMIZE chooses files by size and not by age, and REORG ... APPLY (PURGE) only files that have deletion vectors or
 dropped columns; both rewrite what was not asked for, and neither can be bounded to a batch. UPDATE reads all files for its condition, and
-any append to the table makes it begin again (research/rewrite.md section 4).
+any append to the table makes it begin again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Some files of a table as a table of their own, for as long as a Spark statement reads it (research/rewrite.md section 2)."""
+"""Some files of a table as a table of their own, for as long as a Spark statement reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of work on rows: to whoever listens at once, to the ledger at most every 30 s (DESIGN section 4)."""
+"""Progress of work on rows: to whoever listens at once, to the ledger at most every 30 s."""
 
 from __future__ import annotations
 

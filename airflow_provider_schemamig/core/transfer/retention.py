@@ -1,4 +1,4 @@
-"""How long a table keeps what a copy and its tail have to read: removed files and log entries (the 7-day wall, research/delta.md B4)."""
+"""How long a table keeps what a copy and its tail have to read: removed files and log entries (the 7-day wall)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema debt: which files of a table were written under which schema id (seed 003, "Compaction and consolidation").
+"""Schema debt: which files of a table were written under which schema id.
 
 Delta's files do not say it, its log does: a file has the schema of the version that added it, and the ledger knows since which version
 each schema id was in force. Where the log no longer goes back that far (JSON commits live 30 days by default), a file counts as written

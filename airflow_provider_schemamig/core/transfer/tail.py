@@ -1,4 +1,4 @@
-"""The tail of a rewrite: what was committed to the source since the copy, brought into the target (research/rewrite.md sections 1 and 2).
+"""The tail of a rewrite: what was committed to the source since the copy, brought into the target.
 
 By change data feed where it was on all the time, else by the difference of the files of two versions, which needs neither feed nor key.
 """

@@ -1,6 +1,6 @@
-"""Changing, creating, renaming or dropping one table outside of a release: ``schemamig alter`` (DESIGN section 5).
+"""Changing, creating, renaming or dropping one table outside of a release: ``schemamig alter``.
 
-A deployment of its own, with all that one has: plan, preflight, promotion, the states of seed 002, a hold where something is dropped,
+A deployment of its own, with all that one has: plan, preflight, promotion, the states of online changes, a hold where something is dropped,
 rollback. The release stays what it is; the collection is *ahead* of it, and the next release has to contain the change.
 """
 

@@ -1,4 +1,4 @@
-"""Paying off schema debt: files of older schemas are written anew, in bounded batches, table by table (seed 003; docs/compaction.md).
+"""Paying off schema debt: files of older schemas are written anew, in bounded batches, table by table (docs/compaction.md).
 
 Acts under the current leader's epoch. One intent a table says so in the ledger, so that a later leader fences the table before it goes on;
 a batch that is in flight then is never committed. Killed at any point nothing is lost: what was committed is done, the rest is found anew.

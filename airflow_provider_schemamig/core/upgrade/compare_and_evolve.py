@@ -1,9 +1,9 @@
-"""Changing one collection's schema outside of a release: seed 003's ``compare_and_evolve_schema``, for leaders.
+"""Change one collection's schema outside of a release, for leaders: ``compare_and_evolve_schema``.
 
-Three answers, tested in this order (research/materialize_persist_stash.md B3, G1): the schema is already ``new`` (the answer to a first
+Three answers, tested in this order: the schema is already ``new`` (the answer to a first
 try may have been lost), it is not the expected one, ``new`` cannot be reached. Only then one metadata commit and one ledger append.
 
-What may be reached is seed 003's list, as far as Delta makes it by metadata alone: a column added that may be NULL, NOT NULL dropped, a
+What may be reached is what Delta makes by metadata alone: a column added that may be NULL, NOT NULL dropped, a
 column dropped, all that also inside structs and arrays; and what Delta adds to the list: widening, defaults, properties, dropped CHECKs,
 and changes inside maps. Differences to the seed: order and comments are no part of a schema here (Delta finds columns by name, so they
 ride along), and a dropped name may come back, because column mapping gives the new column an identity of its own. A column that is

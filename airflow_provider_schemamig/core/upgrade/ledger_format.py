@@ -1,4 +1,4 @@
-"""``ledger upgrade``: bring the ledger's own format to this software's, step by step (DESIGN section 4, seed 001).
+"""``ledger upgrade``: bring the ledger's own format to this software's, step by step.
 
 A leader verb of its own, never a part of a release upgrade: until somebody runs it, older software goes on working, whatever newer
 software planned, built and gave up. Afterwards older software is refused by its next look at the ledger; what it was about to append then

@@ -1,4 +1,4 @@
-"""What is true now, for people and programs (DESIGN section 10, ``status``). Reads only."""
+"""What is true now, for people and programs. Reads only."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def test_in_an_object_store(tmp_path: Path) -> None:
 
 
 def test_a_hundred_thousand_files_cost_next_to_nothing(tmp_path: Path) -> None:
-    """Reads two columns of the checkpoint, never the adds (issue: at most 50 ms; the bound here is wide, for a loaded machine)."""
+    """Reads two columns of the checkpoint, never the adds."""
     store = table_store(tmp_path)
     protocol, metadata = raw(nested())
     metadata = {key: value for key, value in metadata.items() if key != "unknownKey"}

@@ -1,4 +1,4 @@
-"""Columns come and go under the same few names; what a file once stored shows only under the column that stored it (issue 4, item 6)."""
+"""Columns come and go under the same few names; what a file once stored shows only under the column that stored it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An explicit-state model of online schema change (seed 002): every interleaving of two writers, a walk of the element and our own work.
+"""An explicit-state model of online schema change: every interleaving of two writers, a walk of the element and our own work.
 
 Nothing here knows the order of the states or what they ask for: both come from ``core.schema.element_states``, which the engine runs, or
 from a mutant of it. What is modelled is the lease ("no writer is more than ``lag`` steps behind"), what rows become, what nobody may see.

@@ -1,4 +1,4 @@
-"""The one table of states: seed 002's paths forward and back, and what a state asks."""
+"""The one table of states: the published paths forward and back, and what a state asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Release folders on disk: loading, and every way a folder can be wrong, all reported at once (DESIGN section 3; research B11, B12)."""
+"""Release folders on disk: loading, and every way a folder can be wrong, all reported at once."""
 
 from __future__ import annotations
 

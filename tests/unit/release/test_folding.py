@@ -1,4 +1,4 @@
-"""Rewrites among other steps, merged into one: what goes up, what comes back, what cannot (DESIGN section 3).
+"""Rewrites among other steps, merged into one: what goes up, what comes back, what cannot.
 
 tests/integration/test_rewrite_merge.py runs such queries on rows.
 """

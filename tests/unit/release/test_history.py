@@ -1,4 +1,4 @@
-"""A real project's 14 releases: loaded, checked and merged from every version to every later one (issue 3)."""
+"""A real project's 14 releases: loaded, checked and merged from every version to every later one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of several releases as one (DESIGN section 3; research 75, G8)."""
+"""Steps of several releases as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacements among other steps: which query counts, what it reads, what it gives (DESIGN section 3)."""
+"""Replacements among other steps: which query counts, what it reads, what it gives."""
 
 from __future__ import annotations
 

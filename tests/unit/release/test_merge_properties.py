@@ -1,4 +1,4 @@
-"""Merged over several releases is the same as release by release: collections, shapes and rows (DESIGN section 3).
+"""Merged over several releases is the same as release by release: collections, shapes and rows.
 
 Rows are simulated by a model of its own, which knows nothing of how the merge works.
 """

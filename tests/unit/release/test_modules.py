@@ -1,4 +1,4 @@
-"""Migration modules are read, never run (DESIGN section 3, research B10)."""
+"""Migration modules are read, never run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of an earlier shape as a later one (DESIGN section 3). tests/integration runs such lists on Spark."""
+"""A table of an earlier shape as a later one. tests/integration runs such lists on Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries of steps: placeholders, their syntax with line and column, and tables that are no collections (DESIGN section 3)."""
+"""Queries of steps: placeholders, their syntax with line and column, and tables that are no collections."""
 
 from __future__ import annotations
 

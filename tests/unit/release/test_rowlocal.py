@@ -1,4 +1,4 @@
-"""What ``up`` and ``down`` may be: row-local, deterministic, reading their own collection once (DESIGN section 6)."""
+"""What ``up`` and ``down`` may be: row-local, deterministic, reading their own collection once."""
 
 from __future__ import annotations
 

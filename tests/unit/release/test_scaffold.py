@@ -1,4 +1,4 @@
-"""``init`` and ``snapshot`` write release folders, and never touch what was released (DESIGN section 10; research B11)."""
+"""``init`` and ``snapshot`` write release folders, and never touch what was released."""
 
 from __future__ import annotations
 

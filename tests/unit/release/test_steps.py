@@ -1,4 +1,4 @@
-"""Steps are values; arguments that make no sense are refused at once (DESIGN section 3)."""
+"""Steps are values; arguments that make no sense are refused at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps against the difference of two snapshots: each refusal, and what is none (DESIGN section 3; research B19)."""
+"""Steps against the difference of two snapshots: each refusal, and what is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stream between two environments: what is brought, what waits, and what goes on by itself (seed 004; docs/replicas.md)."""
+"""One stream between two environments: what is brought, what waits, and what goes on by itself (docs/replicas.md)."""
 
 from __future__ import annotations
 

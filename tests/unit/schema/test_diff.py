@@ -1,4 +1,4 @@
-"""The outcome of every kind of change: seed 003's rules as they are here, and the ops in their order (docs/schema-changes.md)."""
+"""The outcome of every kind of change: the rules as they are here, and the ops in their order (docs/schema-changes.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NONE, INSTANT, ONLINE, REWRITE = Cost.NONE, Cost.INSTANT, Cost.ONLINE, Cost.REWR
 INT, BIGINT, STRING = Primitive("int"), Primitive("bigint"), Primitive("string")
 DROPS = (INSTANT, True, ["drop_column"])
 
-#: (rule of research/materialize_persist_stash.md 1.1 or a name, old columns, new columns, outcome, drops data, ops)
+#:
 RULES = [
     ("equal", "a INT", "a INT", NONE, False, []),
     ("3: a drop at the top", "a INT, b INT", "a INT", INSTANT, True, ["drop_column"]),

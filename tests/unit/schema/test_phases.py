@@ -1,4 +1,4 @@
-"""What is committed when, and what a table that is not as declared makes of it (DESIGN section 5)."""
+"""What is committed when, and what a table that is not as declared makes of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delta's widening pairs, exactly (research/delta.md B1; its protocol's "Type Widening")."""
+"""Delta's widening pairs, exactly (its protocol's "Type Widening")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``alter``: one change of one live table outside of a release (DESIGN section 5)."""
+"""``alter``: one change of one live table outside of a release."""
 
 from __future__ import annotations
 

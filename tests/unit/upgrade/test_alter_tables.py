@@ -1,4 +1,4 @@
-"""``alter`` of whole tables outside of a release: CREATE TABLE, ALTER TABLE ... RENAME TO, DROP TABLE (DESIGN section 5)."""
+"""``alter`` of whole tables outside of a release: CREATE TABLE, ALTER TABLE ... RENAME TO, DROP TABLE."""
 
 from __future__ import annotations
 

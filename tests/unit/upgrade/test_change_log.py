@@ -1,4 +1,4 @@
-"""What the audit log keeps of online changes: begin, duration, outcome, commits (issue: observability)."""
+"""What the audit log keeps of online changes: begin, duration, outcome, commits."""
 
 from __future__ import annotations
 

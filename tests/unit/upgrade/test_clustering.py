@@ -1,4 +1,4 @@
-"""CLUSTER BY on live tables: what is committed, what is left to whom, conflicts, and somebody else's CLUSTER BY (issue 6)."""
+"""CLUSTER BY on live tables: what is committed, what is left to whom, conflicts, and somebody else's CLUSTER BY."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dying at every single write of an upgrade or a rollback, then going on or going back (DESIGN promise 4).
+"""Dying at every single write of an upgrade or a rollback, then going on or going back.
 
 An upgrade of every kind of step makes some dozens of durable writes; each is a place to die just before and just after. For every one of
 these moments the same must hold: whoever comes next reaches the target (or the source), whole.

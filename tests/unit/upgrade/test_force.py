@@ -1,4 +1,4 @@
-"""The swap of a change of type on a table whose writers never pause: made because somebody said so, while they wait (issue: force)."""
+"""The swap of a change of type on a table whose writers never pause: made because somebody said so, while they wait."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Somebody else acts at every single write of ours: a twin, a rollback, another generation, a contract, a foreign writer.
 
 The one who was held up goes on with what it had read before. Whatever it does then, what the other was promised must stand: a commit stays
-committed, a sealed shard stays sealed, and a rollback gives back every row (DESIGN promises 2, 4 and 5).
+committed, a sealed shard stays sealed, and a rollback gives back every row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every online operation through one harness: start, undo, start, finish, revert; dying at any write; rules broken meanwhile (issue 6)."""
+"""Every online operation through one harness: start, undo, start, finish, revert; dying at any write; rules broken meanwhile."""
 
 from __future__ import annotations
 

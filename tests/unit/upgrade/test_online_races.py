@@ -1,5 +1,5 @@
 """Somebody else in the middle of an online change, at every state of its elements: a twin, another generation, who cancels, who writes;
-Spark that fails; two processes of one generation at once (issue 6).
+Spark that fails; two processes of one generation at once.
 
 Whoever was held up goes on with what he had read before. The end is wholly the release before or the new one, never something in between.
 """

@@ -1,4 +1,4 @@
-"""The last step of an online change, postponed until somebody says so (issue: control while running)."""
+"""The last step of an online change, postponed until somebody says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dying at every durable write of a rewrite, ours or Spark's, then going on, going back, or being overtaken (DESIGN promise 4, issue 4).
+"""Dying at every durable write of a rewrite, ours or Spark's, then going on, going back, or being overtaken.
 
 Writers are at work in between, on tables with a key and without. Whoever comes next reaches the target or the source with exactly the rows
 that writers were told are in.

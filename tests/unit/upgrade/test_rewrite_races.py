@@ -1,6 +1,6 @@
 """Somebody else acts at every durable write of a rewrite: a twin, another generation, a rollback, a writer.
 
-Whatever happens, each acknowledged write is there exactly once (DESIGN promises 3 and 4).
+Whatever happens, each acknowledged write is there exactly once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What happens to a rewrite behind our back: its source restored, altered, vacuumed; and copies that are not what they should be.
 
-It is noticed, said clearly, loses nothing, and there is a way to go on (issue 4, "It must hold").
+It is noticed, said clearly, loses nothing, and there is a way to go on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drivers whose process died live on, and commit, or begin their statement, at any later moment (DESIGN section 4, the fence).
+"""Drivers whose process died live on, and commit, or begin their statement, at any later moment.
 
 The copy, the tail and the way back each take one transaction id a step, so whatever lands late finds it taken: in flight it is turned away,
 begun late it is skipped.

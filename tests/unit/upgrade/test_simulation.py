@@ -1,4 +1,4 @@
-"""The seed's own simulation (seed 000, research fact 81): random releases, several processes each, crashes at every write.
+"""The seed's own simulation: random releases, several processes each, crashes at every write.
 
 Ten versions of five collections; up to three processes a version, all of one generation; steps are random evolutions and replacements;
 every ledger append and table write dies with a probability of 1 % just before or just after it is durable. Afterwards all processes of a

@@ -1,4 +1,4 @@
-"""``verify`` on tables that are made to break each of seed 002's conditions, on those that break none, and on those of a broken engine."""
+"""``verify`` on tables that break each condition of a consistent database, on those that break none, and on those of a broken engine."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_rows_that_come_in_while_a_rollback_begins_are_not_lost(lake: Lake) -> N
 
 
 def test_a_seal_that_was_overwritten_is_no_seal(lake: Lake) -> None:
-    """Spark's store for local disks may replace a commit that was linked just before it renamed (research/rewrite.md section 8)."""
+    """Spark's store for local disks may replace a commit that was linked just before it renamed."""
     old = lake.path("stats")
     replaced: list[str] = []
 

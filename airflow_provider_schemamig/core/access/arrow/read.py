@@ -1,7 +1,7 @@
 """A fit over Arrow arrays, without a JVM: the same columns, types and rows as ``select`` gives in Spark.
 
-delta-rs reads and writes only what it reads and writes rightly: the closed lists below (research/delta.md A2, delta_spark.md; rows and
-names of mapped, nested and deletion-vector tables are compared with Spark's in the tests).
+delta-rs reads and writes only what it reads and writes rightly: the closed lists below (rows and names of mapped, nested and
+deletion-vector tables are compared with Spark's in the tests).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the keys in force ask of one write, checked in the very statement or at the very version that commits it (DESIGN section 6).
+"""What the keys in force ask of one write, checked in the very statement or at the very version that commits it.
 
 A statement that reads the table to look for keys conflicts with everyone who adds rows meanwhile; Delta then lets one of two writers of
-the same key through, and the other finds the key when it tries again (research/rewrite.md section 5). So no condition may keep the
+the same key through, and the other finds the key when it tries again. So no condition may keep the
 statement from reading a part of the table in which the key could be: the only one it has is that the keys are equal.
 """
 

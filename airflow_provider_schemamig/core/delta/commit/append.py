@@ -1,7 +1,7 @@
 """One commit of ours put at the end of a log: put-if-absent, and when somebody was faster, read what they did and judge it.
 
 The loop never waits and never plans: a commit goes to the next free number unless the judge raises. Commits of data alone disturb
-metadata as little as we disturb them (research/delta.md A7: 57 of 57, at most 2 tries, next to 4 busy appenders).
+metadata as little as we disturb them (57 of 57, at most 2 tries, next to 4 busy appenders).
 """
 
 from __future__ import annotations
@@ -116,6 +116,6 @@ def _encode(store: Store, version: int, base: int, entry: Entry, txn_id: str, in
 
 
 def _timestamp_of(store: Store, version: int) -> int:
-    """In-commit timestamps grow strictly, whatever the clocks say (research/delta.md B6)."""
+    """In-commit timestamps grow strictly, whatever the clocks say."""
     info = read_commit(store, version).info
     return int(info.get("inCommitTimestamp", info.get("timestamp", 0)))

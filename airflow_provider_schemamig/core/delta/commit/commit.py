@@ -1,4 +1,4 @@
-"""Schema changes as ONE put-if-absent commit: edited, replayed in memory, validated, and only then linked (DESIGN section 6)."""
+"""Schema changes as ONE put-if-absent commit: edited, replayed in memory, validated, and only then linked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit of ours says about itself: commitInfo.userMetadata, the one field every Delta tool shows (research/delta.md A3)."""
+"""What a commit of ours says about itself: commitInfo.userMetadata, the one field every Delta tool shows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The fence: Delta's own ``txn`` action keeps older leaders' Spark jobs and commits off a table (DESIGN section 4).
+"""The fence: Delta's own ``txn`` action keeps older leaders' Spark jobs and commits off a table.
 
 A fence commit disturbs nobody else: it has no metaData. A statement of an older epoch that is in flight fails with
-ConcurrentTransactionException, one that starts later is skipped by Delta (research/delta_spark.md, last section), and our own
+ConcurrentTransactionException, one that starts later is skipped by Delta, and our own
 committer stops with ``Fenced``.
 """
 

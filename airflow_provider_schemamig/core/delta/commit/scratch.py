@@ -1,7 +1,7 @@
 """A scratch table: a Delta table of one commit that lists files of another table, so that Spark reads exactly these.
 
-Spark prunes, applies deletion vectors and maps columns by itself, which reading the Parquet files would not (research/rewrite.md
-section 2). Nothing is copied: paths are absolute. A scratch table is read at version 0 and deleted by whoever made it.
+Spark prunes, applies deletion vectors and maps columns by itself, which reading the Parquet files would not. Nothing is copied: paths are
+absolute. A scratch table is read at version 0 and deleted by whoever made it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The seal: one commit after which no writer, Spark or delta-rs, gets anything into a table, and those in flight abort.
 
-Measured in research/delta_spark.md ("The seal"): everything but RESTORE is refused. The constraint's name tells foreign writers where
+Measured: everything but RESTORE is refused (docs/decisions/seals.md). The constraint's name tells foreign writers where
 the rows went. Lifting it takes one more commit and gives the table back as it was.
 """
 

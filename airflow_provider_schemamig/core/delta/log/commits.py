@@ -1,4 +1,4 @@
-"""A table's history since a version: its commits, and what they brought (for settling, drift and inverses, DESIGN section 5)."""
+"""A table's history since a version: its commits, and what they brought (for settling, drift and inverses)."""
 
 from __future__ import annotations
 

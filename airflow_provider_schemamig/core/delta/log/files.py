@@ -1,7 +1,7 @@
-"""A table's data files: those of a version, and what two versions differ in (the tail without change data, DESIGN section 6).
+"""A table's data files: those of a version, and what two versions differ in (the tail without change data).
 
 The difference of files needs neither a change data feed nor a key: the rows of the files added minus the rows of the files removed are
-exactly the net change (research/rewrite.md section 2). What only rearranged rows (``dataChange`` false: OPTIMIZE) is left out of it, so
+exactly the net change. What only rearranged rows (``dataChange`` false: OPTIMIZE) is left out of it, so
 that its cost follows what changed and not what was compacted.
 """
 

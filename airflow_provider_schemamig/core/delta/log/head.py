@@ -1,7 +1,7 @@
-"""A table's head: version, protocol and metaData, read without its files (DESIGN section 6).
+"""A table's head: version, protocol and metaData, read without its files.
 
-The newest commits are read backwards until protocol and metaData are found; a ``.crc`` or a checkpoint on the way ends the search
-(research/delta.md A5). Raw actions are kept whole, unknown keys included, because the committer writes them back (A9).
+The newest commits are read backwards until protocol and metaData are found; a ``.crc`` or a checkpoint on the way ends the search. Raw
+actions are kept whole, unknown keys included, because the committer writes them back (A9).
 """
 
 from __future__ import annotations

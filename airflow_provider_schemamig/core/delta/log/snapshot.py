@@ -1,6 +1,6 @@
 """Protocol, metaData, domains and transaction identifiers out of checkpoints and ``.crc`` files; never the list of files.
 
-Parquet checkpoints are read by column, so a checkpoint of 100,000 files costs a few milliseconds (research/delta.md A5). pyarrow is
+Parquet checkpoints are read by column, so a checkpoint of 100,000 files costs a few milliseconds. pyarrow is
 imported when the first one is met: a table without checkpoints, or with a ``.crc``, does not need it.
 """
 

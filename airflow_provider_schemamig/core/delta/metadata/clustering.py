@@ -1,7 +1,7 @@
 """Liquid clustering in a table's log: a metadata domain of physical paths, and which columns Delta can cluster by.
 
 It is not in ``metaData``, so a commit of it aborts no Spark writer. The two table features that it needs lock delta-rs out as a writer,
-and stay when the table is not clustered any more (research/rewrite.md section 7).
+and stay when the table is not clustered any more.
 """
 
 from __future__ import annotations

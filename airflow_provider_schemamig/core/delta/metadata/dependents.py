@@ -1,4 +1,4 @@
-"""What on a table depends on a column: CHECKs, generated columns, partitioning, clustering (research/delta.md A9).
+"""What on a table depends on a column: CHECKs, generated columns, partitioning, clustering.
 
 Delta refuses to rename, drop or retype such a column, because it does not rewrite expressions. Renames in CHECKs we do follow: the
 constraint is rewritten in the same commit. Everything else is refused as Delta does it.

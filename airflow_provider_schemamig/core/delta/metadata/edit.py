@@ -1,4 +1,4 @@
-"""A table's protocol, metaData and clustering after changes: pure functions over Delta's actions (DESIGN section 6; research/delta.md A9).
+"""A table's protocol, metaData and clustering after changes: pure functions over Delta's actions.
 
 All changes of a collection are edited together and go into ONE commit. Rows are never touched. The protocol is raised by exactly the
 table features that the new metadata needs; column mapping is switched on when a rename or drop first needs it, and only at (3,7).

@@ -35,7 +35,7 @@ def set_property(draft: Draft, change: SetProperty) -> None:
 
 
 def add_check(draft: Draft, change: AddCheck) -> None:
-    """Enforced by every writer from this commit on, without a scan; old rows are validated afterwards (research/delta_spark.md)."""
+    """Enforced by every writer from this commit on, without a scan; old rows are validated afterwards."""
     key = _key_of(draft, change.check.name)
     found = draft.configuration.get(key)
     if found is None:
@@ -55,7 +55,7 @@ def drop_check(draft: Draft, change: DropCheck) -> None:
 
 
 def nothing(draft: Draft, change: AddKey | DropKey | AddForeignKey | DropForeignKey) -> None:
-    """Keys are registry elements: nothing of them is on the table (seed 002)."""
+    """Keys are registry elements: nothing of them is on the table."""
 
 
 def change_clustering(draft: Draft, change: ChangeClustering) -> None:

@@ -1,4 +1,4 @@
-"""The last look before a commit is linked: what it would make of the table, replayed in memory (research/delta.md A9).
+"""The last look before a commit is linked: what it would make of the table, replayed in memory.
 
 A first toy of this committer wrote metaData back without its format and made the table unreadable to everyone; so whatever the
 edits did, a commit that fails here never reaches the log.

@@ -1,4 +1,4 @@
-"""Is anybody at work in this environment? What ``ledger edit`` and ``delete`` look at first (research/materialize_persist_stash.md 84).
+"""Is anybody at work in this environment? What ``ledger edit`` and ``delete`` look at first.
 
 Nobody can prove that nobody is: a writer without a node id and a leader between two appends leave no trace. So these are signs, in words,
 and an edit is compare-and-append in any case.

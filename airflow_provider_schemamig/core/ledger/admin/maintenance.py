@@ -1,4 +1,4 @@
-"""Keeping the ledger small and fast, and looking at it as a whole (DESIGN section 4).
+"""Keeping the ledger small and fast, and looking at it as a whole.
 
 Without care it gets slow long before it gets big: every append is a file. ``maintain`` is called by commit and cleanup; it writes what is
 there once more as one file every 100 versions, with a Delta checkpoint, and forgets the history every 1,000.

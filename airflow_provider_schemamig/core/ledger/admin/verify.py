@@ -1,6 +1,6 @@
 """Is the ledger sound? Everything that must hold, said as findings; works on damaged ledgers and says what is damaged.
 
-Nothing here stops at the first finding or writes anything (DESIGN section 10, ``ledger verify``). This file looks at the ledger's own
+Nothing here stops at the first finding or writes anything. This file looks at the ledger's own
 files; ``verify_rows`` at what is stored in them, ``verify_tables`` at what lies in the environment.
 """
 

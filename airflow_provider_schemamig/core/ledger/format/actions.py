@@ -1,4 +1,4 @@
-"""What a step of the ledger's format sees and what it answers: all rows at one moment, and what is to become of some of them (seed 001)."""
+"""What a step of the ledger's format sees and what it answers: all rows at one moment, and what is to become of some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger of an older format seen as one of the current format: the steps between, in memory (DESIGN section 4)."""
+"""A ledger of an older format seen as one of the current format: the steps between, in memory."""
 
 from __future__ import annotations
 

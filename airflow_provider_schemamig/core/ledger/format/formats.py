@@ -1,4 +1,4 @@
-"""The formats of the ledger that this software knows, and the steps from each to the next (DESIGN section 4, research B8, B9).
+"""The formats of the ledger that this software knows, and the steps from each to the next.
 
 The table has no gap: that is checked when it is made, so a forgotten step stops every import, not an upgrade. How to add a format:
 docs/ledger-format.md.

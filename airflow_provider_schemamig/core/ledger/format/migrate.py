@@ -1,6 +1,6 @@
 """Carry the text of a ledger over a step: decode as the old types, let the step answer, check it, encode as the new ones. No I/O.
 
-The same code runs when newer software reads an older ledger in memory and when ``ledger upgrade`` writes (research B15).
+The same code runs when newer software reads an older ledger in memory and when ``ledger upgrade`` writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ADD CHECK: enforced first, then validated, then trusted (seed 002, migrations with data validation; research/rewrite.md section 6).
+"""ADD CHECK: enforced first, then validated, then trusted.
 
 Delta's own ADD CONSTRAINT scans and then commits, and never gets through on a busy table; ours is one commit, and SELECTs conflict with
 nobody.

@@ -1,4 +1,4 @@
-"""ADD COLUMN with a default, and NOT NULL: new rows get the default first, then older rows do, then it is there (seed 002, data reorg).
+"""ADD COLUMN with a default, and NOT NULL: new rows get the default first, then older rows do, then it is there.
 
 DELETE asks nothing of a writer here (a row that goes takes its column along), so it is a note. From WRITE on a row that leaves the column
 out gets the default; what is NULL in a row that was written since is what its writer wanted. A default that gives another value each time

@@ -1,4 +1,4 @@
-"""FOREIGN KEY: an element of the registry, as keys are; rows are asked for what they refer to (DESIGN section 6; seed 002, validation)."""
+"""FOREIGN KEY: an element of the registry, as keys are; rows are asked for what they refer to."""
 
 from __future__ import annotations
 

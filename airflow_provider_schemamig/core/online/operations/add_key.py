@@ -1,4 +1,4 @@
-"""PRIMARY KEY and UNIQUE: nothing stands on the table, so both are elements of the registry (DESIGN section 6; seed 002, validation)."""
+"""PRIMARY KEY and UNIQUE: nothing stands on the table, so both are elements of the registry."""
 
 from __future__ import annotations
 

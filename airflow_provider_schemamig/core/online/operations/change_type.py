@@ -1,5 +1,4 @@
-"""Another type, where older files cannot be read as it: a shadow column, filled, and put in the place of the column in one commit
-(research/rewrite.md section 4, recipe B; DESIGN section 6).
+"""Another type, where older files cannot be read as it: a shadow column, filled, and put in the place of the column in one commit.
 
 Nobody but us fills the shadow, and nobody keeps it right: who changes a value of the column leaves an old one in the shadow. So every file
 that is not our own batch's is due, and the swap is committed as exactly the version after one at which none was: by the cut-over, whose

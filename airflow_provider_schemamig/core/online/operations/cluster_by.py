@@ -1,4 +1,4 @@
-"""CLUSTER BY, Delta's index: new files are laid out by it first, then older ones are, then readers may count on it (seed 002, add index).
+"""CLUSTER BY, Delta's index: new files are laid out by it first, then older ones are, then readers may count on it.
 
 Nothing is asked of who writes rows. From WRITE on every OPTIMIZE, by whomever, clusters what came; REORG does the files from before. Taken
 away it is one commit, and an instant change: rows that lie in order may lie so.

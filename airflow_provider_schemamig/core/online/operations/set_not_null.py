@@ -1,4 +1,4 @@
-"""SET NOT NULL: a CHECK first, validated, and then one commit that sets it and takes the CHECK out (research/rewrite.md section 6).
+"""SET NOT NULL: a CHECK first, validated, and then one commit that sets it and takes the CHECK out.
 
 Not at once: a column that is NOT NULL in the schema while a NULL is in a file gives wrong answers, because Spark leaves ``IS NULL`` out.
 """

@@ -1,6 +1,6 @@
 """The steps that the difference between two schemas calls for, with every question that only their author can answer.
 
-What loses data or identity is never chosen silently (research B19): a drop, a removal, a conversion come with a question that ``check``
+What loses data or identity is never chosen silently: a drop, a removal, a conversion come with a question that ``check``
 refuses until it is decided, and a column that may have another name now is asked about, or left as a question, too.
 """
 

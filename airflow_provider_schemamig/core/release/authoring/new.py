@@ -1,4 +1,4 @@
-"""``new`` begins the next version of a release folder, ``rebase`` renumbers the one that is being written (DESIGN section 3; research G23).
+"""``new`` begins the next version of a release folder, ``rebase`` renumbers the one that is being written.
 
 Neither touches what was released. Every file is replaced whole or not at all, in an order in which the same command can be run again
 after a crash.

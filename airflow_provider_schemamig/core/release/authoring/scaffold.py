@@ -1,4 +1,4 @@
-"""Writes release folders: ``init`` makes the first one, ``snapshot`` freezes the head (DESIGN sections 3 and 10).
+"""Writes release folders: ``init`` makes the first one, ``snapshot`` freezes the head.
 
 Neither touches what was released. Equal input gives equal bytes, and every file is replaced whole or not at all.
 """

@@ -1,4 +1,4 @@
-"""Git's conflict markers in the files of a release folder, and versions that two branches claim (research G23).
+"""Git's conflict markers in the files of a release folder, and versions that two branches claim.
 
 Version numbers are linear, so two branches that release the same one must conflict, clearly and before anything is read as if it were
 one text. What to do about it differs by file; ``schemamig rebase`` renumbers the own migration.

@@ -1,4 +1,4 @@
-"""What can be wrong with the files of a release folder: one class a reason (DESIGN section 3; research B11, B12).
+"""What can be wrong with the files of a release folder: one class a reason.
 
 ``file`` is relative to the release folder, with forward slashes; ``line`` and ``column`` count from 1.
 """

@@ -1,4 +1,4 @@
-"""``snapshots.lock``: the sha256 of every snapshot and of every released migration module (DESIGN section 3, research B11).
+"""``snapshots.lock``: the sha256 of every snapshot and of every released migration module.
 
 The file is flat TOML, one line a file, sorted by kind and version, so that two branches that claim one version conflict in it.
 Released is every version below the head; the head's snapshot is locked too, but may be frozen again.

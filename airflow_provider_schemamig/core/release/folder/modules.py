@@ -1,4 +1,4 @@
-"""Reads a migration module without running it: from its syntax tree to a docstring and steps (DESIGN section 3, research B10).
+"""Reads a migration module without running it: from its syntax tree to a docstring and steps.
 
 A module that could import or compute would mean something else tomorrow; one that may only hold literals cannot.
 """

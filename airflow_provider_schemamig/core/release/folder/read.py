@@ -1,4 +1,4 @@
-"""Reads a release folder: ``release.toml``, ``schema.sql``, snapshots, lock and migration modules (DESIGN section 3).
+"""Reads a release folder: ``release.toml``, ``schema.sql``, snapshots, lock and migration modules.
 
 Everything that is wrong is collected and raised together; nothing is ever run or written here.
 """
@@ -307,7 +307,7 @@ def read_lock(folder: Folder, texts: Mapping[str, str], refusals: list[Refusal])
 
 
 def _range_refusals(folder: Folder, lock: Mapping[str, str], settings: Settings) -> Iterator[Refusal]:
-    """Snapshots are exactly min..head, modules exactly those above min (research B12)."""
+    """Snapshots are exactly min..head, modules exactly those above min."""
     low, head = settings.min_version, settings.version
     known = {low, head}
     present = {*folder.files, *folder.conflicted}

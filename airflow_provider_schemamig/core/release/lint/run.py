@@ -1,4 +1,4 @@
-"""All rules on one release folder: ``lint`` shows what they find, ``check`` makes refusals of the errors among it (issue 5)."""
+"""All rules on one release folder: ``lint`` shows what they find, ``check`` makes refusals of the errors among it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges the steps of several releases into one upgrade (DESIGN section 3; research 75-80, G8).
+"""Merges the steps of several releases into one upgrade.
 
 All modes of an upgrade use this one function, so that a read-only run and a leader never disagree about what there is to do.
 """

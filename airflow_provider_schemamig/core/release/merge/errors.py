@@ -1,4 +1,4 @@
-"""What can be wrong between the steps of a release and its snapshots: one class a reason (DESIGN section 3; research B8, B19).
+"""What can be wrong between the steps of a release and its snapshots: one class a reason.
 
 The first kind is known from the folder alone (``validate_chain``), the second when a source version is known (``merge``).
 """

@@ -1,4 +1,4 @@
-"""Several evolutions of one collection as one: identity of columns, and what cannot be one change (DESIGN section 3).
+"""Several evolutions of one collection as one: identity of columns, and what cannot be one change.
 
 Merging must give what step by step gives, rows included. Instant changes always compose, except where a name changes hands; changes that
 touch rows (a default filled into older files, a type change through values) compose only if nothing else happens to that column.

@@ -1,7 +1,7 @@
 """What the query of a replacement or rewrite reads: live tables in one release's shape, shown in the shape it was written for.
 
 The query of version N sees the collections of the release before N. The environment is at the source release, which may be older, so
-every input is projected through the instant changes in between, or the merge is refused (DESIGN section 3). The way back of a rewrite is
+every input is projected through the instant changes in between, or the merge is refused. The way back of a rewrite is
 written for a release that may be older than the target, where it runs: its inputs are projected backwards.
 """
 

@@ -1,4 +1,4 @@
-"""Follows each collection from one release to a later one: what happened to it, under which names (DESIGN section 3)."""
+"""Follows each collection from one release to a later one: what happened to it, under which names."""
 
 from __future__ import annotations
 

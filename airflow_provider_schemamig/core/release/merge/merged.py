@@ -1,4 +1,4 @@
-"""What an environment has to go through, merged over any number of releases: at most one step a collection (DESIGN section 3).
+"""What an environment has to go through, merged over any number of releases: at most one step a collection.
 
 This is what the upgrade layer plans from.
 """

@@ -1,4 +1,4 @@
-"""From what happened to each collection to one merged step for it, or the reason why there is none (DESIGN section 3)."""
+"""From what happened to each collection to one merged step for it, or the reason why there is none."""
 
 from __future__ import annotations
 

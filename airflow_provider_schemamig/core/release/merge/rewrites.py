@@ -1,4 +1,4 @@
-"""All rewrites and evolutions of one collection over several releases as one rewrite, forwards and backwards (DESIGN section 3).
+"""All rewrites and evolutions of one collection over several releases as one rewrite, forwards and backwards.
 
 A release's query becomes a derived table in the next one's, and an evolution in between becomes the SELECT list that shows it. Row-local
 queries nested in each other are row-local; so what is true of each is true of all in one.

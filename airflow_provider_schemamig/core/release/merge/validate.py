@@ -1,4 +1,4 @@
-"""Holds the steps of each release against the difference of its two snapshots (DESIGN section 3; research B19, fact 77).
+"""Holds the steps of each release against the difference of its two snapshots.
 
 What loses data or identity is always named; a new collection needs no step, and what only adds or relaxes needs one without details.
 """

@@ -1,4 +1,4 @@
-"""The casts of a rewrite that may fail on rows that are there, as questions that preflight can ask of those rows (issue 4).
+"""The casts of a rewrite that may fail on rows that are there, as questions that preflight can ask of those rows.
 
 In ANSI mode, Spark's default, one value that is no number stops the copy. A question that might accuse a row whose value is never cast
 is not asked: what is guarded by a condition (``CASE``, ``IF``, ``COALESCE``, ``AND``...), comes after a join or a LATERAL VIEW that drops

@@ -1,4 +1,4 @@
-"""A table of an earlier shape, shown in a later one: the SELECT list that queries written for the later release read (DESIGN section 3).
+"""A table of an earlier shape, shown in a later one: the SELECT list that queries written for the later release read.
 
 Only what evolution does instantly can be shown: renamed, widened, added as NULL, relaxed and dropped fields, at any depth.
 """

@@ -1,4 +1,4 @@
-"""The queries of a step (``up``, ``down``, ``fill``): Spark SQL in which ``{name}`` stands for a collection (DESIGN section 3).
+"""The queries of a step (``up``, ``down``, ``fill``): Spark SQL in which ``{name}`` stands for a collection.
 
 A query names tables by placeholders only: a name that Spark would look up somewhere else could mean another table tomorrow.
 """

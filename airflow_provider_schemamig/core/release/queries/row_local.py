@@ -1,4 +1,4 @@
-"""``up`` and ``down`` of a rewrite: row-local, deterministic queries over their own collection (DESIGN section 6).
+"""``up`` and ``down`` of a rewrite: row-local, deterministic queries over their own collection.
 
 A rewrite copies the table one batch of files after the other, and later computes the changed rows again, those from before the change
 included. Both give the right rows only if each row's result depends on that row (and on lookups, which stay as they are) and on nothing

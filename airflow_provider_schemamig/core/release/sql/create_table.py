@@ -1,7 +1,7 @@
 """The grammar of CREATE TABLE: a draft of what the statement says, with the place of everything that is checked later.
 
 Strict on purpose: sqlglot's own parser accepts the CREATE TABLE of every dialect, and a clause it keeps but we do not read would be
-ignored. Here whatever is not understood is refused (seed 000: nothing is changed by accident). Expressions are sqlglot's.
+ignored. Here whatever is not understood is refused (nothing is changed by accident). Expressions are sqlglot's.
 """
 
 from __future__ import annotations

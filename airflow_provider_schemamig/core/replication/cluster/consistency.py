@@ -1,4 +1,4 @@
-"""How far apart the schemas of a cluster are, by what its nodes say of themselves (seed 004). Pure."""
+"""How far apart the schemas of a cluster are, by what its nodes say of themselves. Pure."""
 
 from __future__ import annotations
 

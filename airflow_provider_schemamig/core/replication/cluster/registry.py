@@ -1,4 +1,4 @@
-"""Who has which schema: what every environment says of itself, kept in all of them (seed 004; DESIGN section 8).
+"""Who has which schema: what every environment says of itself, kept in all of them.
 
 One overwritten object a node, ``_schemamig/replicas/nodes/<env id>.json``, and the content of every schema named there by its hash. An
 environment's own object is made of its ledger and of nothing else, so previous hashes outlive every process. Each run of a replication

@@ -1,4 +1,4 @@
-"""Which schema an environment has, which the others have, and what waits for whom (seed 004, ``schema status``). Reads only.
+"""Which schema an environment has, which the others have, and what waits for whom. Reads only.
 
 Of itself an environment knows by its ledger, of others by what they published; no table is looked at. So it costs little, and the lag of
 a stream is what its last run found: ``updated_at`` says when.

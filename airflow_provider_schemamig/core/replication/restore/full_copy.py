@@ -1,4 +1,4 @@
-"""All rows of a target's table put there anew by one commit, beside nothing of what was there (seed 004: after a gap).
+"""All rows of a target's table put there anew by one commit, beside nothing of what was there (after a gap).
 
 Spark copies the origin's rows into files that the table does not know yet. Our own commit takes what is there away and puts them in its
 place, with the checkpoint; so it is right on top of whatever the table has become meanwhile, or is not made. It also closes the

@@ -1,4 +1,4 @@
-"""A target's table made anew from its origin's at one version, with the checkpoint in the same commit (seed 004: after a gap).
+"""A target's table made anew from its origin's at one version, with the checkpoint in the same commit (after a gap).
 
 It takes away what the target has, so it is refused where that would lose something silently: commits of the target's own that the origin
 does not have, or columns, because the origin's rows are of a schema that the target never had. What is checked is what the commit follows.

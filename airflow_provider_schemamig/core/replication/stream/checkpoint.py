@@ -1,4 +1,4 @@
-"""How far a stream has come: the target table's own transaction identifiers, moved by the very commits that bring rows (seed 004).
+"""How far a stream has come: the target table's own transaction identifiers, moved by the very commits that bring rows.
 
 Delta skips a statement whose transaction version is not above the last one of its application id, and aborts it if that id went on while it
 was in flight. So of all who bring a batch that begins where the table stands one gets through, if they all mean the same batch: where it

@@ -1,4 +1,4 @@
-"""The events of a stream: what the origin's table has committed after a version, one batch at a time (seed 004; DESIGN section 8).
+"""The events of a stream: what the origin's table has committed after a version, one batch at a time.
 
 An event is one commit that changed rows. Which schema it is of is said by its writer, if that is one of ours, else by the ledger's row for
 the table at that version, never by the table's own schema: that knows no keys, and shows columns that no release declares. Reading only.

@@ -1,4 +1,4 @@
-"""Can what a stream has not brought yet still be read? A gap is never passed over (seed 004; research/delta.md B4).
+"""Can what a stream has not brought yet still be read? A gap is never passed over.
 
 Three things go at their own time: the log's commits, the change data, the data files that stand in where there is none. Each poll looks for
 them, and warns once half of the time is over that the table keeps them.

@@ -1,4 +1,4 @@
-"""Where a stream stands while the tables at its two ends are rewritten, replaced and rolled back (DESIGN sections 5 and 8).
+"""Where a stream stands while the tables at its two ends are rewritten, replaced and rolled back.
 
 A checkpoint counts versions of one of the origin's tables and lies in one of the target's. If a rewrite of the target moved the rows, the
 new table has them up to the checkpoint of the old one, which is sealed; so that is carried over before anything else is brought. If the

@@ -1,4 +1,4 @@
-"""Where the streams into an environment stand: one overwritten object a stream (seed 004; DESIGN section 8).
+"""Where the streams into an environment stand: one overwritten object a stream.
 
 They are for people and schedulers; what is brought next is said by the tables themselves. So one that cannot be read is in nobody's way:
 its stream takes it for missing and writes it anew, ``schema status`` reports it. Only who runs a stream writes its object. What others have

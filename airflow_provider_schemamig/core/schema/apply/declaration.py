@@ -49,7 +49,7 @@ def inverse(change: c.Change) -> c.Change | None:
     """The change that takes ``change`` back, to be applied where ``change`` was; None if nothing does.
 
     None for a drop (the values are gone), every change of type (old files stay readable as the wider type only) and of partitioning.
-    What may really be taken back also depends on the rows that came in since (DESIGN section 5, "Inverses").
+    What may really be taken back also depends on the rows that came in since.
     """
     return None
 

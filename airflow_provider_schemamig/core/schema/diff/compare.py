@@ -1,6 +1,6 @@
-"""The difference of two declarations: a tuple of changes that leads from one to the other, and its outcome (seed 003).
+"""The difference of two declarations: a tuple of changes that leads from one to the other, and its outcome.
 
-One function gives outcome and conversion (research/materialize_persist_stash.md B1), so they cannot disagree:
+One function gives outcome and conversion, so they cannot disagree:
 ``apply(old, diff(old, new, renames).changes) == new``. docs/schema-changes.md is the table of all changes for people.
 
 Paths. The changes apply from left to right, and each path is that of its moment:

@@ -1,4 +1,4 @@
-"""Drift: how a live table differs from what the ledger recorded as its physical schema (DESIGN section 4).
+"""Drift: how a live table differs from what the ledger recorded as its physical schema.
 
 Compared are columns at any depth (names, types, NOT NULL, defaults), partitioning, CHECKs and the values of declared properties: what a
 foreign ALTER can break; and that the table remembers transaction identifiers for ever, because the fence is one. History kept longer than

@@ -1,4 +1,4 @@
-"""The changes of an evolution sorted by when they are committed (DESIGN section 5): expand, online, cut-over, contract.
+"""The changes of an evolution sorted by when they are committed: expand, online, cut-over, contract.
 
 ``phases`` starts from what the table *has*, which may be more than what the release before declares: columns hidden since a
 rollback, types that stayed wide, NOT NULLs that stayed dropped. What is in place already is left out; what was left behind stays as it

@@ -1,4 +1,4 @@
-"""Functions of Spark SQL that cannot stand in a row-local, deterministic query: the one closed list (DESIGN section 6).
+"""Functions of Spark SQL that cannot stand in a row-local, deterministic query: the one closed list.
 
 By name and not by what a parser makes of them, because parsers do not know all of them. Taken from the function registry of Spark 4.2
 (groups ``agg_funcs`` and ``window_funcs``, and what its expressions say of being deterministic), with names of other 3.x and 4.x versions.

@@ -1,7 +1,7 @@
 """Old rows that a release folder keeps: ``fixtures/<version>/<collection>.jsonl``, for each version that makes or changes the collection.
 
 The first line says how the file came about, every other one is a row (``row_codec``). They are committed, because what old versions
-wrote must not change with the tool that tests them (research B12, B17): a file that the same generator would make otherwise was edited,
+wrote must not change with the tool that tests them: a file that the same generator would make otherwise was edited,
 one of an older generator is taken as it is, and rows that a person wrote say ``"generator": "hand"``.
 """
 

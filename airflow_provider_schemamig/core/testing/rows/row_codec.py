@@ -1,7 +1,7 @@
 """Rows as JSON text and back, by the types of a declaration: the one form in which fixtures are stored and rows are compared.
 
 Equal rows have equal text: decimals carry exactly their scale, maps are sorted pairs, times are ISO 8601 in UTC. So what is decoded and
-encoded again is the very same text (research B17), and a value that was widened on the way compares as what it is declared to be now.
+encoded again is the very same text, and a value that was widened on the way compares as what it is declared to be now.
 """
 
 from __future__ import annotations

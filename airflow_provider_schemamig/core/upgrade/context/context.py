@@ -42,7 +42,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task or a whole upgrade did (DESIGN section 10, ``upgrade``)."""
+    """What a task or a whole upgrade did."""
 
     source: Version | None
     target: Version | None

@@ -1,5 +1,5 @@
 """Telling running work to wait, to go slowly, to keep to some hours, or to wait before its last step: rows that every batch, and the last
-step of an online change, looks at before it begins, and a pause also every append that takes an upgrade further (issue: control).
+step of an online change, looks at before it begins, and a pause also every append that takes an upgrade further.
 
 Nobody leads for this: it changes nothing but the pace, and whoever may write to the ledger may say so. It is remembered in the history.
 """

@@ -1,4 +1,4 @@
-"""Clean-up of stale deploy generations: what *earlier* generations built and nothing references (seed 000). Failing is harmless."""
+"""Clean-up of stale deploy generations: what *earlier* generations built and nothing references. Failing is harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a hold: columns, collections and retired shards that the release took away are taken away for good (DESIGN section 5).
+"""The end of a hold: columns, collections and retired shards that the release took away are taken away for good.
 
 Holds end oldest first, and go by what they wrote down at their commit: a later release may have renamed what a column is in, or the
 collection, and its own way back leads to schemas that have the column still.

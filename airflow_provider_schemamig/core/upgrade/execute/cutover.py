@@ -1,4 +1,4 @@
-"""Cut over and commit: seals, renames, orders and swaps, then ONE ledger append that makes the release true (DESIGN section 5).
+"""Cut over and commit: seals, renames, orders and swaps, then ONE ledger append that makes the release true.
 
 All or nothing: until that append every reader of the ledger sees the source release, after it the target; a seal or a swap whose commit
 does not come is taken back by this task on its way out, by its own rerun, or by the next leader's ``recovery.settle``.
@@ -341,7 +341,7 @@ def _restatements(work: Work) -> tuple[Declaration, ...]:
 
 
 def _restated(work: Work, state: State) -> list[Update]:
-    """A schema id of its own: readers of the release before get its columns in its order (DESIGN section 7)."""
+    """A schema id of its own: readers of the release before get its columns in its order."""
     updates: list[Update] = []
     for declaration in _restatements(work):
         entry, known = state.entry(declaration.name), state.objects[declaration.name]

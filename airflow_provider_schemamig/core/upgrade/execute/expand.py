@@ -1,4 +1,4 @@
-"""Settle and expand: ONE task for all instant changes of all collections that nobody notices (DESIGN section 5)."""
+"""Settle and expand: ONE task for all instant changes of all collections that nobody notices."""
 
 from __future__ import annotations
 

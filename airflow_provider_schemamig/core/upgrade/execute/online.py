@@ -1,4 +1,4 @@
-"""The online changes of a plan, between expand and cut-over: every element walks its path to PUBLIC (seed 002; DESIGN section 6).
+"""The online changes of a plan, between expand and cut-over: every element walks its path to PUBLIC.
 
 Per collection the steps are set in turns (``online.operation.schedule``). A turn is at most one metadata commit, the ledger rows of the
 elements it took along, and the work on rows that the next turn waits for. The last turn of columns that change places is the cut-over's

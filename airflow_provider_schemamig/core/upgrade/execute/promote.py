@@ -1,4 +1,4 @@
-"""Promotion: the plan is made again, and the leader row taken in the same compare-and-append (DESIGN section 5)."""
+"""Promotion: the plan is made again, and the leader row taken in the same compare-and-append."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new leader's first stage: what leaders of lower epochs left open is fenced, looked at, and adopted or undone (DESIGN section 4).
+"""A new leader's first stage: what leaders of lower epochs left open is fenced, looked at, and adopted or undone.
 
 After the fence commit no statement of an older epoch can reach the table any more, neither one in flight nor one that starts late, so
 what is seen then is final.

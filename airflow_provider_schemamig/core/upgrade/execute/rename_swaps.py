@@ -1,4 +1,4 @@
-"""Columns that change places, in the cut-over's own metadata commits (DESIGN section 5; research/rewrite.md section 4).
+"""Columns that change places, in the cut-over's own metadata commits.
 
 From the swap on a table is no longer what the release before says, and until the ledger's append not yet what the new one does. So all that
 takes long comes before: every row has its value of the new type, and tables whose writers were faster twice are sealed. Then all swaps are

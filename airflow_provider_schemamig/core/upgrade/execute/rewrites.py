@@ -1,4 +1,4 @@
-"""A rewrite's cut-over: follow, check every row, seal, catch up, check what changed; the commit itself is the release's (DESIGN section 5).
+"""A rewrite's cut-over: follow, check every row, seal, catch up, check what changed; the commit itself is the release's.
 
 Writers of the source wait from the seal to the ledger's append, so what grows with rows (the full digest) comes before it, and what
 comes after it grows with what was committed since the last round.

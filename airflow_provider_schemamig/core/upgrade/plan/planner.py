@@ -1,4 +1,4 @@
-"""The plan: one closed list of stages, made by a function that can only read (DESIGN section 5).
+"""The plan: one closed list of stages, made by a function that can only read.
 
 ``digest`` binds promotion to what preflight checked and a person approved. It covers everything that changes tables or the ledger for
 this release, also what ``--end-hold`` deletes; not the generation (the same plan may be claimed twice), nor the settling of what an

@@ -106,7 +106,7 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """Changes that rows have to be looked at or written for, while others read and write (seed 002): each to PUBLIC before the cut-over;
+    """Changes that rows have to be looked at or written for, while others read and write: each to PUBLIC before the cut-over;
     columns that change places, and rules over them, by it."""
 
     kind: ClassVar[str] = "change"

@@ -1,5 +1,5 @@
 """What a deployment wants, apart from the release folder: small enough to be stored with the deployment, so that promotion plans again
-from it and the tasks after preflight need no folder (DESIGN sections 5 and 10)."""
+from it and the tasks after preflight need no folder."""
 
 from __future__ import annotations
 

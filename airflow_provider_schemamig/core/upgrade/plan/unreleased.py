@@ -1,4 +1,4 @@
-"""What was changed outside of a release has to be in the next one, or that release would take it away again unseen (DESIGN section 5)."""
+"""What was changed outside of a release has to be in the next one, or that release would take it away again unseen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read-only mode's work on data: replacement shards under (collection, version, generation), and their fills (seed 000).
+"""Read-only mode's work on data: replacement shards under (collection, version, generation), and their fills.
 
 Nothing here is visible to another version or generation, and everything is found again by a rerun.
 """

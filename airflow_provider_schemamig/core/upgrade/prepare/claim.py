@@ -1,4 +1,4 @@
-"""Claiming a generation: the one thing read-only mode writes about a deployment before it is promoted (DESIGN section 4, seed 000)."""
+"""Claiming a generation: the one thing read-only mode writes about a deployment before it is promoted."""
 
 from __future__ import annotations
 

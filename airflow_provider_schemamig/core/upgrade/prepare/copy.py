@@ -1,4 +1,4 @@
-"""Read-only mode's part of a rewrite: the copy at one version, and following the source while the gate waits (DESIGN section 6).
+"""Read-only mode's part of a rewrite: the copy at one version, and following the source while the gate waits.
 
 No live table gets a commit. All of it may be killed, repeated and raced: what is there is found again in the ledger and in the new
 shard's log. A copy that can no longer follow its source (history gone, digests that differ) begins anew in a shard of its own.

@@ -30,7 +30,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 @dataclass(frozen=True)
 class PlanReport:
-    """A plan as a document (DESIGN section 10): from, to, plan_digest, stages, pending, refusals."""
+    """A plan as a document: from, to, plan_digest, stages, pending, refusals."""
 
     planned: Planned
     view: View

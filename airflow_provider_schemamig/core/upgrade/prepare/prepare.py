@@ -1,4 +1,4 @@
-"""Read-only mode for any target, a release or a single change: planned, checked, claimed, built (DESIGN section 5)."""
+"""Read-only mode for any target, a release or a single change: planned, checked, claimed, built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rewrite's rows on a rollback: what came into the new shard since the commit goes back through ``down`` (DESIGN section 5).
+"""A rewrite's rows on a rollback: what came into the new shard since the commit goes back through ``down``.
 
 The old shard stood sealed and untouched, so only these rows are missing in it. They are found by its primary key, where it has one: then a
 changed row takes the place of its predecessor whatever ``up`` made of it. Without a key a row is found by all of its values.

@@ -1,4 +1,4 @@
-"""The way back: before the commit by inverses, after it until contract begins by inverses, seals and one ledger append (DESIGN section 5).
+"""The way back: before the commit by inverses, after it until contract begins by inverses, seals and one ledger append.
 
 Rolling back raises the epoch, so whatever the generation still has running is fenced from that append on.
 """

@@ -1,4 +1,4 @@
-"""A backfill: older rows get their value of a column, batch by batch (seed 002, DB_REORG)."""
+"""A backfill: older rows get their value of a column, batch by batch."""
 
 from __future__ import annotations
 

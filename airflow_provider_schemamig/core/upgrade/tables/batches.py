@@ -1,4 +1,4 @@
-"""The loop of work on the files of a live table: batch after batch until nothing is due, at the pace that people said (seed 002, DB_REORG).
+"""The loop of work on the files of a live table: batch after batch until nothing is due, at the pace that people said.
 
 What is due is read off the table's log each time, so whoever is killed or raced at any point goes on from there.
 """

@@ -1,4 +1,4 @@
-"""What online changes left in a table's log, and what the audit log keeps of each of them: begin, duration, outcome (issue: observability).
+"""What online changes left in a table's log, and what the audit log keeps of each of them: begin, duration, outcome.
 
 The table's log says it, so it is the same for whoever asks and survives a kill. It does not say which transactions of others were aborted:
 an aborted one leaves nothing behind. What others did commit meanwhile is counted.

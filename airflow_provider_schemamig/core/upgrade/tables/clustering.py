@@ -1,4 +1,4 @@
-"""A clustering's REORG: what was there before the columns were set is laid out anew, batch by batch (seed 002, DB_REORG)."""
+"""A clustering's REORG: what was there before the columns were set is laid out anew, batch by batch."""
 
 from __future__ import annotations
 

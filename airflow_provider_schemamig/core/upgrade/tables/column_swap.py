@@ -1,5 +1,4 @@
-"""The end of a change of type, and its way back: two columns change places in one commit, when no row lacks a value of the one that comes
-(research/rewrite.md section 4).
+"""The end of a change of type, and its way back: two columns change places in one commit, when no row lacks a value of the one that comes.
 
 Others may write a row at any moment, so the commit has to follow right upon a version at which nothing was due: put-if-absent, and beaten
 means to fill what came and to try again.

@@ -1,4 +1,4 @@
-"""Going back: which changes undo a move, given what happened to the table since (DESIGN section 5, "Inverses").
+"""Going back: which changes undo a move, given what happened to the table since.
 
 rename -> back. Add -> removed only if no file since carries it, else it stays hidden. Widen -> stays wide. Relax -> restored only if no
 NULL came in. A dropped CHECK -> restored only if no file came in. Features stay. A type that a shadow column changed -> the two columns

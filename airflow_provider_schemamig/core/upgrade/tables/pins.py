@@ -1,4 +1,4 @@
-"""Keeping a table's history longer than its own settings do, while a long copy needs it (DESIGN section 5, "pin"; the 7-day wall).
+"""Keeping a table's history longer than its own settings do, while a long copy needs it (the 7-day wall).
 
 The one thing that touches a live table before promotion, and only when a person asks for it by name. A pin only lengthens: removed files
 and log entries are kept as long as the table keeps each of them by itself, or longer. Pins are counted: the first of a table writes down

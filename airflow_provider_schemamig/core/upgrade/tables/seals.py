@@ -1,4 +1,4 @@
-"""Seals of a cut-over: who holds them, and how they are lifted without taking them from somebody else (DESIGN sections 5 and 6).
+"""Seals of a cut-over: who holds them, and how they are lifted without taking them from somebody else.
 
 A seal is a commit on a table, the commit that needs it an append to the ledger; nothing makes both at once. So a seal is *held* by its
 intent row: whoever wants to lift it gives the row up first, and the commit goes through only while the row stands as it was announced. A

@@ -1,6 +1,6 @@
 """Moving live tables from one physical schema to the next: intents first, one metadata commit a table, results after.
 
-All leader stages that touch tables go through ``move_all``, so there is one answer to "the process died right here" (DESIGN section 4):
+All leader stages that touch tables go through ``move_all``, so there is one answer to "the process died right here":
 before the intents nothing happened; after them the next run finds each table at ``before`` or ``after`` and goes on; and the fence makes
 sure that nobody of an older epoch commits behind our back.
 """

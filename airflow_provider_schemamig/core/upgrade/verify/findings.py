@@ -1,4 +1,4 @@
-"""What ``schemamig verify`` finds, in the numbers of seed 002's definition of a consistent database."""
+"""What ``schemamig verify`` finds, in the numbers of the definition of a consistent database (docs/online-changes.md)."""
 
 from __future__ import annotations
 

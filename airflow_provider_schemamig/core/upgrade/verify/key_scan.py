@@ -1,4 +1,4 @@
-"""A key that is being added: all rows are asked, and then those that came meanwhile (seed 002, migrations with data validation)."""
+"""A key that is being added: all rows are asked, and then those that came meanwhile."""
 
 from __future__ import annotations
 

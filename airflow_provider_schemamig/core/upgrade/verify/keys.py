@@ -1,4 +1,4 @@
-"""Do all rows keep their keys? Asked of all rows, or of what came since it was last known (seed 002, condition 6)."""
+"""Do all rows keep their keys? Asked of all rows, or of what came since it was last known."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a table's log tells by itself of seed 002's conditions: values that belong to no column (2), values that are missing (4), an index
-that is not there (5). No rows are read, no JVM is started.
+"""Find what a table's log tells by itself: values that belong to no column (2), values that are missing (4), an index that is not there (5).
+
+The numbers are those of the conditions in docs/online-changes.md. No rows are read, no JVM is started.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``verify`` asks of every row of a table (seed 002, conditions 4 and 6): NOT NULL of the files' statistics first, CHECK of Spark."""
+"""What ``verify`` asks of every row of a table: NOT NULL of the files' statistics first, CHECK of Spark."""
 
 from __future__ import annotations
 

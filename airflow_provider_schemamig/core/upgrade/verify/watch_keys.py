@@ -1,5 +1,4 @@
-"""Keys that others are not held to, watched: each row that came is looked at once, and how far that got is written down (seed 002,
-condition 6).
+"""Keys that others are not held to, watched: each row that came is looked at once, and how far that got is written down.
 
 One overwritten object a collection, ``_schemamig/keys/<collection>.json``. Nothing is built on it but how much is asked the next time: if
 it is lost, damaged, or of another table than the live one, all rows are asked once more. Of two that watch at a time the last one's word

@@ -1,4 +1,4 @@
-"""Ten formats of a ledger that never was, to test the framework with: an upgrade cannot be tested before there is one (research G15)."""
+"""Ten formats of a ledger that never was, to test the framework with: an upgrade cannot be tested before there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One DDL statement of Spark SQL, read against the declarations there are: what ``schemamig alter`` is asked to do (DESIGN section 5).
+"""One DDL statement of Spark SQL, read against the declarations there are: what ``schemamig alter`` is asked to do.
 
 What comes out is a whole declaration that schema.sql could hold, and the renames that lead there: ``schema.diff(old, new, renames)``
 is the change that the statement asks for, and nothing else.
