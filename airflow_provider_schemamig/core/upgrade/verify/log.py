@@ -1,4 +1,4 @@
-"""Find what a table's log tells by itself: values that belong to no column (2), values that are missing (4), an index that is not there (5).
+"""Find what a table's log tells by itself: values that belong to no column (2), values that are missing (4), an index not there (5).
 
 The numbers are those of the conditions in docs/online-changes.md. No rows are read, no JVM is started.
 """
