@@ -86,6 +86,18 @@ def renamed_inside(path: Path) -> None:
     alter(path, fields(origin=mapped("origin", 4, kind=inner)))
 
 
+def exchanged_inside(path: Path) -> None:
+    """Names and types are as before."""
+    inner = {"type": "struct", "fields": [mapped("code", 6, "city"), mapped("city", 5, "code")]}
+    alter(path, fields(origin=mapped("origin", 4, kind=inner)))
+
+
+def took_a_name(path: Path) -> None:
+    """The one that had it was dropped; a new one has its own."""
+    inner = {"type": "struct", "fields": [mapped("code", 6, "city"), mapped("city", 7, "col-7")]}
+    alter(path, fields(origin=mapped("origin", 4, kind=inner)), delta__columnMapping__maxColumnId="7")
+
+
 WAYS: dict[str, Way] = {
     "add": Way(lambda path: alter(path, fields(new=mapped("new", 7))), 'evolution("flights")', lossy_with_rows=True),
     "rename": Way(lambda path: alter(path, fields(gate=mapped("door", 2, "gate"))), 'evolution("flights", rename={"gate": "door"})'),
@@ -93,6 +105,8 @@ WAYS: dict[str, Way] = {
     "rename around": Way(
         lambda path: alter(path, fields(origin=mapped("place", 4, "origin", INNER))), 'evolution("flights", rename={"origin": "place"})'
     ),
+    "exchange inside": Way(exchanged_inside, None),
+    "take a name": Way(took_a_name, None, lossy=True),
     "drop": Way(lambda path: alter(path, fields(gate=None)), 'evolution("flights", drop=["gate"])', lossy=True),
     "drop a required one": Way(lambda path: alter(path, fields(id=None)), 'evolution("flights", drop=["id"])', impossible=True),
     "widen": Way(lambda path: alter(path, fields(seats=mapped("seats", 3, kind="long"))), 'evolution("flights")', impossible=True),

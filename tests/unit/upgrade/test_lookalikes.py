@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.upgrade.drift.accept import accept
+from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from tests.support import foreign
+from tests.support.adopting import alter
 from tests.support.lake import Crash, Lake, no_spark, rows
-from tests.support.upgrades import promoted, two_releases, whole
+from tests.support.upgrades import deployed, expanded, promoted, refused, releases, seen, two_releases, whole
 
 FIRST = "CREATE TABLE a (id BIGINT, p STRING, q STRING) TBLPROPERTIES ('owned_by' = 'me');"
 SECOND = "CREATE TABLE a (id BIGINT, p STRING, q STRING);"
@@ -94,3 +98,54 @@ def test_done_once(swapped: Swapped) -> None:
     at_source(lake)
     lake.upgrade(lake.second)
     at_target(lake)
+
+
+# --- the same of somebody else -------------------------------------------------------------------------------------------------------
+
+
+def exchange(lake: Lake) -> None:
+    """As two foreign renames by way of a third name, or a RESTORE, leave it: names, types and order as before."""
+    first, p, q, *others = foreign.live_schema(lake.path("a"))
+    alter(lake.path("a"), [first, {**q, "name": p["name"]}, {**p, "name": q["name"]}, *others])
+
+
+def mapped(folder: Path) -> Lake:
+    """At a release that exchanged the names, with the next one to go to."""
+    first, second, third = releases(folder, (FIRST, ""), (SECOND, SWAP), (f"{SECOND[:-2]}, z INT);", 'evolution("a")'))
+    lake = deployed(folder, first, second)
+    foreign.write(lake.path("a"), BEFORE)
+    lake.upgrade(second, hold=timedelta(0))
+    return replace(lake, first=second, second=third)
+
+
+def test_foreign_renames_that_exchange_two_names_are_drift(tmp_path: Path) -> None:
+    lake = mapped(tmp_path)
+    exchange(lake)
+    found = seen(lake, "a")
+    assert found["drift"] == [
+        "p: expected the column that the data files call q, found the one they call p, which was q",
+        "q: expected the column that the data files call p, found the one they call q, which was p",
+    ]
+    assert [bool(way.get("why_not")) for way in found["ways_on"]] == [True, False, False]
+    with refused("drift", "a"):
+        lake.upgrade(lake.second)
+    with refused("cannot_accept", "a"):
+        accept(lake.env, lake.first)
+    revert(lake.env, "a")
+    whole(lake)
+    assert rows(lake.path("a")) == AFTER
+    lake.upgrade(lake.second)
+    assert rows(lake.path("a")) == [{**AFTER[0], "z": None}]
+
+
+def test_foreign_renames_while_a_release_is_deployed(tmp_path: Path) -> None:
+    """The release does not take them for its own: nothing is committed until they are undone."""
+    lake = mapped(tmp_path)
+    generation = expanded(lake, lake.second)
+    exchange(lake)
+    with refused("drift", "a"):
+        commands.cutover(lake.env, generation, jobs=no_spark)
+    exchange(lake)
+    commands.cutover(lake.env, generation, jobs=no_spark)
+    whole(lake)
+    assert rows(lake.path("a")) == [{**AFTER[0], "z": None}]

@@ -1,8 +1,9 @@
 """Drift: how a live table differs from what the ledger recorded as its physical schema.
 
 Compared are columns at any depth (names, types, NOT NULL, defaults), partitioning, CHECKs and the values of declared properties: what a
-foreign ALTER can break; and that the table remembers transaction identifiers for ever, because the fence is one. History kept longer than
-declared, as ``pin`` makes it, breaks nothing. Not compared are order and comments, which nobody depends on, and keys and clustering, which
+foreign ALTER can break; and that the table remembers transaction identifiers for ever, because the fence is one. That a name is still the
+same column's is compared where the ledger's names in the data files are (``live_tables.exchanged``). History kept longer than declared, as
+``pin`` makes it, breaks nothing. Not compared are order and comments, which nobody depends on, and keys and clustering, which
 are not in metaData.
 """
 

@@ -254,7 +254,8 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
 
 
 def _is_recorded(state: State, item: _Taken) -> bool:
-    return state.entry(item.name).physical == item.physical and state.shard_of(item.name).table_id == item.foreign.head.table_id
+    entry, head = state.entry(item.name), item.foreign.head
+    return (entry.physical, entry.stored_names, state.shard_of(item.name).table_id) == (item.physical, names_of(head), head.table_id)
 
 
 def _accepted(state: State, item: _Taken) -> list[Update]:

@@ -1,7 +1,7 @@
 """What somebody else made of a live table: the changes behind a drift, and what it takes to undo them (docs/adopting.md).
 
-Drift itself is found by ``live_tables.drift_of``, by names. Here the table's own identities count, too: a column that goes by another name
-in the schema and by its old one in the data files was renamed, not dropped and added.
+Drift itself is found by ``live_tables.drift_of``. Here is said what it comes from: a column that goes by another name in the schema and by
+its old one in the data files was renamed, not dropped and added.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged
 from airflow_provider_schemamig.core.upgrade.tables.inverse import inverse_renames
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -76,7 +77,7 @@ def foreign_changes(state: State, collection: CollectionName, head: Head) -> For
     entry = state.entry(collection)
     live = head.declaration(collection)
     table_id = state.shards[entry.shard].table_id
-    if head.table_id == table_id and not live_differences(entry.physical, live):
+    if head.table_id == table_id and not live_differences(entry.physical, live) and not exchanged(entry, head):
         return None
     known = {*dict(entry.physical.properties), FORGETS}
     live = replace(live, properties=tuple((key, value) for key, value in live.properties if key in known))
@@ -102,17 +103,18 @@ def _outermost(paths: Iterable[ColumnPath]) -> list[ColumnPath]:
 
 
 def _renames(entry: SchemaEntry, head: Head) -> dict[ColumnPath, str]:
-    """Recorded fields that are gone by their name and are there, in the same struct, by the name they have in the data files."""
+    """Recorded fields that are there, in the same struct, by the name they have in the data files, under a name that nobody had, or that
+    another one had and lost."""
     live = {path: physical_name(field) for path, field in fields_in(head.schema)}
-    stored = dict(entry.stored_names)
+    stored, moved = dict(entry.stored_names), {ColumnPath(difference.path) for difference in exchanged(entry, head)}
     known = [path for path, _ in walk(entry.physical.fields)]
     found: dict[ColumnPath, str] = {}
     for path in known:  # outer before inner: what is inside of a renamed struct is looked for there
         here = translate(path, found)
-        if here in live:
-            continue
         parent, name = parent_and_name(here)
-        identity, taken = stored.get(path, name), {translate(other, found) for other in known}
+        identity, taken = stored.get(path, name), {translate(other, found) for other in known} - moved
+        if live.get(here) == identity or (here in live and not moved):
+            continue
         for other, its_name in live.items():
             if its_name == identity and parent_and_name(other)[0] == parent and other not in taken:
                 found[path] = parent_and_name(other)[1]
@@ -166,7 +168,13 @@ def began_at(store: ReadStore, foreign: Foreign) -> int | None:
 
 
 def _is_recorded(foreign: Foreign, head: Head) -> bool:
-    return head.table_id == foreign.table_id and not live_differences(foreign.recorded, head.declaration(foreign.entry.collection))
+    return head.table_id == foreign.table_id and not _left(foreign, head)
+
+
+def _left(foreign: Foreign, head: Head) -> list[str]:
+    """How the table still differs from what is recorded."""
+    differences = live_differences(foreign.recorded, head.declaration(foreign.entry.collection))
+    return [str(difference) for difference in (*differences, *exchanged(foreign.entry, head))]
 
 
 def _judged(store: ReadStore, foreign: Foreign, change: c.Change, began: int | None, files_came: bool) -> tuple[str | None, str | None]:
@@ -198,16 +206,18 @@ def _tried(foreign: Foreign, changes: Sequence[c.Change], forget: Sequence[Colum
         edited = edit(head.protocol, head.metadata, changes, forget=forget, clustering=head.clustering, stood_before=True)
     except Refusal as refusal:
         return [refusal.message.rstrip(".")]
-    after = replace(head, protocol=edited.protocol, metadata=edited.metadata).declaration(foreign.entry.collection)
-    return [str(difference) for difference in live_differences(foreign.recorded, after)]
+    return _left(foreign, replace(head, protocol=edited.protocol, metadata=edited.metadata))
 
 
 # --- taking it over ------------------------------------------------------------------------------------------------------------------
 
 
 def refused_by_evolution(foreign: Foreign) -> tuple[str, ...]:
-    """Changes that no evolution step can stand for: whoever made them made new rows, or takes the fence away."""
-    found = []
+    """Changes that no evolution step can stand for: whoever made them made new rows, let names change hands, or takes the fence away."""
+    found = [
+        f"{difference.path} is {difference.found}, and an upgrade that makes the step of it would change these names again"
+        for difference in exchanged(foreign.entry, foreign.head)
+    ]
     for change in foreign.visible:
         if isinstance(change, c.SetProperty) and change.key == FORGETS:
             found.append(f"no release sets {FORGETS}, because schemamig's fence on the table would be forgotten")

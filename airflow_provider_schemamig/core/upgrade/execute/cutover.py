@@ -58,7 +58,7 @@ from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import hand_on
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import uses_kept
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import caught_up, no_table, went_ahead
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard, replacement_key
@@ -160,11 +160,21 @@ def _check_expanded(work: Work) -> list[Landed]:
                 raise not_expanded(work, source, "it lacks its expand commit")
             text = "its columns are neither those before nor those after the cut-over"
             raise DriftFound(collection=source, differences=(text,), under_way=True)
+        _check_names(work, source, head)
         since = _begun_at(work, source)
         before = head.version if since is None else since - 1
         since = (-1 if found.cutover else head.version) if since is None else since
         landed.append(Landed(step, final, since, before, stored_names(head.schema)))
     return landed
+
+
+def _check_names(work: Work, collection: CollectionName, head: Head) -> None:
+    """As long as nothing was cut over, every column has the name that the ledger knows it by. Raises DriftFound."""
+    entry = work.state.entry(collection)
+    is_begun = (entry.shard, IntentKind.CUTOVER, work.generation) in work.state.intents
+    found = () if is_begun else exchanged(entry, head)
+    if found:
+        raise DriftFound(collection=collection, differences=tuple(map(str, found)), under_way=True)
 
 
 def _begun_at(work: Work, collection: CollectionName) -> int | None:

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
-from airflow_provider_schemamig.core.delta.names import stored_names
-from airflow_provider_schemamig.core.ledger.rows import Intent, Shard
+from airflow_provider_schemamig.core.delta.names import fields_in, physical_name, stored_names
+from airflow_provider_schemamig.core.ledger.rows import Intent, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
-from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
-from airflow_provider_schemamig.core.schema.paths import path_in_files, translate
+from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_in_files, translate
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
@@ -129,6 +129,23 @@ def _is_renamed(state: State, intent: Intent, head: Head) -> bool:
     return all(path_in_files(path, before) == path_in_files(translate(path, renames), now) for path in renames)
 
 
+def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
+    """The columns and fields that go by the name of another one than the ledger recorded; types and names may be the same as ever.
+
+    What another one is its name in the data files says. One that no schema knows is not looked at: an attempt of ours may have added it.
+    """
+    stored = dict(entry.stored_names)
+    recorded = {path: stored.get(path, parent_and_name(path)[1]) for path, _ in walk(entry.physical.fields)}
+    owners = {(parent_and_name(path)[0], identity): path for path, identity in recorded.items()}
+    found = []
+    for path, field in fields_in(head.schema):
+        identity, owner = physical_name(field), owners.get((parent_and_name(path)[0], physical_name(field)))
+        if owner not in (None, path) and recorded.get(path, identity) != identity:
+            expected = f"the column that the data files call {recorded[path]}"
+            found.append(Drift(path, expected, f"the one they call {identity}, which was {owner}"))
+    return tuple(found)
+
+
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
     """How the live table differs from the ledger; empty if it is as recorded, or as an open intent was about to make it."""
     shard = state.objects[collection].shard
@@ -137,7 +154,7 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
         return identity
     expected = state.entry(collection).physical
     live = head.declaration(collection)
-    found = live_differences(expected, live)
+    found = (*live_differences(expected, live), *exchanged(state.entry(collection), head))
     if not found:
         return identity
     for intent in state.intents_of(shard):
