@@ -238,6 +238,9 @@ class IntentKind(StrEnum):
     CUTOVER = "cutover"
     CONTRACT = "contract"
     REVERT = "revert"
+    #: What a leader of before had begun is taken back in one commit: from ``before`` to ``after``, which may be neither of the others'
+    #: steps. ``renames``: columns that have their names of the ledger again.
+    UNDO = "undo"
     #: Old files are written anew in today's schema; the schema itself stays as it is.
     COMPACT = "compact"
 

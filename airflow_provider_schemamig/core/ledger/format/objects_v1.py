@@ -363,6 +363,7 @@ class IntentKind(StrEnum):
     CUTOVER = "cutover"
     CONTRACT = "contract"
     REVERT = "revert"
+    UNDO = "undo"
     COMPACT = "compact"
 
 

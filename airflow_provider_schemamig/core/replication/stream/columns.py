@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import ReadStore
 
 #: Intents that end with another row of ``schemas`` for the table. Contract takes away only what no row declares any more.
-_CHANGING = frozenset({IntentKind.EVOLVE, IntentKind.EXPAND, IntentKind.CHANGE, IntentKind.CUTOVER, IntentKind.REVERT})
+_CHANGING = frozenset({IntentKind.EVOLVE, IntentKind.EXPAND, IntentKind.CHANGE, IntentKind.CUTOVER, IntentKind.REVERT, IntentKind.UNDO})
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
-from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.paths import parent_and_name
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.upgrade.context.context import Work
@@ -32,6 +33,8 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.tables.change_log import remember_undone
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
+from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfinished, what_is_missing
 from airflow_provider_schemamig.core.upgrade.tables.inverse import WayBack, after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at, stand
 
@@ -49,21 +52,23 @@ _ORDER = (
     IntentKind.SEAL,
     IntentKind.CONTRACT,
     IntentKind.REVERT,
+    IntentKind.UNDO,
 )
 
 
-def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, lossy: bool = False) -> None:
+def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, going_back: bool = False, lossy: bool = False) -> None:
     """Take every open intent of a lower epoch; afterwards there is none. Safe to repeat: each step looks before it acts.
 
-    ``jobs`` only where a change of type had come to its swap, and rows came since. ``lossy``: see ``column_swap.WayHome``. Raises
-    DriftFound, SparkNotGiven, and what ``column_swap.bring_back`` raises.
+    ``going_back``: it is for a rollback, so what half a rollback took back stays so, and is this epoch's: its own goes on from there, one
+    of another generation leaves it to that. ``jobs`` only where a change of type had come to its swap, and rows came since. ``lossy``: see
+    ``column_swap.WayHome``. Raises DriftFound, SparkNotGiven, RollbackUnfinished, and what ``column_swap.bring_back`` raises.
     """
     began = pendulum.now("UTC")
     for shard in sorted({intent.shard for intent in _stale(work, work.state)}):
         started = time.monotonic()
         intents = sorted((i for i in _stale(work, work.state) if i.shard == shard), key=lambda i: _ORDER.index(i.kind))
         store = table_store(work.env, work.state, shard)
-        updates = _settle_shard(work, store, shard, intents, wanted, jobs, lossy)
+        updates = _settle_shard(work, store, shard, intents, wanted, jobs, going_back=going_back, lossy=lossy)
         work.append(functools.partial(_unless_settled, intents=intents, updates=updates))
         work.report("settle", intents[0].collection, None, started)
     if any(element.epoch < work.epoch for element in work.state.elements.values()):
@@ -81,7 +86,7 @@ def _unless_settled(state: State, intents: Sequence[Intent], updates: Sequence[U
 
 
 def _settle_shard(
-    work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted, jobs: Jobs, lossy: bool
+    work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted, jobs: Jobs, *, going_back: bool, lossy: bool
 ) -> list[Update]:
     dropped: list[Update] = [Drop(Intent, intent.key) for intent in intents]
     found = look_or_none(store)
@@ -98,27 +103,36 @@ def _settle_shard(
         return []  # a twin settled it, and may have gone on
     dropped.append(Put(replace(work.state.shards[shard], fenced_by=work.epoch)))
     head = _as_recorded(work, store, head, shard, intents, fenced)
-    moves = [_as_far_as_it_came(intent, head) for intent in intents if intent.before is not None and intent.after is not None]
-    if not moves:
-        return dropped
-    collection = moves[0].collection
-    reached = _reached(work.state, head, moves)
-    if reached is None:
-        live = head.declaration(collection)
-        start = moves[0].before or live
-        raise DriftFound(collection=collection, differences=tuple(str(d) for d in live_differences(start, live)), under_way=True)
-    done = moves[: reached + 1]
+    undos = [intent for intent in work.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
+    dropped += [Drop(Intent, undo.key) for undo in undos if undo not in intents]
+    undone = next((undo for undo in undos if is_done(work.state, undo, head)), None)
+    if undone is not None:
+        return [*dropped, *_record(work.state, shard, undone.after)]  # all but this was done
+    done = _done(work.state, head, [intent for intent in intents if intent.kind is not IntentKind.UNDO])
     if not done:
         return dropped
     if done[-1].kind is IntentKind.CONTRACT:
         return [*dropped, *_record(work.state, shard, done[-1].after)]  # what was dropped is gone: the next contract goes on
-    last = done[-1].after
+    if done[-1].kind is IntentKind.REVERT and going_back:
+        return one_each([*dropped, Put(replace(done[-1], epoch=work.epoch, done_version=made_at(store, done[-1], head)))])
+    collection, last = done[0].collection, done[-1].after
     if last is not None and len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
         adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=made_at(store, done[0], head))
         return one_each(
             [*dropped, Put(adopted)]
         )  # one of this generation, whose epoch a restore of the ledger has raised, has the same key
-    return [*dropped, *_undo(work, store, shard, done, fenced, jobs, lossy)]
+    return one_each([*dropped, *_undo(work, store, shard, done, fenced, jobs, lossy)])
+
+
+def _done(state: State, head: Head, intents: Sequence[Intent]) -> Sequence[Intent]:
+    """Those that are in place on the table, which stands where the last of them led to. Raises DriftFound if it is nowhere on their way."""
+    moves = [_as_far_as_it_came(intent, head) for intent in intents if intent.before is not None and intent.after is not None]
+    reached = _reached(state, head, moves) if moves else -1
+    if reached is None:
+        live = head.declaration(moves[0].collection)
+        differences = live_differences(moves[0].before or live, live)
+        raise DriftFound(collection=moves[0].collection, differences=tuple(map(str, differences)), under_way=True)
+    return moves[: reached + 1]
 
 
 def _as_far_as_it_came(intent: Intent, head: Head) -> Intent:
@@ -177,18 +191,49 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenc
         if not is_in_place(now, head):
             raise MetadataMoved(collection=first.collection, uri=store.location.uri)
         back = way_back(store, head, now, wanted, renames, first.base_version)
+        if last.kind is IntentKind.REVERT:
+            missing = what_is_missing(store, last, back)
+            if missing:
+                raise unfinished(work.state, last, missing)
+            checked_at = head.version if checked_at is None else checked_at
         if not back.changes:
             return back, None
-        fence, tag = work.fence(shard), work.tag("undo")
+        _announce(work, home, done, back, head)
+        fence, tag = work.fence(shard), work.tag(IntentKind.UNDO.value)
         return back, commit_changes(
             store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at, stood_before=True
         )
 
-    back, committed = until_nobody_writes(work, first.collection, shard, attempt)
+    try:
+        back, committed = until_nobody_writes(work, first.collection, shard, attempt)
+    except DoesNotGoBack as stays:
+        if last.kind is not IntentKind.REVERT:
+            raise
+        raise unfinished(work.state, last, (stays.reason,)) from stays
     if committed is not None:
         stand(first.collection, [committed])
         work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
-    return _record(work.state, shard, after_way_back(now, back))
+    own = [intent for intent in work.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
+    return [*(Drop(Intent, undo.key) for undo in own), *_record(work.state, shard, after_way_back(now, back))]
+
+
+def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, head: Head) -> None:
+    """Where the undo leads to, before it is done: what has to stay behind is neither in the ledger nor in what is undone, and whoever comes
+    next would take it for somebody else's doing. Nothing of a twin's that has settled it: its commit is in ours' way."""
+    before = {path for path, _ in walk(home.wanted.fields)}
+    same = tuple((path, parent_and_name(path)[1]) for path, _ in home.renames if path in before)
+    after, epoch = after_way_back(home.now, back), work.epoch
+    undo = Intent(
+        home.collection, home.shard, work.generation, epoch, IntentKind.UNDO, head.version, home.now, after, reached=None, renames=same
+    )
+
+    def announce(state: State) -> list[Update]:
+        if not any(state.intents.get((i.shard, i.kind, i.generation)) is not None for i in done):
+            return []
+        others = [other for other in state.intents_of(home.shard) if other.kind is IntentKind.UNDO and other.key != undo.key]
+        return [*(Drop(Intent, other.key) for other in others), Put(undo)]
+
+    work.append(announce)
 
 
 def _record(state: State, shard: ShardId, physical: Declaration | None) -> list[Update]:

@@ -11,24 +11,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, Intent, IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.online.backfill import due_files
 from airflow_provider_schemamig.core.online.nested_types import leaves
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import still_there
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
 from airflow_provider_schemamig.core.upgrade.tables.inverse import way_back
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
 
@@ -72,16 +75,20 @@ def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs
 def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:
     """The long part of it, while everybody goes on. Raises as ``column_swap.bring_back``."""
     for home in _homes(work.state, work.plan, hold_of(work), lossy=lossy):
-        bring_back(work, home, jobs)
+        if _gone_back(work, home.shard) is None:
+            bring_back(work, home, jobs)
 
 
 def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
-    """All collections in one round, but those whose columns change places: each of them has its own race with its writers."""
-    steps = _evolved(work.plan)
+    """All collections in one round, but those whose columns change places: each of them has its own race with its writers. What a rollback
+    that died had taken back stays as it is: what rows came since do not have was never theirs."""
     hold = hold_of(work)
+    tables = {step.collection: held_table(hold, step.old.name) for step in _evolved(work.plan)}
+    gone_back = {name: known for name, table in tables.items() if (known := _gone_back(work, table.shard)) is not None}
+    steps = [step for step in _evolved(work.plan) if step.collection not in gone_back]
     plain = [step for step in steps if not _home(work.state, work.plan, hold, step, lossy).exchanges]
     moves = [move for step in plain if (move := _move(work, step)) is not None]
-    versions = move_all(work, IntentKind.REVERT, moves)
+    versions = {name: _stands(work, known) for name, known in gone_back.items()} | move_all(work, IntentKind.REVERT, moves)
     for step in steps:
         home = _home(work.state, work.plan, hold, step, lossy)
         if home.exchanges:
@@ -89,11 +96,26 @@ def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
             move, version = until_nobody_writes(work, step.collection, home.shard, attempt)
             moves.append(move)
             versions[step.collection] = version
-    tables = {step.collection: held_table(hold, step.old.name) for step in steps}
     heads = {name: read_head(held_store(work.env, work.state, table)) for name, table in tables.items()}
     names = {name: names_of(head) for name, head in heads.items()}
     upto = {name: versions.get(name, head.version) for name, head in heads.items()}
-    return Reverted({move.collection: move.after for move in moves}, versions, names, upto)
+    physical = {name: known.after for name, known in gone_back.items() if known.after is not None}
+    return Reverted(physical | {move.collection: move.after for move in moves}, versions, names, upto)
+
+
+def _gone_back(work: Work, shard: ShardId) -> Intent | None:
+    """What took the table back already, in this rollback or in one that died (``recovery.settle``)."""
+    known = work.state.intents.get((shard, IntentKind.REVERT, work.generation))
+    return known if known is not None and is_of_rollback(known) and known.done_version is not None else None
+
+
+def _stands(work: Work, known: Intent) -> int:
+    """The version that did it. Raises DriftFound if somebody changed the table since."""
+    head = read_head(table_store(work.env, work.state, known.shard))
+    found = () if known.after is None else live_differences(known.after, head.declaration(known.after.name))
+    if found:
+        raise DriftFound(collection=known.collection, differences=tuple(map(str, found)), under_way=True)
+    return head.version if known.done_version is None else known.done_version
 
 
 def _exchange(work: Work, step: Evolve, home: WayHome, jobs: Jobs) -> tuple[Move, int]:

@@ -93,7 +93,7 @@ def roll_back(
     leadership = Leadership(state.leader.generation, state.leader.epoch)
     work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
     keep_fences(work)
-    settle(work, lambda collection: None, jobs, lossy=allow_lossy)
+    settle(work, lambda collection: None, jobs, going_back=True, lossy=allow_lossy)
     if deployment.state is DeploymentState.COMMITTED:
         _undo_commit(work, jobs, allow_lossy)
     else:

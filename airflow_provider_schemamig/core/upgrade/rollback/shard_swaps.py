@@ -140,7 +140,7 @@ def open_again(work: Work, swaps: Sequence[ShardSwap]) -> None:
     """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open.
 
     Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
-    the next upgrade puts all of it right.
+    the next upgrade puts all of it right, if it can.
     """
     are_open = [_is_open_again(work, swap) for swap in swaps]
     if not all(are_open) or any(intent.kind is IntentKind.REVERT and intent.before is not None for intent in work.state.intents.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
@@ -112,3 +113,27 @@ class DoesNotGoBack(Refusal):
     def next_action(self) -> str:
         lossy = "`schemamig rollback --allow-lossy`: then the values are NULL, where no CHECK forbids that"
         return f"Change or delete those rows and try again, or {lossy}."
+
+
+@dataclass(eq=False)
+class RollbackUnfinished(Refusal):
+    """An upgrade meets half a rollback: a table went back, and what came to it since keeps it from being as its release had it again."""
+
+    code = "rollback_unfinished"
+    release: str
+    source: str
+    reasons: Sequence[str]
+
+    @property
+    def message(self) -> str:
+        return (
+            f"a rollback of {self.release} has begun and not ended: the table went back already, and cannot be as {self.release} had it "
+            f"again: {'; '.join(self.reasons)}."
+        )
+
+    @property
+    def next_action(self) -> str:
+        return (
+            f"Finish that rollback first: `schemamig rollback`, until the environment is at {self.source} (one that was promoted since is "
+            "taken back before it); then upgrade again."
+        )

@@ -39,6 +39,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target,
 from airflow_provider_schemamig.core.upgrade.prepare.tail import follow_while_claimed
 from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
+from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfinished_rollbacks
 
 
 def plan(
@@ -55,7 +56,9 @@ def plan(
 def plan_of_release(env: EnvironmentRoot, release: Release, holds: HoldOptions) -> tuple[View, Planned]:
     ledger = LedgerReader(env)
     state = ledger.state() if ledger.exists() else None
-    return plan_target(env, state, target_of(release, state), holds)
+    view, planned = plan_target(env, state, target_of(release, state), holds)
+    half_way = () if state is None else unfinished_rollbacks(env, state)
+    return view, replace(planned, refusals=(*planned.refusals, *half_way))
 
 
 def preflight(

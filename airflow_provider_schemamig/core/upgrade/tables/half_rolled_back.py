@@ -1,0 +1,63 @@
+"""A table that a rollback took back which never came to its end: may an upgrade give it back what its release had?
+
+Only if nothing would be missing. Rows that came since know of no rule and no default that went with the release, and nobody would ask them
+for it any more: then the rollback has to be finished, and the next upgrade begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import files_since
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.schema.changes import SetDefault
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_done, table_store
+from airflow_provider_schemamig.core.upgrade.tables.errors import RollbackUnfinished
+from airflow_provider_schemamig.core.upgrade.tables.inverse import WayBack, after_way_back, exchanges, way_back
+
+
+def is_of_rollback(intent: Intent) -> bool:
+    """Whether it takes a table back; others of its kind only open one, or undo somebody else's change (``drift.revert``)."""
+    return intent.kind is IntentKind.REVERT and intent.before is not None and intent.after is not None
+
+
+def unfinished_rollbacks(env: EnvironmentRoot, state: State) -> Iterator[RollbackUnfinished]:
+    """One refusal a table that is not as its release had it, and cannot be again. Tables whose columns change places are looked at when
+    their rows have the values that come back (``recovery``)."""
+    for intent in state.intents.values():
+        if intent.before is None or intent.after is None or not is_of_rollback(intent):
+            continue
+        store = table_store(env, state, intent.shard)
+        head = head_or_none(store)
+        if head is None or not is_done(state, intent, head) or exchanges(intent.after, intent.before, intent.renames):
+            continue
+        back = way_back(store, head, intent.after, intent.before, intent.renames, intent.base_version)
+        reasons = what_is_missing(store, intent, back)
+        if reasons:
+            yield unfinished(state, intent, reasons)
+
+
+def what_is_missing(store: ReadStore, intent: Intent, back: WayBack) -> tuple[str, ...]:
+    """Why ``back`` does not make of the table what its release had, in words; empty: it does."""
+    assert intent.before is not None and intent.after is not None  # ``is_of_rollback``
+    found = live_differences(intent.before, after_way_back(intent.after, back))
+    reasons = (back.left_behind or tuple(map(str, found))) if found else ()
+    given = [change.path for change in back.changes if isinstance(change, SetDefault) and change.new is not None]
+    return (*reasons, *(f"rows came in without the DEFAULT of {path}" for path in given if _files_came(store, intent.base_version)))
+
+
+def unfinished(state: State, intent: Intent, reasons: tuple[str, ...]) -> RollbackUnfinished:
+    release = state.deployments[intent.generation]
+    return RollbackUnfinished(collection=intent.collection, release=str(release.target), source=str(release.source), reasons=reasons)
+
+
+def _files_came(store: ReadStore, since: int) -> bool:
+    try:
+        return files_since(store, since)
+    except LogTruncated:
+        return True
