@@ -1,9 +1,9 @@
 """Frozen dataclasses to JSON values and back, by their type hints.
 
 One codec for everything that is stored: ledger rows, plans, chains. A dataclass becomes an object of its fields (those equal to their
-default are left out, so a field added later with a default reads old rows); a member of a union of dataclasses carries its class name
-under ``@``. Enums, ids, versions and UTC times have one text form each. Hand-written because coders are compiled once per class and
-opening a ledger of thousands of rows rests on it; the general libraries measured several times slower on nested unions.
+default are left out, so a field added later with a default reads old rows); a member of a union of dataclasses carries its tag under
+``@``, which is no name of a class. Enums, ids, versions and UTC times have one text form each. Hand-written because coders are compiled
+once per class and opening a ledger of thousands of rows rests on it; the general libraries measured several times slower on nested unions.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _choose_encoder(kind: type[Any]) -> Coder:
 
 def _encode_dataclass(value: Any) -> dict[str, Any]:
     kind = type(value)
-    data: dict[str, Any] = {TAG: kind.__name__} if kind in _UNION_MEMBERS else {}
+    tag = TAGS.get(kind)
+    data: dict[str, Any] = {} if tag is None else {TAG: tag}
     for name, default in _field_defaults(kind):
         item = getattr(value, name)
         if default is dataclasses.MISSING or item != default:
@@ -105,12 +106,13 @@ def _field_defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
     return found
 
 
-_UNION_MEMBERS: set[type[Any]] = set()
+#: The tag of each member of a union.
+TAGS: dict[type[Any], str] = {}
 
 
-def union(*kinds: type[Any]) -> None:
-    """Declare classes as members of a tagged union: their objects carry the class name, wherever they stand."""
-    _UNION_MEMBERS.update(kinds)
+def union(members: Mapping[str, type[Any]]) -> None:
+    """Declare classes as members of a tagged union: their objects carry the tag, wherever they stand. A class may get another name."""
+    TAGS.update({kind: tag for tag, kind in members.items()})
 
 
 @functools.cache
@@ -167,10 +169,10 @@ def _union_decoder(arguments: tuple[Any, ...]) -> Coder:
     if len(members) == 1:
         item = decoder(members[0])
         return lambda data: None if data is None else item(data)
-    by_name = {member.__name__: member for member in members}
+    by_tag = {TAGS[member]: member for member in members}
 
     def decode(data: Any) -> Any:
-        return None if data is None else decoder(by_name[data[TAG]])(data)
+        return None if data is None else decoder(by_tag[data[TAG]])(data)
 
     return decode
 

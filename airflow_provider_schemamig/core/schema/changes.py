@@ -256,4 +256,4 @@ Change = (
     | ChangeClustering
 )
 
-union(*get_args(Change))
+union({change.op: change for change in get_args(Change)})

@@ -39,7 +39,7 @@ class Struct:
 
 
 DataType = Primitive | Array | Map | Struct
-union(Primitive, Array, Map, Struct)
+union({"primitive": Primitive, "array": Array, "map": Map, "struct": Struct})
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ def test_a_table_of_other_columns(tmp_path: Path, types: dict[str, str]) -> None
 
 WEIRD: tuple[object, ...] = (
     None, True, -1, 0, 1.5, 10**30, float("inf"), "", "x", "é", "9" * 400, "2026-99-99", "99999999999999", "1.2.3.4", "../x",
-    [], [[]], [None], ["ab"], {}, {"a": {}}, {"@": "Struct"}, {"@": "nothing"}, "x" * 100_000,
+    [], [[]], [None], ["ab"], {}, {"a": {}}, {"@": "struct"}, {"@": "nothing"}, "x" * 100_000,
 )  # fmt: skip
 TEXTS = (
     "",

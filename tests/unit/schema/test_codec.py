@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 
-from airflow_provider_schemamig.core.jsonable import from_json, to_json
+from airflow_provider_schemamig.core.jsonable import TAGS, from_json, to_json, union
+from airflow_provider_schemamig.core.release.merge.merged import MergedStep
 from airflow_provider_schemamig.core.schema.changes import Change
-from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.model import DataType, Declaration
+from airflow_provider_schemamig.core.upgrade.plan.stages import Stage
 from tests.unit.schema.strategies import declarations
 from tests.unit.schema.test_apply import APPLIED
 
@@ -29,3 +33,37 @@ def test_a_change_there_and_back(change: Change) -> None:
 def test_what_is_no_declaration(data: dict[str, object]) -> None:
     with pytest.raises((ValueError, KeyError, TypeError)):
         from_json(Declaration, data)
+
+
+@dataclass(frozen=True)
+class Before:
+    size: int
+
+
+@dataclass(frozen=True)
+class After:
+    """``Before`` by the name that it got later."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Another:
+    size: int
+
+
+union({"sized": Before})
+union({"sized": After, "other": Another})
+
+
+def test_a_class_gets_another_name_and_what_was_stored_is_still_read() -> None:
+    stored = to_json(Before(3))
+    assert stored == {"@": "sized", "size": 3}
+    assert from_json(After | Another, stored) == After(3)
+
+
+@pytest.mark.parametrize("kind", [DataType, Change, MergedStep, Stage], ids=["types", "changes", "steps", "stages"])
+def test_no_tag_is_the_name_of_a_class(kind: Any) -> None:
+    tags = [TAGS[member] for member in get_args(kind)]
+    assert len(set(tags)) == len(tags)
+    assert not {member.__name__ for member in get_args(kind)} & set(tags)

@@ -94,7 +94,7 @@ class Remove:
 
 
 MergedStep = Create | Evolve | Replace | RewriteStep | Remove
-union(*get_args(MergedStep))
+union({step.kind: step for step in get_args(MergedStep)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ class Retire:
 
 
 Stage = Settle | EndHold | Build | Copy | Create | Expand | Online | Seal | CutOver | Commit | Contract | Retire
-union(*get_args(Stage))
+union({stage.kind: stage for stage in get_args(Stage)})
 
 #: Kinds a plan lists, in the order they run.
 PLAN_KINDS = ("settle", "end_hold", "build", "copy", "create", "expand", "change", "seal", "cutover", "commit", "contract", "retire")
