@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, JobRunner
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
+from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 from tests.support.delta_table import BIGINT, INT, NAME, STRING, Table, fence, path
 from tests.support.lake import Crash
 from tests.support.meddling import Meddling

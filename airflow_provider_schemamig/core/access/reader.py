@@ -16,7 +16,6 @@ from airflow_provider_schemamig.core.access.read_mapping import Fit, Unfit, fit_
 from airflow_provider_schemamig.core.access.releases import Declared
 from airflow_provider_schemamig.core.access.resolved_table import Look, Place
 from airflow_provider_schemamig.core.access.select import select, version_sql
-from airflow_provider_schemamig.core.access.sessions import own_session
 from airflow_provider_schemamig.core.ledger.nodes import NodeKind
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -130,3 +129,17 @@ class Reader(Handle):
         if self._spark is None:
             self._spark = own_session(self._env)
         return self._spark
+
+
+def own_session(env: EnvironmentRoot) -> SparkSession:
+    """A session of this process' embedded Spark that can reach the environment's storage, as long as it lives: reads are lazy.
+
+    Raises JavaMissing, SparkJarsMissing, SparkUnavailable.
+    """
+    from airflow_provider_schemamig.core.spark.session import embedded_session, with_meaning
+    from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings
+
+    session = with_meaning(embedded_session().newSession())
+    for name, value in hadoop_settings(env.options).items():
+        session.conf.set(name, value)
+    return session

@@ -13,10 +13,9 @@ from airflow_provider_schemamig.core.access.errors import NeedsSpark
 from airflow_provider_schemamig.core.access.key_checks.arrow import check_rows
 from airflow_provider_schemamig.core.access.key_checks.guard import Check
 from airflow_provider_schemamig.core.access.key_checks.sql import explained, guarded
-from airflow_provider_schemamig.core.access.mode import Mode
 from airflow_provider_schemamig.core.access.resolved_table import Place
 from airflow_provider_schemamig.core.access.select import select, updates
-from airflow_provider_schemamig.core.access.write_mapping import WriteFit
+from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit
 from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.jsonable import canonical

@@ -8,6 +8,7 @@ Delta, which checks every row of every writer. Pure values.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
 from airflow_provider_schemamig.core.access.read_mapping import STAND_IN, Fit, Unfit, bare, bare_type, only
@@ -195,3 +196,9 @@ def _loose(data_type: DataType) -> DataType:
             return Struct(loose(fields))
         case Primitive():
             return data_type
+
+
+class Mode(StrEnum):
+    APPEND = "append"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"

@@ -28,11 +28,10 @@ from airflow_provider_schemamig.core.access.errors import (
 )
 from airflow_provider_schemamig.core.access.handle import Handle
 from airflow_provider_schemamig.core.access.key_checks.guard import Check, checks_of
-from airflow_provider_schemamig.core.access.mode import Mode
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.access.resolved_table import Look, Place
 from airflow_provider_schemamig.core.access.statement import Stamp, Txn, append_arrow, run_statement
-from airflow_provider_schemamig.core.access.write_mapping import WriteFit, fit_writer
+from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit, fit_writer
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.names import physical_path

@@ -362,3 +362,14 @@ def _without_since(state: State) -> dict[str, dict[str, str]]:
 def _pause(tries: int) -> None:
     # Full jitter, so that writers do not fall into step; and short, because whoever sleeps long loses to those who do not.
     time.sleep(random.uniform(0, min(_LONGEST_PAUSE_SECONDS, 0.01 * tries)))
+
+
+def one_each(updates: Iterable[Update]) -> list[Update]:
+    """One update a row: a Put wins over a Drop (a name given up by a rename may be taken by a new collection in the same commit)."""
+    found: dict[tuple[str, str], Update] = {}
+    for update in updates:
+        identity = (update.row.COLLECTION, update.row.key) if isinstance(update, Put) else (update.row_type.COLLECTION, update.key)
+        if isinstance(update, Drop) and isinstance(found.get(identity), Put):
+            continue
+        found[identity] = update
+    return list(found.values())

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.delta.properties import APPEND_ONLY, is_on
 from airflow_provider_schemamig.core.names import CollectionName, quote
-from airflow_provider_schemamig.core.online.backfill_errors import BackfillLogGone, BackfillStarved, CannotBackfill
+from airflow_provider_schemamig.core.online.errors import BackfillLogGone, BackfillStarved, CannotBackfill
 from airflow_provider_schemamig.core.online.unfilled import BACKFILL, DUE, NOT_KNOWN, OURS, WHOLE, Fill, Replay, Seen, first_look
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.compaction_errors import CannotCompact
+from airflow_provider_schemamig.core.transfer.errors import CannotCompact
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewriting, Rewritten, rewrite_files, why_not
 
 _COMPACT = Rewriting("compact")

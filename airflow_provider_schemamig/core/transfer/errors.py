@@ -122,3 +122,53 @@ class NeverSettles(Conflict):
     @property
     def next_action(self) -> str:
         return "Try again when fewer writers are at work, or give Spark more cores."
+
+
+@dataclass(eq=False)
+class CannotCompact(Refusal):
+    """A table that is read right, but whose files schemamig cannot replace one by one."""
+
+    code = "cannot_compact"
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"its files cannot be rewritten: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        return "Leave it as it is (readers see no difference), or let Delta rewrite it: REORG TABLE ... APPLY (PURGE)."
+
+
+@dataclass(eq=False)
+class FilesMoved(Conflict):
+    """Somebody deleted, changed or compacted one of the files meanwhile; nothing was committed."""
+
+    code = "files_moved"
+    uri: str
+    version: int
+
+    @property
+    def message(self) -> str:
+        return f"version {self.version} of {self.uri} touched files that were being rewritten."
+
+    @property
+    def next_action(self) -> str:
+        return "Try again: what is still to be rewritten is found anew."
+
+
+@dataclass(eq=False)
+class FilesDiffer(Refusal):
+    """The new files are not what the old ones were; nothing was committed."""
+
+    code = "files_differ"
+    what: str
+    expected: str
+
+    @property
+    def message(self) -> str:
+        return f"the rewritten files have {self.what}, the old ones {self.expected}; nothing was committed."
+
+    @property
+    def next_action(self) -> str:
+        return "Check with Spark whether the table can be read as a whole; report it with the table's DESCRIBE DETAIL."

@@ -43,7 +43,7 @@ from airflow_provider_schemamig.core.storage import Store, require_safe_log_stor
 from airflow_provider_schemamig.core.storage.own_places import work_folder
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import now_millis
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesDiffer, FilesMoved
+from airflow_provider_schemamig.core.transfer.errors import FilesDiffer, FilesMoved
 from airflow_provider_schemamig.core.transfer.file_subset import partition_of, rows_in_files, scratch
 from airflow_provider_schemamig.core.transfer.staging import (
     FILE_PROPERTIES,

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import now_millis
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesDiffer
+from airflow_provider_schemamig.core.transfer.errors import FilesDiffer
 
 #: Properties that say how files are written.
 FILE_PROPERTIES = frozenset({MAPPING_MODE, MAPPING_MAX_ID, STATS_COLUMNS, STATS_COUNT, "delta.parquet.compression.codec"})

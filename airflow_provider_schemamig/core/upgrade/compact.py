@@ -22,9 +22,8 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage import Store, confirm
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.compaction import check_compactable, compact_files
-from airflow_provider_schemamig.core.transfer.compaction_errors import CannotCompact
+from airflow_provider_schemamig.core.transfer.errors import CannotCompact, FilesMoved
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.schema_age import Debt, schema_debt
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_BYTES, BATCH_FILES, BatchSize, Pace
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work

@@ -33,8 +33,7 @@ from airflow_provider_schemamig.core.schema.diff.phases import phases
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Work, keep_fences, lead
-from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.context.context import Work, keep_fences, lead, no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_in_place, known, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import went_ahead

@@ -6,11 +6,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core.access.arrow.read import show
-from airflow_provider_schemamig.core.access.mode import Mode
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.access.select import updates
 from airflow_provider_schemamig.core.access.statement import statement
-from airflow_provider_schemamig.core.access.write_mapping import WriteFit, fit_writer
+from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit, fit_writer
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from tests.unit.access.test_fit import shape
 

@@ -20,10 +20,9 @@ from airflow_provider_schemamig.core.access import writer as writers
 from airflow_provider_schemamig.core.access.errors import KeyViolated, NeedsSpark, RowsReferredTo, WriterFenced
 from airflow_provider_schemamig.core.access.key_checks.arrow import check_rows
 from airflow_provider_schemamig.core.access.key_checks.guard import Alone, NotTwice, checks_of
-from airflow_provider_schemamig.core.access.mode import Mode
 from airflow_provider_schemamig.core.access.read_mapping import Unfit, bare
 from airflow_provider_schemamig.core.access.resolved_table import look
-from airflow_provider_schemamig.core.access.write_mapping import fit_writer
+from airflow_provider_schemamig.core.access.write_mapping import Mode, fit_writer
 from airflow_provider_schemamig.core.ledger.rows import Element
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Generation

@@ -51,7 +51,7 @@ def test_a_deployment_goes_first(verbs: FakeVerbs, error: Exception) -> None:
 
 
 def test_a_conflict_is_tried_again(verbs: FakeVerbs) -> None:
-    from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
+    from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 
     verbs.raises["compact"] = [FilesMoved(uri="file:///t", version=3)]
     with pytest.raises(FilesMoved):

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.log.listing import commit_key
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.online.backfill import Batch, Effort, check_fillable, due_files, fill_batch
-from airflow_provider_schemamig.core.online.backfill_errors import BackfillLogGone, BackfillStarved, CannotBackfill
+from airflow_provider_schemamig.core.online.errors import BackfillLogGone, BackfillStarved, CannotBackfill
 from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten

@@ -19,8 +19,8 @@ from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.online.backfill import due_files, fill_batch
 from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
 from tests.support import foreign
 from tests.support.lake import Crash
 from tests.unit.delta.tables import NAME, fence, remove_file, write

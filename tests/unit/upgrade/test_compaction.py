@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import IntentKind
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesDiffer
+from airflow_provider_schemamig.core.transfer.errors import FilesDiffer
 from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compare_and_evolve_schema
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen, UnknownCollection

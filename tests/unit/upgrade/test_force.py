@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Control
-from airflow_provider_schemamig.core.online.backfill_errors import BackfillStarved
+from airflow_provider_schemamig.core.online.errors import BackfillStarved
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.context import controls

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.online.backfill_errors import BackfillLogGone
+from airflow_provider_schemamig.core.online.errors import BackfillLogGone
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from tests.support import foreign
 from tests.support.lake import Crash, Lake, copy_of

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_schemamig.core.access.errors import RowsReferredTo
-from airflow_provider_schemamig.core.access.mode import Mode
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.access.resolved_table import Place
-from airflow_provider_schemamig.core.access.write_mapping import WriteFit
+from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.online.keys import Keys, Reference, Unique, keys_in_force, live_names
 from airflow_provider_schemamig.core.storage import ReadStore

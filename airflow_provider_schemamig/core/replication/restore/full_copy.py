@@ -32,7 +32,7 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import confirm, require_safe_log_store
 from airflow_provider_schemamig.core.storage.own_places import work_folder
 from airflow_provider_schemamig.core.times import now_millis
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesDiffer
+from airflow_provider_schemamig.core.transfer.errors import FilesDiffer
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.transfer.staging import (
     FILE_PROPERTIES,

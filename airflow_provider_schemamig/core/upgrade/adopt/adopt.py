@@ -46,7 +46,7 @@ from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
 from airflow_provider_schemamig.core.upgrade.adopt.adoptable import Found, given_tables, is_managed, look, refuse_place
-from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Commit

@@ -7,8 +7,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_provider_schemamig.core.delta.features import UnsupportedFeature, check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.metadata.dependents import GENERATED
 from airflow_provider_schemamig.core.delta.metadata.forbidden import check_keeps_rows
+from airflow_provider_schemamig.core.delta.names import fields_in, unenforced_not_nulls
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name
 from airflow_provider_schemamig.core.schema.model import Declaration
@@ -16,7 +19,6 @@ from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Location, spark_uri
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
-from airflow_provider_schemamig.core.upgrade.adopt.remarks import remarks_on
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -121,3 +123,25 @@ def _look_at(env: EnvironmentRoot, collection: CollectionName, location: Locatio
     below = f"{env.location.uri}/"
     uri = location.uri.removeprefix(below)  # a shard below the root moves with it
     return Found(collection, location, uri, head, head.declaration(collection), remarks_on(head))
+
+
+_IDENTITY = "delta.identity."
+
+
+def remarks_on(head: Head) -> tuple[str, ...]:
+    """One line each: generated and identity columns, NOT NULL where Delta does not enforce it, table features we do not know."""
+    found: list[str] = []
+    for path, field in fields_in(head.schema):
+        metadata = field.get("metadata") or {}
+        if GENERATED in metadata:
+            found.append(f"{path} is generated always as ({metadata[GENERATED]}): so it stays on this table, a new one would not have it")
+        if any(key.startswith(_IDENTITY) for key in metadata):
+            found.append(f"{path} is an identity column: so it stays on this table, a new one would not have it")
+    for field in head.schema["fields"]:
+        for place in unenforced_not_nulls(field):
+            found.append(f"{place} is NOT NULL on this table, inside an array or map, where Delta does not enforce it")
+    try:
+        check_writable(head.protocol, head.location.uri)
+    except UnsupportedFeature as error:
+        found.append(f"the table has features that schemamig does not know ({', '.join(error.features)}): it is read, never changed")
+    return tuple(found)

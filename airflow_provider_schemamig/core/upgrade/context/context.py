@@ -20,9 +20,9 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.errors import DriftFound, UnknownGeneration, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldOpen, UnknownGeneration, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -210,3 +210,16 @@ def keep_fences(work: Work) -> None:
             raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))), under_way=True)
         if (read_fence(store, fence.app_id) or 0) < row.fenced_by * EPOCH_STRIDE:
             put_fence(store, fence, work.tag("fence"))
+
+
+def no_open_deployment(state: State) -> None:
+    """Raises DeploymentOpen while a deployment is promoted and not committed."""
+    leader = state.leader
+    if leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
+        raise DeploymentOpen(generation=leader.generation)
+
+
+def no_open_hold(state: State) -> None:
+    """Raises HoldOpen while a release can be rolled back: what its way back may undo hangs on what came to the tables since."""
+    for hold in open_holds(state):
+        raise HoldOpen(generation=hold.generation, until=hold.until)

@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import recorded
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse, Overtaken
-from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.drift.changes import (
     Foreign,
     began_at,

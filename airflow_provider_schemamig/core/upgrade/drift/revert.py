@@ -28,8 +28,7 @@ from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
-from airflow_provider_schemamig.core.upgrade.context.context import Work, lead
-from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment
+from airflow_provider_schemamig.core.upgrade.context.context import Work, lead, no_open_deployment
 from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
 from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory

@@ -23,8 +23,7 @@ from airflow_provider_schemamig.core.storage import InvalidLocation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
-from airflow_provider_schemamig.core.upgrade.context.context import plan_of
-from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold, plan_of
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import forget_shards
 from airflow_provider_schemamig.core.upgrade.tables.pins import pins_of

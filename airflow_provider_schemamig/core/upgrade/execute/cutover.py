@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     ShardState,
 )
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
@@ -41,7 +41,6 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, unless_paused
-from airflow_provider_schemamig.core.upgrade.context.updates import one_each
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.execute.expand import evolutions, expand_move, not_expanded
 from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_table, sealed_tables

@@ -10,7 +10,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
-from airflow_provider_schemamig.core.online.backfill_errors import CannotBackfill
+from airflow_provider_schemamig.core.online.errors import CannotBackfill
 from airflow_provider_schemamig.core.online.operation import Operation, Reorg, RowWork, Swap, Turn, schedule
 from airflow_provider_schemamig.core.online.operations import chains_of
 from airflow_provider_schemamig.core.online.unfilled import Fill

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
 from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
@@ -27,7 +27,6 @@ from airflow_provider_schemamig.core.schema.paths import parent_and_name
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.upgrade.context.context import Work
-from airflow_provider_schemamig.core.upgrade.context.updates import one_each
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is_in_place, look_or_none, shown, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.backfill import due_files
-from airflow_provider_schemamig.core.online.backfill_errors import BackfillLogGone
+from airflow_provider_schemamig.core.online.errors import BackfillLogGone
 from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.changes import AddColumn

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     ShardState,
 )
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, Remove
@@ -33,7 +33,6 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work, keep_fences, pending_holds, plan_of
-from airflow_provider_schemamig.core.upgrade.context.updates import one_each
 from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle

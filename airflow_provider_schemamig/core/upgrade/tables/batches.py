@@ -21,8 +21,8 @@ from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.storage import confirm
+from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.progress import Reporter
 from airflow_provider_schemamig.core.transfer.throttle import BatchSize, Pace, control_of
 from airflow_provider_schemamig.core.upgrade.context.context import Work

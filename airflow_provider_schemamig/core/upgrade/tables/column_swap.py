@@ -19,13 +19,13 @@ from airflow_provider_schemamig.core.delta.log.commits import commits, last_meta
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.log.listing import list_from
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
-from airflow_provider_schemamig.core.online.backfill_errors import BackfillStarved
+from airflow_provider_schemamig.core.online.errors import BackfillStarved
 from airflow_provider_schemamig.core.online.operation import Files
 from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.storage import ReadStore
-from airflow_provider_schemamig.core.transfer.file_rewrite_errors import FilesMoved
+from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.throttle import forced
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store

@@ -33,9 +33,10 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     deployment_of,
     keep_fences,
     lead,
+    no_open_deployment,
+    no_open_hold,
     pending_holds,
 )
-from airflow_provider_schemamig.core.upgrade.context.guards import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
