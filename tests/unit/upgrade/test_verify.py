@@ -214,6 +214,8 @@ def test_4_older_rows_without_the_default(tmp_path: Path) -> None:
     found = one(verified(lake, no_spark))
     assert (found.condition, found.element, found.rows, len(found.files)) == (4, "column:n", 2, 2)
     assert "DEFAULT 7" in found.text
+    commands.rollback(lake.env, jobs=OnlineJobs())
+    assert told(verified(lake, no_spark)) == [], "the next upgrade fills what is hidden now"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.online.unfilled import Past, filled_by, lays_out
 from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
-from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in
+from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in, stands_in_for
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
@@ -140,11 +140,14 @@ def unfilled_defaults(table: Table) -> Iterator[Finding]:
 
 
 def _added_columns(table: Table) -> Iterator[_Added]:
-    """By each schema of the table, in the commits from its own first one on, and by what an online change made PUBLIC since the newest."""
+    """By each schema of the table, in the commits from its own first one on, and by what an online change made PUBLIC since the newest.
+    What a rollback left hidden is nobody's to rely on: an upgrade that shows it again fills it first."""
     entries = schemas_upto(table.state, table.entry)[::-1]
+    kept = kept_fields(table.state, table.collection, unclosed_holds(table.state))
+    visible = _stored_columns(table.entry) | {table.entry.stored_name(name) for name in kept}
     ends = [entry.since_table_version - 1 for entry in entries[1:]] + [table.head.version]
     for old, new, end in zip(entries, entries[1:], ends[1:], strict=False):
-        there = _defaults(new).keys() - _stored_columns(old)
+        there = (_defaults(new).keys() - _stored_columns(old)) & visible
         yield from _added_between(table, new.since_table_version - 1, end, {name: _defaults(new)[name] for name in there})
     public = {name.partition(":")[2] for name in table.elements if name.startswith("column:") and table.is_public(name)}
     defaults = {column.name: column.default for column in table.live.fields}
@@ -261,11 +264,21 @@ def unfilled_swaps(table: Table) -> Iterator[Finding]:
     for field in table.live.fields:
         with contextlib.suppress(LogTruncated):
             if is_outdated(field.name) and (found := _swap(table, field.name)) is not None:
-                yield from _unfilled_at(table, *found)
+                yield from _unfilled_at(table, found)
 
 
-def _swap(table: Table, outdated: str) -> tuple[int, str, str] | None:
-    """The version in which a column was set aside under this name, the one's name that took its place, and what that was called until then.
+@dataclass(frozen=True, slots=True)
+class _Swapped:
+    """A change of type: the ``version`` that let a ``column`` take the place of another one, and what it was called until then."""
+
+    version: int
+    column: str
+    shadow: str
+    physical: str
+
+
+def _swap(table: Table, outdated: str) -> _Swapped | None:
+    """The one that set a column aside under this name.
 
     None if it was not set aside by the newest change. Raises LogTruncated."""
     found, before = None, _fields(read_head(table.store, _newest_begin(table)))
@@ -283,20 +296,20 @@ def _newest_begin(table: Table) -> int:
     return before[-1].since_table_version if before else newest.since_table_version
 
 
-def _swapped(
-    version: int, outdated: str, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
-) -> tuple[int, str, str] | None:
+def _swapped(version: int, outdated: str, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> _Swapped | None:
+    """Whatever else is renamed by the same commit: another column may get the name that was set aside."""
     was, now = ({physical_name(field): str(field["name"]) for field in fields} for fields in (before, after))
-    aside = next((physical for physical, name in now.items() if name == outdated), None)
-    if aside is None or was.get(aside) in (None, outdated):
+    aside = next((was[physical] for physical, name in now.items() if name == outdated and physical in was), outdated)
+    if aside == outdated:
         return None
-    taken = next((physical for physical, name in now.items() if name == was[aside]), None)
-    return None if taken is None or taken not in was else (version, was[aside], was[taken])
+    shadows = (physical for physical, name in was.items() if stands_in_for(name, aside) and not is_outdated(name))
+    came = next((physical for physical in shadows if physical in now and not is_stand_in(now[physical])), None)
+    return None if came is None else _Swapped(version, now[came], was[came], came)
 
 
-def _unfilled_at(table: Table, version: int, column: str, shadow: str) -> Iterator[Finding]:
+def _unfilled_at(table: Table, swapped: _Swapped) -> Iterator[Finding]:
     """Nobody else keeps a shadow right, so at the swap every file has to be one that a batch of that very fill wrote."""
-    filled = _filled(table, version, shadow)
+    version, column, filled = swapped.version, swapped.column, _filled(table, swapped)
     files = [File(add, None) for identity, add in sorted(active_files(table.store, version).items()) if identity[0] not in filled]
     files = [file for file in files if file.rows != 0]
     if files:
@@ -304,16 +317,20 @@ def _unfilled_at(table: Table, version: int, column: str, shadow: str) -> Iterat
         yield _finding(table, Condition.VALUE_MISSING, f"type:{column}", text, _total(file.rows for file in files), files)
 
 
-def _filled(table: Table, version: int, shadow: str) -> frozenset[str]:
-    """The files that batches of the fill wrote which ended at ``version``, and those that a batch for another column, or one that clusters,
-    made of such files."""
-    seen = [
-        commit for commit in commits(table.store, _newest_begin(table), version - 1) if filled_by(commit) is not None or lays_out(commit)
-    ]
-    begins = [_begin_of(commit) for commit in seen if filled_by(commit) == shadow]
+def _filled(table: Table, swapped: _Swapped) -> frozenset[str]:
+    """The files that batches of the fill wrote which ended with the swap, and those that a batch for another column, or one that clusters,
+    made of such files. The shadow may have come with an earlier attempt: the fill is looked for from there. Raises LogTruncated."""
+    seen: list[Commit] = []
+    for version in range(swapped.version - 1, 0, -1):
+        (commit,) = commits(table.store, version - 1, version)
+        if commit.metadata is not None and stored_field(_schema_of(commit), swapped.physical) is None:
+            break
+        if filled_by(commit) is not None or lays_out(commit):
+            seen.append(commit)
+    begin = next((_begin_of(commit) for commit in seen if filled_by(commit) == swapped.shadow), None)
     filled: set[str] = set()
-    for commit in seen:
-        own = filled_by(commit) == shadow and _begin_of(commit) == begins[-1]
+    for commit in reversed(seen):
+        own = filled_by(commit) == swapped.shadow and _begin_of(commit) == begin
         gone = {file_id(remove)[0] for remove in commit.removes}
         if own or (gone and gone <= filled):
             filled |= {file_id(add)[0] for add in commit.adds}
