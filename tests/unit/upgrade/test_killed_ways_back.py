@@ -295,3 +295,15 @@ def test_what_goes_on_over_half_a_rollback_dies_anywhere(half_back: tuple[Case, 
 def told_of_writers(found: Case) -> list[str]:
     """The columns that somebody gives values who looks at the table: those that ask for one."""
     return [*ROW, *(field["name"] for field in snapshot(found.lake.path("t")).fields if not field["nullable"] and field["name"] not in ROW)]
+
+
+@pytest.mark.parametrize("then", [upgrade, back])
+def test_a_type_that_half_a_rollback_took_back(tmp_path: Path, then: Verb) -> None:
+    """Rows that came since get their values, so nothing is lost; what has its values from before is no finding."""
+    found = case(tmp_path, BASE, "id BIGINT, p STRING NOT NULL, q INT", ROW)
+    upgrade(found.lake.env, found)
+    killed(back, found, "revert")
+    insert(found.lake.path("t"), [ROW])
+    then(found.lake.env, found)
+    value = str if then is upgrade else int
+    assert told(found.lake)[2] == [repr([1, value(1), 2]), repr([2, value(3), 4])]

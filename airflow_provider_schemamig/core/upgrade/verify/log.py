@@ -319,16 +319,24 @@ def _unfilled_at(table: Table, swapped: _Swapped) -> Iterator[Finding]:
 
 def _filled(table: Table, swapped: _Swapped) -> frozenset[str]:
     """The files that batches of the fill wrote which ended with the swap, and those that a batch for another column, or one that clusters,
-    made of such files. The shadow may have come with an earlier attempt: the fill is looked for from there. Raises LogTruncated."""
+    made of such files. The shadow may have come with an earlier attempt: the fill is looked for from there, or from where it was the column
+    in use: what was there then had its values. Raises LogTruncated."""
     seen: list[Commit] = []
+    filled: set[str] = set()
+    aside = swapped.version
     for version in range(swapped.version - 1, 0, -1):
         (commit,) = commits(table.store, version - 1, version)
-        if commit.metadata is not None and stored_field(_schema_of(commit), swapped.physical) is None:
-            break
+        if commit.metadata is not None:
+            field = stored_field(_schema_of(commit), swapped.physical)
+            if field is None:
+                break
+            if not is_stand_in(str(field["name"])):
+                filled = {identity[0] for identity in active_files(table.store, aside)}
+                break
+            aside = version
         if filled_by(commit) is not None or lays_out(commit):
             seen.append(commit)
     begin = next((_begin_of(commit) for commit in seen if filled_by(commit) == swapped.shadow), None)
-    filled: set[str] = set()
     for commit in reversed(seen):
         own = filled_by(commit) == swapped.shadow and _begin_of(commit) == begin
         gone = {file_id(remove)[0] for remove in commit.removes}
