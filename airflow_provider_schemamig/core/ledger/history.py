@@ -38,7 +38,8 @@ _APPEND_RETRIES = 15
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """``who``: claim or user; ``what``: the verb or stage; ``outcome``: "done" or an error's code."""
+    """``who``: claim or user; ``what``: the verb or stage; ``outcome``: "done", an error's code, "begun" of what
+    writes a second entry at its end, "found_committed" of a cut-over that another run had made."""
 
     who: str
     what: str
@@ -60,9 +61,10 @@ class HistoryEntry:
         outcome: str = "done",
         detail: str = "",
         who: str | None = None,
+        at: pendulum.DateTime | None = None,
     ) -> HistoryEntry:
-        """What ``who`` (default: this process's user) began at ``started``, and ended now."""
-        seconds = (pendulum.now("UTC") - started).total_seconds()
+        """What ``who`` (default: this process's user) began at ``started``, and ended ``at`` (default: now)."""
+        seconds = ((at or pendulum.now("UTC")) - started).total_seconds()
         return cls(who or getpass.getuser(), what, collection, generation, started, seconds, outcome, detail)
 
 

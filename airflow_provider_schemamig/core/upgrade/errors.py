@@ -269,14 +269,19 @@ class NeverAgreed(Conflict):
 
 @dataclass(eq=False)
 class UnknownCollection(Refusal):
+    """``release``: the one that declares none of this name; None: the environment has none."""
+
     code = "unknown_collection"
+    release: str | None = None
 
     @property
     def message(self) -> str:
-        return "the environment has no such collection."
+        return "the environment has no such collection." if self.release is None else f"release {self.release} declares no such collection."
 
     @property
     def next_action(self) -> str:
+        if self.release is not None:
+            return "Give a name that its schema has."
         return "`schemamig status` lists the collections; a new one comes with a release."
 
 

@@ -24,11 +24,13 @@ ABSENT = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One difference. ``path``: a column's, or ``CHECK name``, ``property key``, ``partitioning``."""
+    """One difference. ``path``: a column's, or ``CHECK name``, ``property key``, ``partitioning``. ``is_spare``: a column that only the
+    table has, and that nobody has to fill."""
 
     path: str
     expected: str
     found: str
+    is_spare: bool = False
 
     def __str__(self) -> str:
         return visible(f"{self.path}: expected {self.expected}, found {self.found}")
@@ -56,7 +58,7 @@ def _fields(expected: Fields, found: Fields, prefix: str) -> Iterator[Drift]:
         else:
             yield from _field(field, other, path)
     for field in live.values():
-        yield Drift(join(prefix, field.name), ABSENT, _text(field))
+        yield Drift(join(prefix, field.name), ABSENT, _text(field), is_spare=field.nullable)
 
 
 def _field(expected: Field, found: Field, path: str) -> Iterator[Drift]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pendulum
+
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
@@ -81,6 +83,8 @@ class Work:
     listen: Listener
     results: list[StageResult] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: When this very run was about to append what commits the release; None: it did not, or found it committed.
+    committed_at: pendulum.DateTime | None = None
     _done: Callable[[State], bool] = field(default=lambda state: False)
 
     @property

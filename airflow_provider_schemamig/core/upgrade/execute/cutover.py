@@ -244,11 +244,12 @@ def _successor(work: Work, collection: CollectionName) -> ShardId:
 def _commit(
     work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[Followed], swaps: Swaps, allow: Allow
 ) -> None:
-    started = time.monotonic()
-
+    started, at = time.monotonic(), pendulum.now("UTC")
     sealed = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)).version for intent in seals}
 
     def decide(state: State) -> list[Update]:
+        nonlocal at
+        at = pendulum.now("UTC")
         allow(state)
         check_held(state, seals)
         check_time(seals)
@@ -280,6 +281,7 @@ def _commit(
         return one_each(updates)
 
     work.append(decide)
+    work.committed_at = at
     work.report("commit", None, None, started)
 
 

@@ -1,12 +1,14 @@
 """Whether the deployment that last turned a table from one release to another came to its end, as far as the audit log shows it.
 
 A leader commits to the tables first and to the ledger then. Without the ledger nobody can tell from the tables alone whether that append
-came: names that change places look right at either release, and of two tables of a rewrite either may have the rows.
+came: names that change places look right at either release, of two tables of a rewrite either may have the rows, and one that was only
+being built looks like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -16,16 +18,23 @@ from airflow_provider_schemamig.core.delta.actions import Commit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.ledger.history import read_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Commits (``Tag.action``) after which a table is not the one that the release of before had.
 _TURNS = frozenset({"cutover", "revert", "seal", "settle", "undo", "unseal"})
-#: Tasks that end after the ledger knows of all that they did to tables. Others of the same generation (clean-up) say nothing of these.
-_ENDS = frozenset({"cutover", "revert", "rollback"})
+#: Tasks that end when the ledger knows of all that their generation did to tables. Others (clean-up) say nothing of these.
+_ENDS = ("cutover", "rollback")
+#: Tasks that tell that a generation led.
+_LED = frozenset({"expand", "change", *_ENDS})
+#: The first generation of an environment: before its end nobody had rows in its tables.
+_FIRST = 1
+_SHARD = re.compile(r"g(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,45 +48,105 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanedUp:
+    """A log in which no turn is left: its versions up to ``version`` are gone. ``at``: when the oldest that is left was made, if that can
+    be told."""
+
+    version: int
+    at: pendulum.DateTime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ends:
-    """By generation and task: when it came to its end."""
+    """What the audit log shows. ``ended_at``: by task and generation, when the ledger knew; ``entries``: all, oldest first."""
 
-    ended_at: Mapping[tuple[int, str], pendulum.DateTime]
+    ended_at: Mapping[tuple[str, int], pendulum.DateTime]
+    entries: Sequence[HistoryEntry]
 
-    def show(self, turn: Turn) -> bool:
+    def show(self, turn: Turn, collection: CollectionName) -> bool:
         """Return whether a task that makes such turns ended after it. The same process wrote both, so by one clock."""
-        tasks = _ENDS - {"cutover"} if turn.action == "revert" else _ENDS
-        found = (self.ended_at.get((turn.generation, task)) for task in tasks)
+        found = [self.ended_at.get((task, turn.generation)) for task in _ENDS]
+        if turn.action == "revert":  # of a rollback, or of drift of this one table
+            found += [
+                _end_of(entry) for entry in self._done("revert") if (entry.generation, entry.collection) == (turn.generation, collection)
+            ]
         return any(ended_at is not None and ended_at >= turn.at for ended_at in found)
+
+    def cover(self, log: CleanedUp) -> bool:
+        """Return whether whatever was cleaned up came to its end: nothing that may have made it was left open."""
+        if not any(True for _ in self._done("adopt", "ledger rebuild", *_ENDS)):
+            return False
+        return not any(log.at is None or entry.started_at <= log.at for entry in self.entries if self._is_open(entry))
+
+    def against(self, env: EnvironmentRoot, collection: CollectionName, uri: str) -> str | None:
+        """Return what stands against it that the ledger had the table at ``uri`` as the collection's: it was never cut over to, was given
+        back, or another one was adopted since."""
+        generation = _generation_of(uri)
+        mine = [entry for entry in self._done("adopt", "unmanage") if _is_at(env, entry.detail, uri)]
+        adopted = [entry for entry in self._done("adopt") if entry.collection == collection]
+        if adopted and adopted[-1] not in mine and (adopted[-1].generation or 0) > (generation or 0):
+            return f"the audit log shows that the collection's table was adopted after {uri} was made: {adopted[-1].detail}"
+        if mine and mine[-1].what == "unmanage":
+            return f"the audit log shows that {uri} was given back; if it is taken, `schemamig unmanage` gives it back again"
+        if not mine and generation not in (None, _FIRST) and ("cutover", generation) not in self.ended_at:
+            return f"generation {generation} made {uri}, and the audit log does not show that it was ever cut over to"
+        return None
+
+    def _done(self, *tasks: str) -> Iterable[HistoryEntry]:
+        return (entry for entry in self.entries if entry.what in tasks and entry.outcome == "done")
+
+    def _is_open(self, entry: HistoryEntry) -> bool:
+        """A leader's work that no end came after: of its generation, or of a later one, which settles what earlier ones left."""
+        if entry.what not in _LED or entry.generation is None:
+            return False
+        ends = [at for (_, generation), at in self.ended_at.items() if generation >= entry.generation]
+        return not any(entry.what != "rollback" or at >= entry.started_at for at in ends)
 
 
 def shown_ends(env: EnvironmentRoot) -> Ends:
     """Return what the audit log shows; of one that is lost or damaged, nothing."""
-    found: dict[tuple[int, str], pendulum.DateTime] = {}
+    found: dict[tuple[str, int], pendulum.DateTime] = {}
     try:
         entries = read_history(env)
     except SchemamigError:
         entries = ()
     for entry in entries:
         if entry.generation is not None and entry.what in _ENDS and entry.outcome == "done":
-            ended_at = entry.started_at + timedelta(seconds=entry.seconds)
-            key = (entry.generation, entry.what)
-            found[key] = max(ended_at, found.get(key, ended_at))
-    return Ends(found)
+            key = (entry.what, entry.generation)
+            found[key] = max(_end_of(entry), found.get(key, _end_of(entry)))
+    return Ends(found, entries)
 
 
-def last_turn(store: ReadStore, head: Head) -> Turn | None:
-    """Return the newest turn of a table; None where it has none, or one from before the log was cleaned up."""
+def last_turn(store: ReadStore, head: Head) -> Turn | CleanedUp | None:
+    """Return the newest turn of a table; None where it never had one."""
+    oldest: pendulum.DateTime | None = None
     for version in range(head.version, -1, -1):
         try:
             commit = read_commit(store, version)
         except LogTruncated:
-            return None
+            return CleanedUp(version, oldest)
+        oldest = _time_of(commit)
         about = about_of(commit) or {}
         if about.get("action") in _TURNS:
-            return Turn(version, str(about["action"]), int(about["generation"]), _time_of(commit))
+            return Turn(version, str(about["action"]), int(about["generation"]), oldest or pendulum.now("UTC"))
     return None
 
 
-def _time_of(commit: Commit) -> pendulum.DateTime:
-    return pendulum.from_timestamp(int(commit.info.get("timestamp", 0)) / 1000)
+def _time_of(commit: Commit) -> pendulum.DateTime | None:
+    return None if commit.milliseconds is None else pendulum.from_timestamp(commit.milliseconds / 1000)
+
+
+def _end_of(entry: HistoryEntry) -> pendulum.DateTime:
+    return entry.started_at + timedelta(seconds=entry.seconds)
+
+
+def _generation_of(uri: str) -> int | None:
+    """Which made a table, by its folder; None of one that has none of our names."""
+    name = uri.rpartition("/")[2]
+    found = _SHARD.match(name)
+    return int(found[1]) if found is not None and is_shard_folder(uri, ShardId(name)) else None
+
+
+def _is_at(env: EnvironmentRoot, shown: str, uri: str) -> bool:
+    """Whether the audit log means this place; the environment may have moved since."""
+    return shown == env.table_location(uri).uri or (env.table_location(uri).uri != uri and shown.endswith(f"/{uri}"))

@@ -50,22 +50,18 @@ class SeveralTables(Refusal):
 
 @dataclass(eq=False)
 class EndUnknown(Refusal):
-    """A leader's last commit to a table, and nothing that shows whether the release of then was committed to the ledger."""
+    """Nothing shows that the ledger had this table as the collection's, and as it is now. ``reason``: a sentence without its full stop;
+    ``action`` and ``generation``: of the leader's commit that it is about, if it is about one."""
 
     code = "end_unknown"
     uri: str
-    version: int
-    action: str
-    generation: int
-    sealed_for: str | None = None
+    reason: str
+    action: str | None = None
+    generation: int | None = None
 
     @property
     def message(self) -> str:
-        sealed = "" if self.sealed_for is None else f", and it is sealed in favour of {self.sealed_for}"
-        return (
-            f"version {self.version} of {self.uri} is a {self.action} of generation {self.generation}{sealed}; "
-            "the audit log does not show that this deployment, or its rollback, came to its end."
-        )
+        return f"{self.reason}."
 
     @property
     def next_action(self) -> str:
@@ -87,7 +83,11 @@ class NotAsDeclared(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Give the release folder of the release that the environment was at, with release.toml at that version."
+        return (
+            "Give the release folder of the release that the environment was at, with release.toml at that version. What binds writers and "
+            "only the table has, as a CHECK of an upgrade that died, goes by hand before: `ALTER TABLE ... DROP CONSTRAINT name`, "
+            "`ALTER COLUMN ... DROP NOT NULL`, `UNSET TBLPROPERTIES`."
+        )
 
 
 @dataclass(eq=False)

@@ -23,24 +23,26 @@ from airflow_provider_schemamig.core.ledger.numbers import Numbers, fences, high
 from airflow_provider_schemamig.core.ledger.rows import GivenOut, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version, collection_name
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.sql.render import sayable
-from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import Release, adopted_rows
 from airflow_provider_schemamig.core.upgrade.adopt.adoptable import Found, given_tables
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
-from airflow_provider_schemamig.core.upgrade.rebuild.ends import Ends, last_turn, shown_ends
+from airflow_provider_schemamig.core.upgrade.rebuild.ends import CleanedUp, Ends, Turn, last_turn, shown_ends
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+from airflow_provider_schemamig.visible import visible
 
 UNKNOWN = (
     "not known any more: the way back of the last upgrade (no rollback; what it hides or retired stays), deployments and approvals, "
-    "what was in progress, pins, pauses and throttles"
+    "what was in progress, the steps it went through, pins, pauses and throttles"
 )
 
 
@@ -101,7 +103,10 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
         raise e.LedgerThere(uri=env.location.uri)
     release = load_checked(release_dir)
     declared = {CollectionName(item.name): item for item in release.declarations(release.version).values()}
-    places = _places(env, tables)
+    given = given_tables(tables)
+    unknown = sorted({collection_name(name) for name in (*as_they_are, *(name for name, _ in given))} - declared.keys())
+    raise_refusals([UnknownCollection(collection=name, release=str(release.version)) for name in unknown])
+    places = _places(env, given)
     found, left = _match(env, declared, places, as_they_are)
     stores = {place.uri: fences(env.table_store(place.uri)) for place in places}
     env_id = _env_id(stores, state)
@@ -129,7 +134,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
     return Rebuilt(env_id, release.version, generation, epoch, tuple(shards), (*notes, *([] if note is None else [note])))
 
 
-def _places(env: EnvironmentRoot, given: Sequence[tuple[str, str]]) -> tuple[_Place, ...]:
+def _places(env: EnvironmentRoot, given: Sequence[tuple[CollectionName, Location]]) -> tuple[_Place, ...]:
     """All tables in folders that have a name of ours, and those that are named."""
     found = []
     for folder in shard_folders(env.store(), env.SYSTEM_FOLDER):
@@ -137,7 +142,7 @@ def _places(env: EnvironmentRoot, given: Sequence[tuple[str, str]]) -> tuple[_Pl
         if head is not None:
             found.append(_Place(CollectionName(folder.partition("/")[0]), folder, head))
     refusals: list[SchemamigError] = []
-    for collection, location in given_tables(given):
+    for collection, location in given:
         uri = _below(env, location)
         head = head_or_none(env.table_store(uri))
         if head is None:
@@ -167,8 +172,9 @@ def _match(
     for collection, declaration in sorted(declared.items()):
         own = [place for place in places if place.collection == collection]
         open_ones = [place for place in own if place.is_named or place.head.sealed_for is None]
-        unknown = [error for place in own if (error := _end_unknown(env, place, ends)) is not None]
-        if unknown and collection not in as_they_are:
+        is_seen = collection in as_they_are
+        unknown = [] if is_seen else [error for place in own if (error := _end_unknown(env, place, ends)) is not None]
+        if unknown:
             refusals += unknown
             continue
         if len(open_ones) != 1:
@@ -176,6 +182,10 @@ def _match(
             refusals.append(e.SeveralTables(collection=collection, uris=uris) if uris else e.CollectionWithoutTable(collection=collection))
             continue
         (place,) = open_ones
+        other = None if is_seen or place.is_named else ends.against(env, collection, place.uri)
+        if other is not None:
+            refusals.append(e.EndUnknown(collection=collection, uri=place.uri, reason=other))
+            continue
         live = place.head.declaration(collection)
         differences = tuple(_differences(declaration, live))
         if differences:
@@ -187,25 +197,27 @@ def _match(
 
 
 def _end_unknown(env: EnvironmentRoot, place: _Place, ends: Ends) -> e.EndUnknown | None:
+    """Whether it may be on its way between two releases."""
     last = last_turn(env.table_store(place.uri), place.head)
-    if last is None or ends.show(last):
-        return None
-    sealed_for = place.head.sealed_for
-    return e.EndUnknown(
-        collection=place.collection,
-        uri=place.uri,
-        version=last.version,
-        action=last.action,
-        generation=last.generation,
-        sealed_for=sealed_for,
-    )
+    ended = "the audit log does not show that this deployment, or its rollback, came to its end"
+    match last:
+        case Turn() if not ends.show(last, place.collection):
+            sealed = "" if place.head.sealed_for is None else f", and it is sealed in favour of {place.head.sealed_for}"
+            reason = f"version {last.version} of {place.uri} is a {last.action} of generation {last.generation}{sealed}; {ended}"
+            return e.EndUnknown(collection=place.collection, uri=place.uri, reason=reason, action=last.action, generation=last.generation)
+        case CleanedUp() if not ends.cover(last):
+            reason = f"the log of {place.uri} was cleaned up to version {last.version}, and the audit log does not show that "
+            return e.EndUnknown(
+                collection=place.collection, uri=place.uri, reason=f"{reason}every deployment or rollback of before came to its end"
+            )
+        case _:
+            return None
 
 
 def _differences(declared: Declaration, live: Declaration) -> Iterator[str]:
-    """Columns that only the table has are what an upgrade has hidden, if nobody has to fill them."""
-    for item in live_differences(declared, sayable(live)):
-        if item.expected != ABSENT or item.found.endswith("NOT NULL"):
-            yield str(item)
+    """Columns that only the table has are what an upgrade has hidden, if nobody has to fill them. All else that only the table has binds
+    who writes to it, and no release would know: a CHECK that a later one brings would count as looked at."""
+    yield from (str(item) for item in live_differences(declared, sayable(live)) if not item.is_spare)
 
 
 def _env_id(stores: Mapping[str, Mapping[str, int]], state: State | None) -> str:
@@ -234,8 +246,7 @@ def _notes(declared: Mapping[CollectionName, Declaration], found: Sequence[Found
     if not fenced:
         yield "no table has a fence, so the environment has another id than before: streams from it count as those of another origin"
     for table in found:
-        hidden = [str(item.path) for item in live_differences(declared[table.collection], table.live) if item.expected == ABSENT]
-        hidden = [path for path in hidden if " " not in path]
+        hidden = [visible(item.path) for item in live_differences(declared[table.collection], table.live) if item.is_spare]
         if hidden:
             stay = "they stay hidden, nothing drops them, and when a release had them is not known"
             yield f"{table.collection}: {', '.join(hidden)} are on the table and not declared: {stay}"

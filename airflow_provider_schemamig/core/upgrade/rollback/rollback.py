@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pendulum
 
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.rows import (
     Ahead,
@@ -71,6 +72,7 @@ def roll_back(
 
     ``claim_id``: what is done under it is one release back, however often it is asked for; without one every call goes a release further.
     """
+    started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
     ledger.state().require_current("rollback")
     begun = begun_by(ledger.state(), claim_id)
@@ -91,6 +93,10 @@ def roll_back(
     assert state.leader is not None  # just written
     leadership = Leadership(state.leader.generation, state.leader.epoch)
     work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
+    if deployment.state is DeploymentState.COMMITTED:
+        # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
+        note = append_history(env, HistoryEntry.ended("rollback", started, generation=work.generation, outcome="begun"))
+        work.notes.extend([note] if note else [])
     keep_fences(work)
     settle(work, lambda collection: None, jobs, going_back=True, lossy=allow_lossy)
     if deployment.state is DeploymentState.COMMITTED:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pendulum
 
@@ -115,7 +116,12 @@ def change(
 
 def cutover(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
     """Follow and check what is rewritten, seal, catch up, rename, swap columns of another type, and commit in one ledger append."""
-    return _led(env, generation, "cutover", listen, lambda work: cut_over(work, jobs))
+
+    def ended(work: Work) -> dict[str, Any]:
+        """A run that did not commit has ended nothing: a rollback may be under way."""
+        return {"outcome": "found_committed"} if work.committed_at is None else {"at": work.committed_at}
+
+    return _led(env, generation, "cutover", listen, lambda work: cut_over(work, jobs), ended=ended)
 
 
 def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
@@ -265,8 +271,9 @@ def _led(
     listen: Listener,
     run: Callable[[Work], None],
     states: Sequence[DeploymentState] = LED,
+    ended: Callable[[Work], dict[str, Any]] = lambda work: {},
 ) -> Outcome:
-    """Run one leader task under the generation's authority, and remember how it went."""
+    """Run one leader task under the generation's authority, and remember how it went; ``ended``: what is to say more of that."""
     started = pendulum.now("UTC")
     work = lead(env, generation, listen, task=task, states=states)
 
@@ -288,11 +295,11 @@ def _led(
     except BaseException as error:
         _remember(env, task, generation, started, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
         raise
-    note = _remember(env, task, generation, started, detail=f"{len(work.results)} stage(s)")
+    note = _remember(env, task, generation, started, detail=f"{len(work.results)} stage(s)", **ended(work))
     outcome = work.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
 
 
-def _remember(env: EnvironmentRoot, what: str, generation: Generation | None, started: pendulum.DateTime, **rest: str) -> str:
+def _remember(env: EnvironmentRoot, what: str, generation: Generation | None, started: pendulum.DateTime, **rest: Any) -> str:
     """One line of audit. The upgrade does not fail because of it; the note says so if it could not be written."""
     return append_history(env, HistoryEntry.ended(what, started, generation=generation, **rest)) or ""
