@@ -12,7 +12,8 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade.errors import DataViolation, LossyRollback
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.online import die_after_the_swap
 from tests.support.product import Product

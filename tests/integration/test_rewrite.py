@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from tests.support.product import Product
 from tests.support.spark_lake import SparkLake, table
 

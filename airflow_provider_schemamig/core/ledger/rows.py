@@ -50,6 +50,10 @@ class EnvironmentRelease:
     steps: tuple[tuple[Version, str], ...] = ()
     key: ClassVar[str] = "release"
 
+    def is_same(self, other: EnvironmentRelease | None) -> bool:
+        """Return whether both declare the same, whatever led there."""
+        return other is not None and replace(self, steps=()) == replace(other, steps=())
+
 
 @dataclass(frozen=True, slots=True)
 class LedgerSince:

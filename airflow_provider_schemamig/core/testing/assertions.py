@@ -185,7 +185,7 @@ def same_as_new(env: Environment, fresh: Environment, phase: str) -> list[Findin
     """Whether an upgraded and contracted environment is, table by table, what a new one of its release is."""
     ours, theirs = LedgerReader(env).state(), LedgerReader(fresh).state()
     findings = []
-    if ours.release != theirs.release:
+    if ours.release is None or not ours.release.is_same(theirs.release):
         findings.append(Finding(phase, "release_differs", "upgraded and new environments bear different releases.", _MEND))
     upgraded, new = read_heads(env, ours), read_heads(fresh, theirs)
     for name in sorted({*upgraded, *new}):

@@ -102,43 +102,6 @@ class ShardMissing(Refusal):
 
 
 @dataclass(eq=False)
-class ReleaseChanged(Refusal):
-    """The folder is another than the environment's. ``changed``: the version it says something else of; no ``collections``: its steps."""
-
-    code = "release_changed"
-    version: str
-    changed: str
-    collections: Sequence[str] = ()
-
-    @property
-    def message(self) -> str:
-        what = f"declares {', '.join(self.collections)} otherwise" if self.collections else "has other steps"
-        return f"the environment is at {self.version}, and this release folder {what} for {self.changed} than what was deployed here."
-
-    @property
-    def next_action(self) -> str:
-        return (
-            "A deployed release is final: give the change a new version and a migration module. If another branch released "
-            f"{self.changed}, bring its version into this folder first (`schemamig rebase` renumbers the one that is being written)."
-        )
-
-
-@dataclass(eq=False)
-class WrongRelease(Refusal):
-    code = "wrong_release"
-    expected: str
-    found: str
-
-    @property
-    def message(self) -> str:
-        return f"the environment belongs to the data product {self.expected!r}, the release folder is {self.found!r}."
-
-    @property
-    def next_action(self) -> str:
-        return "Check --env and --release: one of them is another product's."
-
-
-@dataclass(eq=False)
 class HoldInUse(Refusal):
     """A hold would end, and somebody still works with a release before its own."""
 
@@ -354,34 +317,6 @@ class CommitLost(Conflict):
     @property
     def next_action(self) -> str:
         return "Try again: the change is planned anew on top of what is there."
-
-
-@dataclass(eq=False)
-class NothingToRollBack(Refusal):
-    code = "nothing_to_roll_back"
-    why: str
-
-    @property
-    def message(self) -> str:
-        return f"there is nothing to roll back: {self.why}."
-
-    @property
-    def next_action(self) -> str:
-        return "To undo a contracted release, write a new release that declares the old shape."
-
-
-@dataclass(eq=False)
-class LossyRollback(Refusal):
-    code = "lossy_rollback"
-    losses: Sequence[str]
-
-    @property
-    def message(self) -> str:
-        return "rolling back loses rows: " + "; ".join(self.losses) + "."
-
-    @property
-    def next_action(self) -> str:
-        return "Run it again with --allow-lossy if that is what you want."
 
 
 @dataclass(eq=False)

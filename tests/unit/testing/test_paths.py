@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
@@ -23,6 +22,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
 from airflow_provider_schemamig.core.testing.results import Kind, UpgradePath, Verdict
 from airflow_provider_schemamig.core.testing.rows.table_rows import append_rows
+from airflow_provider_schemamig.core.upgrade.tasks import leader
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.bytes import tree
@@ -62,7 +62,7 @@ def test_every_path(folder: Path, tmp_path: Path) -> None:
 def test_the_moment_of_the_crash_depends_on_the_seed_alone(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def crashes(name: str, seed: int) -> list[str]:
         seen: list[str] = []
-        real = commands.upgrade
+        real = leader.upgrade
 
         def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
             try:
@@ -72,7 +72,7 @@ def test_the_moment_of_the_crash_depends_on_the_seed_alone(small: Path, tmp_path
                 raise
 
         with monkeypatch.context() as patch:
-            patch.setattr(commands, "upgrade", upgrade)
+            patch.setattr(leader, "upgrade", upgrade)
             take(Rehearsal(**{**vars(rehearsed(small, tmp_path / name)), "seed": seed}), "step[1.0.0..1.1.0]")
         return seen
 
@@ -143,7 +143,7 @@ BROKEN: dict[str, tuple[Callable[[Environment], None], set[str]]] = {
 @pytest.mark.parametrize("case, path", [*((case, "step[1.0.0..1.1.0]") for case in BROKEN), ("rows lost", "direct[1.0.0..1.1.0]")])
 def test_an_upgrade_that_does_too_much(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, path: str) -> None:
     harm, expected = BROKEN[case]
-    real = commands.upgrade
+    real = leader.upgrade
 
     def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
         done = real(env, *arguments, **options)
@@ -151,30 +151,30 @@ def test_an_upgrade_that_does_too_much(small: Path, tmp_path: Path, monkeypatch:
             harm(env)
         return done
 
-    monkeypatch.setattr(commands, "upgrade", upgrade)
+    monkeypatch.setattr(leader, "upgrade", upgrade)
     assert {cause for _, cause in causes(take(rehearsed(small, tmp_path), path))} == expected
 
 
 def test_a_rollback_that_does_too_much(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     harm, expected = BROKEN["a row more"]
-    real = commands.rollback
+    real = leader.rollback
 
     def rollback(env: Environment, **options: Any) -> Any:
         done = real(env, **options)
         harm(env)
         return done
 
-    monkeypatch.setattr(commands, "rollback", rollback)
+    monkeypatch.setattr(leader, "rollback", rollback)
     assert causes(take(rehearsed(small, tmp_path), "1.0.0..1.1.0")) == {("roll back", cause) for cause in expected}
 
 
 def test_a_rollback_that_does_nothing(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "rollback", lambda env, **options: None)
+    monkeypatch.setattr(leader, "rollback", lambda env, **options: None)
     assert causes(take(rehearsed(small, tmp_path), "1.0.0..1.1.0")) == {("roll back", "wrong_version")}
 
 
 def test_an_upgrade_that_cannot_be_run_again(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, dead = commands.upgrade, set[str]()
+    real, dead = leader.upgrade, set[str]()
 
     def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
         if env.location.uri in dead:
@@ -185,7 +185,7 @@ def test_an_upgrade_that_cannot_be_run_again(small: Path, tmp_path: Path, monkey
             dead.add(env.location.uri)
             raise
 
-    monkeypatch.setattr(commands, "upgrade", upgrade)
+    monkeypatch.setattr(leader, "upgrade", upgrade)
     found = rehearsed(small, tmp_path)
     assert causes(take(found, "step[1.0.0..1.1.0]")) == {("interrupted", "error")}
     assert take(found, "direct[1.0.0..1.1.0]")[0].verdict is Verdict.PASSED

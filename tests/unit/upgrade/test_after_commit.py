@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.storage import StorageFull
+from airflow_provider_schemamig.core.upgrade.tasks import leader
 from tests.support.upgrades import deployed, heartbeat, make_holds_due, releases
 
 WIDE, NARROW = "CREATE TABLE t (id BIGINT, x STRING);", "CREATE TABLE t (id BIGINT);"
@@ -57,7 +58,7 @@ def test_a_store_that_fails_after_the_commit_is_told_in_a_note(
     def fails(*_: object, **__: object) -> None:
         raise StorageFull(uri="memory")
 
-    monkeypatch.setattr(commands, task, fails)
+    monkeypatch.setattr(leader, task, fails)
     outcome = lake.upgrade(paths[1], hold=timedelta(0))
     assert lake.version == "1.1.0"
     assert ["storage_full" in note for note in outcome.notes] == [True]

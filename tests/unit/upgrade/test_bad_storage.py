@@ -17,8 +17,8 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import table
 from airflow_provider_schemamig.core.storage.errors import StorageFull, StorageReadOnly, StorageUnreachable
-from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake, append, copy_of, make_lake, no_spark
 from tests.unit.upgrade.test_crashes import FLIGHT, at_source, at_target, moments

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from tests.support.lake import SCHEMA_1, Crash, Lake, append, copy_of, make_lake, no_spark, rows
 
 #: Every STRIDE-th moment in ``make test``; all of them in ``make soak``.

@@ -20,8 +20,8 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Crash, Lake, append, copy_of, make_lake, no_spark, rows
 from tests.unit.upgrade.test_crashes import at_source, at_target, moments

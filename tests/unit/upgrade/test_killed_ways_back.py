@@ -17,7 +17,8 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import IntentKind
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.tables.errors import RollbackUnfinished
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify
 from airflow_provider_schemamig.exceptions import Refused

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
-from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
 from tests.support.row_tables import change, insert, snapshot

@@ -17,8 +17,8 @@ from airflow_provider_schemamig.core.access.errors import ReaderFenced, WriterFe
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
-from airflow_provider_schemamig.core.upgrade.errors import LossyRollback
 from airflow_provider_schemamig.core.upgrade.execute import rename_swaps
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from airflow_provider_schemamig.core.upgrade.tables import column_swap
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced

@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from tests.support import row_tables as tables
 from tests.support.rewritten import (
     COLLECTIONS,

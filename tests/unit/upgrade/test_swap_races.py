@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake
 from tests.unit.upgrade.test_swaps import COLUMN, Writers, copied, jobs, lake_of, ready

@@ -21,8 +21,9 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.spark.runners import Job
-from airflow_provider_schemamig.core.upgrade.errors import NothingToRollBack, SealExpired, SourceTouched
+from airflow_provider_schemamig.core.upgrade.errors import SealExpired, SourceTouched
 from airflow_provider_schemamig.core.upgrade.execute import cutover, rename_swaps
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.tables.errors import SwapTakenBack
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs, die_after_the_swap

@@ -14,8 +14,9 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState, ShardState
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade.errors import CommitLost, LossyRollback, RollbackOpen
+from airflow_provider_schemamig.core.upgrade.errors import CommitLost, RollbackOpen
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
 from tests.support.product import Product
 

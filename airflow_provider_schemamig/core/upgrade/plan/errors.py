@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pendulum
@@ -103,3 +104,40 @@ class InsideTable(Refusal):
             "Let the owner of that table move it to another folder (one that is managed here: `schemamig unmanage`, move it, "
             "`schemamig adopt`), or give the collection another name. Changes that keep the table go on where it is."
         )
+
+
+@dataclass(eq=False)
+class ReleaseChanged(Refusal):
+    """The folder is another than the environment's. ``changed``: the version it says something else of; no ``collections``: its steps."""
+
+    code = "release_changed"
+    version: str
+    changed: str
+    collections: Sequence[str] = ()
+
+    @property
+    def message(self) -> str:
+        what = f"declares {', '.join(self.collections)} otherwise" if self.collections else "has other steps"
+        return f"the environment is at {self.version}, and this release folder {what} for {self.changed} than what was deployed here."
+
+    @property
+    def next_action(self) -> str:
+        return (
+            "A deployed release is final: give the change a new version and a migration module. If another branch released "
+            f"{self.changed}, bring its version into this folder first (`schemamig rebase` renumbers the one that is being written)."
+        )
+
+
+@dataclass(eq=False)
+class WrongRelease(Refusal):
+    code = "wrong_release"
+    expected: str
+    found: str
+
+    @property
+    def message(self) -> str:
+        return f"the environment belongs to the data product {self.expected!r}, the release folder is {self.found!r}."
+
+    @property
+    def next_action(self) -> str:
+        return "Check --env and --release: one of them is another product's."

@@ -13,8 +13,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Chain, Create, M
 from airflow_provider_schemamig.core.release.merge.fills import fill_inputs, rewrite_inputs
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.upgrade.errors import ReleaseChanged, WrongRelease
-from airflow_provider_schemamig.core.upgrade.plan.errors import Unmanaged
+from airflow_provider_schemamig.core.upgrade.plan.errors import ReleaseChanged, Unmanaged, WrongRelease
 from airflow_provider_schemamig.core.upgrade.plan.stages import FillInput
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import from_here
 from airflow_provider_schemamig.exceptions import raise_refusals

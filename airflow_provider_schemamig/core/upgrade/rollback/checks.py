@@ -12,11 +12,12 @@ from airflow_provider_schemamig.core.names import ShardId, check_label
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, WayBackGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 

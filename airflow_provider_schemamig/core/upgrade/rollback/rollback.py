@@ -34,12 +34,12 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work, keep_fences, pending_holds, plan_of
-from airflow_provider_schemamig.core.upgrade.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import restated_back, schemas_rolled_back, uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_undoable, to_roll_back
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     Reverted,
     bring_all_back,
