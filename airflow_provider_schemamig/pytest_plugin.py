@@ -88,10 +88,10 @@ class ReleaseFolder(pytest.Collector):
     def _run(self, path: UpgradePath) -> Callable[[], None]:
         def run() -> None:
             from airflow_provider_schemamig.core.testing.report import errors_of
-            from airflow_provider_schemamig.core.testing.results import Verdict
+            from airflow_provider_schemamig.core.testing.results import PathVerdict
 
             result = self.rehearsal.run(path)
-            if result.verdict is Verdict.NEEDS_SPARK:
+            if result.verdict is PathVerdict.NEEDS_SPARK:
                 pytest.skip(f"needs Spark: {'; '.join(result.notes)} (--schemamig-spark)")
             raise_refusals(errors_of(self.rehearsal, result, f"schemamig test --release {self._folder.name}"))
 

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.ledger.rows import EnvironmentRelease, Obje
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, Version
-from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict
+from airflow_provider_schemamig.core.replication.cluster.consistency import ClusterVerdict
 from airflow_provider_schemamig.core.replication.cluster.registry import NODES, exchange, nodes, publish
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
@@ -38,7 +38,7 @@ def status(folder: Path) -> Iterator[Row]:
     assert len(nodes(old)) == ENVIRONMENTS
     command = [SCHEMAMIG, "schema", "status", "--cluster", "--env", old.location.uri, "--json"]
     usage = median_of(5, command)
-    assert f'"verdict": "{Verdict.ROLLING_UPGRADE.value}"' in usage.output
+    assert f'"verdict": "{ClusterVerdict.ROLLING_UPGRADE.value}"' in usage.output
     alone = median_of(5, [argument for argument in command if argument != "--cluster"])
     idle = cpu_s(lambda: exchange(old, new, now.add(seconds=30)))
     floor = run([sys.executable, "-c", "import pendulum, deltalake"])

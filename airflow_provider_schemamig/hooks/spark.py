@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow_provider_schemamig.core.spark.launch import spark_submit_command
 from airflow_provider_schemamig.core.spark.session import settings_for
 from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings
-from airflow_provider_schemamig.core.spark.submit import Exchange, SubmitRunner, job_file, write_properties, zip_packages
+from airflow_provider_schemamig.core.spark.submit import FileExchange, SubmitRunner, job_file, write_properties, zip_packages
 from airflow_provider_schemamig.core.spark.translate import last_lines
 
 
@@ -58,7 +58,7 @@ class HookSubmitRunner(SubmitRunner):
         if self._hook is not None:
             self._hook.on_kill()
 
-    def _submit(self, job: str, scratch: Path, exchange: Exchange, options: Mapping[str, str]) -> tuple[int, str]:
+    def _submit(self, job: str, scratch: Path, exchange: FileExchange, options: Mapping[str, str]) -> tuple[int, str]:
         properties = scratch / "spark.properties"
         settings = settings_for(self.master, self.conf) | {f"spark.hadoop.{k}": v for k, v in hadoop_settings(options).items()}
         write_properties(properties, settings)

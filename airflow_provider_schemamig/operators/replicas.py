@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_schemamig.core.environment import Environment
     from airflow_provider_schemamig.core.progress import Listener
-    from airflow_provider_schemamig.core.replication.model import Settings
+    from airflow_provider_schemamig.core.replication.model import StreamSettings
     from airflow_provider_schemamig.core.replication.replicate import Replicated
-    from airflow_provider_schemamig.core.replication.restore.restore import Restored
+    from airflow_provider_schemamig.core.replication.restore.restore import RestoredRows
     from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
 
@@ -189,12 +189,12 @@ class ReplicateCollectionOperator(StreamOperator):
         return as_names(self.collections) or None
 
     @property
-    def _settings(self) -> Settings:
-        from airflow_provider_schemamig.core.replication.model import Settings
+    def _settings(self) -> StreamSettings:
+        from airflow_provider_schemamig.core.replication.model import StreamSettings
 
         retry = config.poll_interval() if self.poll_interval is None else self.poll_interval
         recompute = config.recompute_interval() if self.recompute is None else self.recompute
-        return Settings(self.depth, timedelta(seconds=retry), timedelta(seconds=recompute))
+        return StreamSettings(self.depth, timedelta(seconds=retry), timedelta(seconds=recompute))
 
 
 class RestoreCollectionOperator(StreamOperator):
@@ -240,7 +240,7 @@ class RestoreCollectionOperator(StreamOperator):
             return {"version": error.at, "table_version": None, "rows": None}
         return {"version": done.version, "table_version": done.table_version, "rows": done.rows}
 
-    def _restore(self) -> Restored:
+    def _restore(self) -> RestoredRows:
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.names import collection_name
 

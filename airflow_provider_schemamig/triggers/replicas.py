@@ -82,9 +82,9 @@ class StreamWorkTrigger(StreamTrigger):
 
     def look(self) -> bool:
         from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.core.replication.model import Settings
+        from airflow_provider_schemamig.core.replication.model import StreamSettings
 
-        settings = Settings(self.depth, timedelta(seconds=self.poll_interval), timedelta(seconds=self.recompute))
+        settings = StreamSettings(self.depth, timedelta(seconds=self.poll_interval), timedelta(seconds=self.recompute))
         ends, now = self.ends(), pendulum.now("UTC")
         self._tell(*ends, now)
         found = commands.look(*ends, self.collections, settings, now)

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
-from airflow_provider_schemamig.core.replication.model import PauseReason, Settings, StreamState
+from airflow_provider_schemamig.core.replication.model import PauseReason, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job
@@ -36,7 +36,7 @@ CREATE TABLE lines (line STRING, n INT);
 """
 STEPS = 'evolution("trips", rename={"dest": "airport"})'
 TRIPS, LINES = CollectionName("trips"), CollectionName("lines")
-SETTINGS = Settings(retry=timedelta(0), recompute=timedelta(0))
+SETTINGS = StreamSettings(retry=timedelta(0), recompute=timedelta(0))
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from typing import Any
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.model import Settings, StreamState
+from airflow_provider_schemamig.core.replication.model import StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import Replicated, replicate_once
 from airflow_provider_schemamig.core.replication.stream.checkpoint import position
-from airflow_provider_schemamig.core.replication.stream.position import Ends
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from tests.support import row_tables as tables
 from tests.support.lake import Lake
 from tests.support.row_jobs import RowJobs
@@ -28,7 +28,7 @@ SECOND = FIRST.replace("v STRING,", "v STRING, w STRING,")
 THIRD = SECOND.replace("w STRING,", "w STRING, x STRING,")
 EVOLVE = 'evolution("trips")'
 #: A paused stream is looked at anew every time.
-EAGER = Settings(retry=timedelta(0), recompute=timedelta(0))
+EAGER = StreamSettings(retry=timedelta(0), recompute=timedelta(0))
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Replicas:
     def checkpoint(self, origin: str, target: str, collection: str = "trips") -> int:
         """In the target's table, of the origin's live one."""
         name = CollectionName(collection)
-        ends = Ends.of(self.env(origin), self.env(target))
+        ends = StreamEnds.of(self.env(origin), self.env(target))
         table = ends.target.env.table_store(ends.target.state.shard_of(name).uri)
         return position(table, ends.stream(name), ends.origin.state.objects[name].shard).version
 

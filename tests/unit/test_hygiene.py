@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 400
+PRODUCT = ("airflow_provider_schemamig", "spark_jobs")
 #: Copies of what is elsewhere, written by a program: nobody reads them from start to end.
 COPIES = re.compile(r"objects_v\d+\.py")
 
@@ -88,3 +90,14 @@ def test_nothing_is_cited_that_a_reader_of_the_repository_cannot_open() -> None:
     own = Path(__file__).name
     cited = {path.name: text for path in tracked() if path.name != own and (text := " ".join(CITATIONS.findall(text_of(path))))}
     assert cited == {}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    """Frozen rows of older formats are copies. The hook's ``Settings`` is a name that others import."""
+    homes: dict[str, list[str]] = {}
+    for path in tracked():
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
+            for node in ast.parse(text_of(path)).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from airflow_provider_schemamig.core.release.folder.read import Release
-    from airflow_provider_schemamig.core.release.lint.model import Finding
+    from airflow_provider_schemamig.core.release.lint.model import LintFinding
 
 
 @answered
@@ -41,7 +41,7 @@ def check(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     return Answer(document, show)
 
 
-def _check_document(found: Release, warnings: Sequence[Finding]) -> dict[str, Any]:
+def _check_document(found: Release, warnings: Sequence[LintFinding]) -> dict[str, Any]:
     return {
         "name": found.name,
         "version": str(found.version),

@@ -10,7 +10,7 @@ from airflow_provider_schemamig.cli.output import Answer, answered
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.testing.rows.fixtures import Written
+    from airflow_provider_schemamig.core.testing.rows.fixtures import WrittenFixtures
 
 
 @answered
@@ -25,7 +25,7 @@ def fixtures(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     return Answer(document, lambda to: _show_written(to, written))
 
 
-def _show_written(to: Console, written: Written) -> None:
+def _show_written(to: Console, written: WrittenFixtures) -> None:
     to.print(f"{len(written.files)} file(s) written" if written.files else "All fixtures are there", style="bold")
     for file in written.files[:20]:
         to.print(f"  {file}")

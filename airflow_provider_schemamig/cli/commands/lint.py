@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.release.lint.model import Finding
+    from airflow_provider_schemamig.core.release.lint.model import LintFinding
     from airflow_provider_schemamig.core.release.lint.run import Review
     from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -69,7 +69,7 @@ def lint_document(found: Review) -> dict[str, Any]:
     }
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
+def finding_json(finding: LintFinding) -> dict[str, Any]:
     hit, rule = finding.hit, finding.rule
     return {
         "rule": rule.code,
@@ -82,7 +82,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def show_findings(to: Console, findings: Sequence[Finding]) -> None:
+def show_findings(to: Console, findings: Sequence[LintFinding]) -> None:
     """One line each, as compilers do, so that editors find the place."""
     from rich.text import Text
 

@@ -77,15 +77,15 @@ def replicate(
 
     from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.names import collection_name
-    from airflow_provider_schemamig.core.replication.model import Settings
-    from airflow_provider_schemamig.core.replication.stream.position import Ends
+    from airflow_provider_schemamig.core.replication.model import StreamSettings
+    from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 
     names = [collection_name(name) for name in collection or ()]
     if restore and not names:
         raise typer.BadParameter("name what is to be restored with --collection.", param_hint="'--restore'")
     ends, jobs = (open_environment(origin), open_environment(target)), functools.cache(spark_at(spark))
     total = _Total()
-    Ends.of(*ends)  # nothing is written if one of them is none
+    StreamEnds.of(*ends)  # nothing is written if one of them is none
     with watched() as listen:
         for name in names if restore else ():
             done = commands.restore_rows(
@@ -95,7 +95,7 @@ def replicate(
             total.counts["applied_rows"] += done.rows
         commands.wake(ends[1], pendulum.now("UTC"))  # who starts this wants to know how it is now
         intervals = {"poll": poll, "retry": retry, "recompute": recompute}
-        settings = Settings(depth, **{name: timedelta(seconds=seconds) for name, seconds in intervals.items()})
+        settings = StreamSettings(depth, **{name: timedelta(seconds=seconds) for name, seconds in intervals.items()})
         if not follow:
             total.add(commands.replicate_once(*ends, names or None, jobs=jobs, settings=settings, listen=listen))
         else:

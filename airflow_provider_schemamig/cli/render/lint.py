@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.release.lint.model import Finding
+    from airflow_provider_schemamig.core.release.lint.model import LintFinding
 
 _STYLES = {"error": "bold red", "warning": "yellow", "notice": "dim"}
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
+def finding_json(finding: LintFinding) -> dict[str, Any]:
     hit, rule = finding.hit, finding.rule
     return {
         "rule": rule.code,
@@ -26,7 +26,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def show_findings(to: Console, findings: Sequence[Finding]) -> None:
+def show_findings(to: Console, findings: Sequence[LintFinding]) -> None:
     """One line each, as compilers do, so that editors find the place."""
     from rich.text import Text  # here: the JSON of a finding needs no Rich
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.release.columns import Level, Origins, inner_levels
+from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.paths import Fields
 
@@ -40,7 +40,7 @@ class Shape:
 def match_fields(live: Shape, wanted: Shape) -> Origins:
     """Path in ``wanted`` -> path in ``live``, for the fields that are the same one. A new field goes by its name, if nobody else does."""
     origins: dict[ColumnPath, ColumnPath] = {}
-    todo = [Level("", live.fields, "", wanted.fields)]
+    todo = [ColumnLevel("", live.fields, "", wanted.fields)]
     while todo:
         level = todo.pop()
         origins |= _match_level(level, live, wanted)
@@ -49,7 +49,7 @@ def match_fields(live: Shape, wanted: Shape) -> Origins:
     return origins
 
 
-def _match_level(level: Level, live: Shape, wanted: Shape) -> dict[ColumnPath, ColumnPath]:
+def _match_level(level: ColumnLevel, live: Shape, wanted: Shape) -> dict[ColumnPath, ColumnPath]:
     paths = [ColumnPath(f"{level.new_prefix}{f.name}") for f in level.new]
     by_stored = {live.name_in_files(path): path for path in (ColumnPath(f"{level.old_prefix}{f.name}") for f in level.old)}
     found = {path: by_stored[name] for path in paths if path not in wanted.new and (name := wanted.name_in_files(path)) in by_stored}

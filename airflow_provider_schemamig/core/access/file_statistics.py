@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.access.releases import entries_of
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.log.commits import commits, nulls_since, unproven_since, values_in
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
 from airflow_provider_schemamig.core.delta.names import stored_names
@@ -100,7 +100,7 @@ class LogEvidence:
         return _EVER
 
 
-def _schema_hash(commit: Commit) -> str | None:
+def _schema_hash(commit: LogCommit) -> str | None:
     """What a handle says of the release that it wrote for (``statement.Stamp``); None for everybody else's commit."""
     try:
         found = json.loads(commit.info.get("userMetadata") or "null")

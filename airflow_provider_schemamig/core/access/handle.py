@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pendulum
 
-from airflow_provider_schemamig.core.access.resolved_table import Look, look
+from airflow_provider_schemamig.core.access.resolved_table import Resolution, look
 from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, remove_heartbeat, write_heartbeat
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
@@ -45,7 +45,7 @@ class Handle:
         if node is not None:
             self._look()
 
-    def _look(self) -> Look:
+    def _look(self) -> Resolution:
         seen = look(self._env, self._ledger, self.collection, self.release)
         self._lease.renew(seen.declared.release, fingerprint(seen.declared.shape.declaration))
         return seen

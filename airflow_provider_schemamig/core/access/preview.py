@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.access.read_mapping import fit_reader
-from airflow_provider_schemamig.core.access.releases import Planned, shape_of
-from airflow_provider_schemamig.core.access.resolved_table import Place
+from airflow_provider_schemamig.core.access.releases import PlannedShape, shape_of
+from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.access.select import select, version_sql
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.state import State
@@ -41,7 +41,7 @@ class OtherMeaning(Refusal):
         return f"SET {self.setting} = {self.wanted} on the session, or leave out `spark=`."
 
 
-def preview(env: EnvironmentRoot, state: State, planned: Planned, place: Place, wanted: Shape, spark: SparkSession) -> str:
+def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: PinnedTable, wanted: Shape, spark: SparkSession) -> str:
     """The query that gives the columns of ``wanted`` (of the release to come) at the version of ``place``. Raises Unfit, OtherMeaning.
 
     Lookups are read at their newest version; the rewrite itself reads them as they are when its copy begins.

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.access.handle import Handle
 from airflow_provider_schemamig.core.access.preview import preview
 from airflow_provider_schemamig.core.access.read_mapping import Fit, Unfit, fit_reader, only
 from airflow_provider_schemamig.core.access.releases import Declared
-from airflow_provider_schemamig.core.access.resolved_table import Look, Place
+from airflow_provider_schemamig.core.access.resolved_table import PinnedTable, Resolution
 from airflow_provider_schemamig.core.access.select import select, version_sql
 from airflow_provider_schemamig.core.ledger.nodes import NodeKind
 from airflow_provider_schemamig.core.names import Version
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedRead:
     """What one call reads: version ``version`` of ``shard``, in Spark by ``query``. ``fit`` is None for a preview: only Spark runs it."""
 
     shard: str
     version: int
     query: str
     fit: Fit | None
-    place: Place
+    place: PinnedTable
 
 
 class Reader(Handle):
@@ -87,7 +87,7 @@ class Reader(Handle):
         rows = pa.table(table.scan(columns=names or [place.live.fields[0].name]))
         return show(rows, fit)
 
-    def pin(self, columns: Sequence[str] | None = None) -> Pinned:
+    def pin(self, columns: Sequence[str] | None = None) -> PinnedRead:
         """Look at ledger and table, and say how the pinned version is to be shown. Raises as ``df``; reads no row, starts no JVM."""
         seen = self._look()
         wanted = self._only(seen.declared, columns)
@@ -112,18 +112,18 @@ class Reader(Handle):
         except KeyError as missing:
             raise UnknownColumn(collection=self.collection, release=declared.release, column=missing.args[0]) from None
 
-    def _shown(self, seen: Look, wanted: Shape) -> Pinned:
+    def _shown(self, seen: Resolution, wanted: Shape) -> PinnedRead:
         place = seen.table()
         fit = fit_reader(place.live, wanted, place.evidence(), ahead=seen.declared.is_ahead, gone=seen.gone)
         query = select(fit, version_sql(place.uri, place.head.version))
-        return Pinned(place.shard.shard, place.head.version, query, fit, place)
+        return PinnedRead(place.shard.shard, place.head.version, query, fit, place)
 
-    def _preview(self, seen: Look, wanted: Shape) -> Pinned:
+    def _preview(self, seen: Resolution, wanted: Shape) -> PinnedRead:
         place, planned = seen.place, seen.declared.planned
         if place is None or planned is None:
             raise Unfit("", "has no table to be previewed from")
         query = preview(self._env, seen.state, planned, place, wanted, self._session())
-        return Pinned(place.shard.shard, place.head.version, query, None, place)
+        return PinnedRead(place.shard.shard, place.head.version, query, None, place)
 
     def _session(self) -> SparkSession:
         if self._spark is None:

@@ -24,7 +24,7 @@ _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedShape:
     """A step of the open deployment that leads to the release; what is stored with it, so that no release folder is needed."""
 
     deployment: Deployment
@@ -45,7 +45,7 @@ class Declared:
     shard: ShardId | None
     #: From the ledger; None for a release that the environment is not at yet and that changes the collection.
     entry: SchemaEntry | None = None
-    planned: Planned | None = None
+    planned: PlannedShape | None = None
 
     @property
     def is_ahead(self) -> bool:
@@ -188,7 +188,7 @@ def _planned(env: EnvironmentRoot, state: State, collection: CollectionName, dep
     return Declared(release, current, replace(shape, declaration=restated), entry.shard, entry)
 
 
-def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, planned: Planned, current: Version) -> Declared:
+def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, planned: PlannedShape, current: Version) -> Declared:
     release = planned.deployment.target
     paths = frozenset(path for path, _ in walk(step.new.fields))
     if not isinstance(step, Evolve):
@@ -201,11 +201,11 @@ def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, plan
     return Declared(release, current, Shape(step.new, names, paths - names.keys()), before.shard, None, planned)
 
 
-def planned_steps(env: EnvironmentRoot, deployment: Deployment) -> tuple[Planned, ...]:
+def planned_steps(env: EnvironmentRoot, deployment: Deployment) -> tuple[PlannedShape, ...]:
     """The merged steps stored with a deployment. Raises PlanMissing."""
     stored = _stored(env, deployment.plan_digest)
     projections, inputs = dict(stored.projections), dict(stored.inputs)
-    return tuple(Planned(deployment, step, projections.get(step.collection), inputs.get(step.collection, ())) for step in stored.steps)
+    return tuple(PlannedShape(deployment, step, projections.get(step.collection), inputs.get(step.collection, ())) for step in stored.steps)
 
 
 @dataclass(frozen=True, slots=True)

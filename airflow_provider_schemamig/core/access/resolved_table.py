@@ -25,7 +25,7 @@ _ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PinnedTable:
     """A table at one version."""
 
     shard: Shard
@@ -46,11 +46,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Resolution:
     """``place`` None: there is no such table (any more, or yet)."""
 
     declared: Declared
-    place: Place | None
+    place: PinnedTable | None
     state: State
 
     @property
@@ -78,7 +78,7 @@ class Look:
         """What has become of a column that the release has and the table has not."""
         return "was made anew when the collection was rewritten or replaced" if self._is_elsewhere else "was dropped"
 
-    def table(self) -> Place:
+    def table(self) -> PinnedTable:
         """The table, if it is one that the release may use at all. Raises Unfit, about no column."""
         if self.declared.awaits_table:
             raise Unfit("", "gets its table at the cut-over")
@@ -94,7 +94,7 @@ class Look:
         return self.place is not None and self.declared.shard != self.place.shard.shard
 
 
-def look(env: EnvironmentRoot, ledger: LedgerReader, collection: CollectionName, release: Version | None) -> Look:
+def look(env: EnvironmentRoot, ledger: LedgerReader, collection: CollectionName, release: Version | None) -> Resolution:
     """Ledger and table as they were together. Raises what ``declared_by`` raises, TableMissing, AnotherTable,
     NoEnvironment, ShardMoving.
 
@@ -105,7 +105,7 @@ def look(env: EnvironmentRoot, ledger: LedgerReader, collection: CollectionName,
         declared = declared_by(env, state, collection, release)
         shard = live_shard(state, collection, declared.shard)
         if shard is None:
-            return Look(declared, None, state)
+            return Resolution(declared, None, state)
         store = env.table_store(shard.uri, shard.table_id)
         head = _head_or_none(store)
         if head is None or head.is_another or head.sealed_for is not None:
@@ -118,7 +118,7 @@ def look(env: EnvironmentRoot, ledger: LedgerReader, collection: CollectionName,
             raise TableMissing(collection=collection, uri=store.location.uri)
         if head.is_another:
             raise another_table(store, head, collection)
-        return Look(declared, _place(env, state, declared, shard, store, head), state)
+        return Resolution(declared, _place(env, state, declared, shard, store, head), state)
     raise ShardMoving(collection=collection, seconds=0)
 
 
@@ -129,8 +129,8 @@ def _head_or_none(store: ReadStore) -> Head | None:
         return None
 
 
-def _place(env: EnvironmentRoot, state: State, declared: Declared, shard: Shard, store: ReadStore, head: Head) -> Place:
+def _place(env: EnvironmentRoot, state: State, declared: Declared, shard: Shard, store: ReadStore, head: Head) -> PinnedTable:
     live = Shape(head.declaration(shard.collection), stored_names(head.schema))
     if declared.shard is not None and declared.shard != shard.shard and not declared.is_ahead:
         live = seen_from(env, state, live, shard.shard, declared.shard)
-    return Place(shard, store, head, live, state)
+    return PinnedTable(shard, store, head, live, state)

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
-from airflow_provider_schemamig.core.access.releases import Planned, entry_of_release, planned_steps, shape_of
+from airflow_provider_schemamig.core.access.releases import PlannedShape, entry_of_release, planned_steps, shape_of
 from airflow_provider_schemamig.core.ledger.errors import PlanMissing
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
@@ -50,7 +50,7 @@ def _carried(live: Shape, paths: list[ColumnPath], before: Shape, kept: dict[str
     return found
 
 
-def step_that_made(env: EnvironmentRoot, state: State, shard: ShardId) -> Planned | None:
+def step_that_made(env: EnvironmentRoot, state: State, shard: ShardId) -> PlannedShape | None:
     """The step that made the table; None if that is no longer known."""
     known = state.shards.get(shard)
     deployment = None if known is None else state.deployments.get(known.generation)
@@ -64,7 +64,7 @@ def step_that_made(env: EnvironmentRoot, state: State, shard: ShardId) -> Planne
     return next((planned for planned in steps if planned.step.collection in names), None)
 
 
-def _kept(planned: Planned) -> dict[str, str]:
+def _kept(planned: PlannedShape) -> dict[str, str]:
     """Name in the new table -> name in the old one, of the columns that go through projection and ``up`` unchanged."""
     assert isinstance(planned.step, RewriteStep)
     plain = set((planned.projection or "").split(", "))

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.access.errors import NeedsSpark
 from airflow_provider_schemamig.core.access.key_checks.arrow import check_rows
 from airflow_provider_schemamig.core.access.key_checks.guard import Check
 from airflow_provider_schemamig.core.access.key_checks.sql import explained, guarded
-from airflow_provider_schemamig.core.access.resolved_table import Place
+from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.access.select import select, updates
 from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit
 from airflow_provider_schemamig.core.delta.names import fields_in
@@ -62,7 +62,14 @@ class Stamp:
 
 
 def run_statement(
-    data: DataFrame, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str], stamp: Stamp, txn: Txn | None, checks: Sequence[Check] = ()
+    data: DataFrame,
+    place: PinnedTable,
+    fit: WriteFit,
+    mode: Mode,
+    on: Sequence[str],
+    stamp: Stamp,
+    txn: Txn | None,
+    checks: Sequence[Check] = (),
 ) -> None:
     """Commit ``data`` by one statement that names every column. ``on``: the table's names.
 
@@ -117,7 +124,7 @@ def _settings(stamp: Stamp, txn: Txn | None) -> Mapping[str, str]:
 
 def append_arrow(
     data: pa.Table,
-    place: Place,
+    place: PinnedTable,
     fit: WriteFit,
     collection: CollectionName,
     options: Mapping[str, str],
@@ -152,7 +159,7 @@ def append_arrow(
     )
 
 
-def check_appendable(place: Place, collection: CollectionName) -> None:
+def check_appendable(place: PinnedTable, collection: CollectionName) -> None:
     """Raises NeedsSpark for a table with a rule that delta-rs would not keep."""
     check_honest(place.head, collection, APPENDABLE, "appending")
     _check_expressions(place, collection)
@@ -163,7 +170,7 @@ def check_appendable(place: Place, collection: CollectionName) -> None:
             raise NeedsSpark(collection=collection, doing="appending", because=f"nothing would check the NOT NULL of {path}")
 
 
-def _check_expressions(place: Place, collection: CollectionName) -> None:
+def _check_expressions(place: PinnedTable, collection: CollectionName) -> None:
     """Raises NeedsSpark unless delta-rs reads every expression that rows are checked by as Spark does."""
     for key, expression in place.head.properties.items():
         if key.lower().startswith(CONSTRAINT):
@@ -176,7 +183,7 @@ def _check_expressions(place: Place, collection: CollectionName) -> None:
             raise NeedsSpark(collection=collection, doing="appending", because=f"{path} has an invariant of its own")
 
 
-def _filled_up(rows: pa.Table, place: Place) -> pa.Table:
+def _filled_up(rows: pa.Table, place: PinnedTable) -> pa.Table:
     """With NULL for the table's other columns: delta-rs would make it a change of schema otherwise."""
     import pyarrow as pa
 

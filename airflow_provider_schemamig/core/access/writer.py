@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.access.errors import (
 from airflow_provider_schemamig.core.access.handle import Handle
 from airflow_provider_schemamig.core.access.key_checks.guard import Check, checks_of
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
-from airflow_provider_schemamig.core.access.resolved_table import Look, Place
+from airflow_provider_schemamig.core.access.resolved_table import PinnedTable, Resolution
 from airflow_provider_schemamig.core.access.statement import Stamp, Txn, append_arrow, run_statement
 from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit, fit_writer
 from airflow_provider_schemamig.core.delta.log.commits import commits
@@ -57,7 +57,7 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRows:
     """``version``: of the table, with the rows in it; None if ``skipped``: its transaction number was in the log already."""
 
     shard: str
@@ -78,24 +78,24 @@ class Writer(Handle):
     ) -> None:
         super().__init__(env, collection, release, spark, node, kind=NodeKind.WRITER)
 
-    def append(self, rows: DataFrame | pa.Table, *, txn: tuple[str, int] | None = None) -> Written:
+    def append(self, rows: DataFrame | pa.Table, *, txn: tuple[str, int] | None = None) -> WrittenRows:
         """Add rows. Raises WriterFenced, NeedsSpark, ConstraintViolated, KeyViolated, BadValue, and conflicts that outlast all tries."""
         return self._write(rows, Mode.APPEND, (), txn)
 
-    def merge(self, rows: DataFrame | pa.Table, on: Sequence[str], *, txn: tuple[str, int] | None = None) -> Written:
+    def merge(self, rows: DataFrame | pa.Table, on: Sequence[str], *, txn: tuple[str, int] | None = None) -> WrittenRows:
         """Update the rows that are equal in the columns ``on`` (NULL equals NULL) in the columns that are given; add the others.
 
         Raises what ``append`` does, and RowsTwice, RowsReferredTo.
         """
         return self._write(rows, Mode.MERGE, on, txn)
 
-    def overwrite(self, rows: DataFrame | pa.Table, *, txn: tuple[str, int] | None = None) -> Written:
+    def overwrite(self, rows: DataFrame | pa.Table, *, txn: tuple[str, int] | None = None) -> WrittenRows:
         """Replace all rows."""
         return self._write(rows, Mode.OVERWRITE, (), txn)
 
     # -- one write --------------------------------------------------------------------------------------------------------------------
 
-    def _write(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str], txn: tuple[str, int] | None) -> Written:
+    def _write(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str], txn: tuple[str, int] | None) -> WrittenRows:
         import pyarrow as pa
 
         if isinstance(rows, pa.Table) and self._spark is None and mode is not Mode.APPEND:
@@ -119,7 +119,7 @@ class Writer(Handle):
                     raise
             else:
                 version = _landed(place, fit, stamp, self.collection)
-            return Written(place.shard.shard, version, number is not None and version is None)
+            return WrittenRows(place.shard.shard, version, number is not None and version is None)
         raise AssertionError("the last try returned or raised")
 
     def _given(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str]) -> tuple[DataFrame | pa.Table, Fields]:
@@ -141,7 +141,7 @@ class Writer(Handle):
     def _commit(
         self,
         rows: DataFrame | pa.Table,
-        place: Place,
+        place: PinnedTable,
         fit: WriteFit,
         mode: Mode,
         keys: Sequence[str],
@@ -161,7 +161,7 @@ class Writer(Handle):
                 rows, fit = frame_of(spark, rows, fit)
             run_statement(rows, place, fit, mode, keys, stamp, txn, checks)
 
-    def _unsealed(self) -> Look:
+    def _unsealed(self) -> Resolution:
         """The collection once no cut-over holds it. Raises ShardMoving if one does for too long."""
         until = time.monotonic() + SEAL_PATIENCE_SECONDS
         pause = 0.05
@@ -174,20 +174,20 @@ class Writer(Handle):
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
-    def _planned(self, seen: Look, given: Fields) -> tuple[Place, WriteFit]:
+    def _planned(self, seen: Resolution, given: Fields) -> tuple[PinnedTable, WriteFit]:
         """How the rows go into the table as it is now. Raises WriterFenced."""
         declared = seen.declared
         with self._fences(seen):
             place = seen.table()
             return place, fit_writer(given, declared.shape, place.live, ahead=declared.is_ahead, gone=seen.gone)
 
-    def _checks(self, seen: Look, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
+    def _checks(self, seen: Resolution, place: PinnedTable, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
         """What the keys in force ask of the write. Raises WriterFenced."""
         with self._fences(seen):
             return checks_of(self._env, place, fit, mode, on)
 
     @contextmanager
-    def _fences(self, seen: Look) -> Iterator[None]:
+    def _fences(self, seen: Resolution) -> Iterator[None]:
         try:
             yield
         except Unfit as unfit:
@@ -201,7 +201,7 @@ class Writer(Handle):
                 left_behind=seen.is_left_behind,
             ) from None
 
-    def _keys(self, seen: Look, fit: WriteFit, on: Sequence[str]) -> list[str]:
+    def _keys(self, seen: Resolution, fit: WriteFit, on: Sequence[str]) -> list[str]:
         """The table's names of what a merge is on. Raises UnknownColumn, WriterFenced."""
         found = []
         for column in on:
@@ -213,7 +213,7 @@ class Writer(Handle):
             found.append(name)
         return found
 
-    def _may_try_again(self, error: Exception, place: Place) -> bool:
+    def _may_try_again(self, error: Exception, place: PinnedTable) -> bool:
         """A conflict always; a refused row or statement only if the table is not what the try was planned on any more."""
         if isinstance(error, ConcurrentWrite):
             return True
@@ -253,7 +253,7 @@ def _fields(rows: DataFrame | pa.Table) -> Fields:
     return fields_from_delta(json.dumps(document))
 
 
-def _landed(place: Place, fit: WriteFit, stamp: Stamp, collection: CollectionName) -> int | None:
+def _landed(place: PinnedTable, fit: WriteFit, stamp: Stamp, collection: CollectionName) -> int | None:
     """The version of the commit with this stamp; None if there is none: Delta skipped it. Raises WroteOtherColumns."""
     renamed = False
     for commit in commits(place.store, place.head.version):
@@ -265,7 +265,7 @@ def _landed(place: Place, fit: WriteFit, stamp: Stamp, collection: CollectionNam
     return None
 
 
-def _check_columns(place: Place, fit: WriteFit, version: int, collection: CollectionName) -> None:
+def _check_columns(place: PinnedTable, fit: WriteFit, version: int, collection: CollectionName) -> None:
     """A statement finds columns by name, and a change of metadata just before Spark planned it does not abort it."""
     before, after = place.head.schema, read_head(place.store, version).schema
     for column in fit.columns:

@@ -32,7 +32,7 @@ def file_id(file: RawAction) -> FileId:
     return unquote(str(file["path"]), errors="surrogateescape"), identity
 
 
-class Commit:
+class LogCommit:
     """Commit ``version`` of the table at ``uri``, from the bytes of its JSON file. Actions are Delta's own objects, all keys kept."""
 
     def __init__(self, version: int, data: bytes, uri: str) -> None:

@@ -117,7 +117,7 @@ class Deployment:
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class BuildingShard:
     """The migration shard: (collection, version, generation) -> shard. ``fill_inputs``: input shard -> table version read."""
 
     COLLECTION: ClassVar[str] = "replacements"
@@ -347,7 +347,7 @@ class Element:
 
 #: The closed list of what is in this format.
 ROW_TYPES: tuple[type[Any], ...] = (
-    EnvironmentConfig, EnvironmentRelease, LedgerSince, GivenOut, Leader, Deployment, Replacement, Approval, Object, Shard, SchemaEntry,
+    EnvironmentConfig, EnvironmentRelease, LedgerSince, GivenOut, Leader, Deployment, BuildingShard, Approval, Object, Shard, SchemaEntry,
     Intent, Hold, Control, Progress, Pin, Ahead, Element,
 )  # fmt: skip
 

@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.ledger.format.migrate import Carried
 from airflow_provider_schemamig.core.ledger.rows import (
     Ahead,
     Approval,
+    BuildingShard,
     Control,
     Deployment,
     Element,
@@ -37,7 +38,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Object,
     Pin,
     Progress,
-    Replacement,
     SchemaEntry,
     Shard,
 )
@@ -206,8 +206,8 @@ class State:
         return self.rows(Deployment, _generation)
 
     @property
-    def replacements(self) -> Mapping[tuple[CollectionName, Version, Generation], Replacement]:
-        return self.rows(Replacement, _replacement_key)
+    def replacements(self) -> Mapping[tuple[CollectionName, Version, Generation], BuildingShard]:
+        return self.rows(BuildingShard, _replacement_key)
 
     @property
     def approvals(self) -> Mapping[Generation, Approval]:

@@ -40,7 +40,7 @@ FileGroups = tuple[tuple[RawAction, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BackfillBatch:
     """Files of one batch. ``nulls_only``: rows that have a value keep it."""
 
     files: tuple[RawAction, ...]
@@ -81,11 +81,11 @@ class DueFiles:
     def bytes(self) -> int:
         return _bytes(self.all_files)
 
-    def batches(self, max_files: int, max_bytes: int) -> tuple[Batch, ...]:
+    def batches(self, max_files: int, max_bytes: int) -> tuple[BackfillBatch, ...]:
         """In the order in which they should be done. A partition that fits into a batch is in one; a file larger than ``max_bytes`` is a
         batch of its own. Each may be done on the same head as long as ``fill_batch`` raises nothing."""
-        every_row = [Batch(files, nulls_only=False) for files in _batches(self.every_row, max_files, max_bytes)]
-        return (*every_row, *(Batch(files, nulls_only=True) for files in _batches(self.nulls, max_files, max_bytes)))
+        every_row = [BackfillBatch(files, nulls_only=False) for files in _batches(self.every_row, max_files, max_bytes)]
+        return (*every_row, *(BackfillBatch(files, nulls_only=True) for files in _batches(self.nulls, max_files, max_bytes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def fill_batch(
     store: Store,
     collection: CollectionName,
     head: Head,
-    batch: Batch,
+    batch: BackfillBatch,
     fill: Fill,
     fence: Fence,
     tag: Tag,

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote as percent_encoded
 from urllib.parse import unquote
 
-from airflow_provider_schemamig.core.delta.actions import Commit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head
@@ -42,7 +42,7 @@ class Validated:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedKeys:
     """A table at the version that is looked at, with the names that a key's columns have there."""
 
     store: ReadStore
@@ -95,7 +95,7 @@ def brought(store: ReadStore, since: int, upto: int) -> Mapping[str, Source]:
     return found
 
 
-def _source_of(add: RawAction, commit: Commit, moved: Mapping[str, Source | None]) -> Source | None:
+def _source_of(add: RawAction, commit: LogCommit, moved: Mapping[str, Source | None]) -> Source | None:
     path = file_id(add)[0]
     if path in moved:
         return moved[path]
@@ -115,7 +115,9 @@ def lost_rows(store: ReadStore, since: int, upto: int) -> bool:
 # --- what to ask ---------------------------------------------------------------------------------------------------------------------
 
 
-def due(collection: CollectionName, key: Unique | Reference, table: Pinned, referenced: Pinned | None, since: Validated | None) -> Due:
+def due(
+    collection: CollectionName, key: Unique | Reference, table: PinnedKeys, referenced: PinnedKeys | None, since: Validated | None
+) -> Due:
     """``since`` None: nothing is known. ``referenced``: of a foreign key. Raises TableMissing."""
     new = _new_files(table, referenced, since)
     validated = Validated(table.head.version, None if referenced is None else referenced.head.version)
@@ -138,7 +140,7 @@ def due(collection: CollectionName, key: Unique | Reference, table: Pinned, refe
     return Due(collection, key, check, new, validated)
 
 
-def _new_files(table: Pinned, referenced: Pinned | None, since: Validated | None) -> Mapping[str, Source] | None:
+def _new_files(table: PinnedKeys, referenced: PinnedKeys | None, since: Validated | None) -> Mapping[str, Source] | None:
     """By file name; None if every row has to be asked."""
     if since is None or since.version > table.head.version:
         return None
@@ -153,7 +155,7 @@ def _new_files(table: Pinned, referenced: Pinned | None, since: Validated | None
     return names if plain and len(names) == len(found) <= _MOST_FILES else None
 
 
-def _may_dangle(referenced: Pinned, since: Validated) -> bool:
+def _may_dangle(referenced: PinnedKeys, since: Validated) -> bool:
     known, now = since.referenced, referenced.head.version
     return known is None or known > now or lost_rows(referenced.store, known, now)
 

@@ -139,7 +139,7 @@ Chain = tuple[Operation, ...]
 
 
 @dataclass(frozen=True)
-class Turn:
+class Round:
     """What happens to a table between two of its metadata commits: first ``changes`` in one commit (none: no commit), with which the
     elements of ``entering`` reach their states, then ``work`` one after the other, which the next turn waits for."""
 
@@ -161,7 +161,7 @@ class Turn:
         return tuple((operation, step.filled) for operation, step in self.entering if isinstance(step, Swap) and step.filled is not None)
 
 
-def schedule(chains: Sequence[Chain]) -> tuple[Turn, ...]:
+def schedule(chains: Sequence[Chain]) -> tuple[Round, ...]:
     """All steps of all chains in as few commits as there are in the longest chain; columns that change places do so in a turn of their own,
     the last one.
 
@@ -176,11 +176,11 @@ def schedule(chains: Sequence[Chain]) -> tuple[Turn, ...]:
         entering = [taken for steps in ready for taken in _enter(steps)]
         # Each of a shadow's values is a CAST of its row as it is then, so the other columns have theirs before.
         work = sorted((taken for steps in ready for taken in _work(steps)), key=lambda taken: _fills_shadow(taken[1]))
-        turns.append(Turn(tuple(entering), tuple(work)))
+        turns.append(Round(tuple(entering), tuple(work)))
     swaps = [(operation, step) for steps in everything for operation, step in steps if isinstance(step, Swap)]
     if swaps:  # the rules come after the columns that they are about
         ordered = sorted(swaps, key=lambda taken: taken[1].filled is None)
-        turns.append(Turn(tuple(ordered), ()))
+        turns.append(Round(tuple(ordered), ()))
     return tuple(turns)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import REARRANGING, Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import REARRANGING, FileId, LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, null_count
 from airflow_provider_schemamig.core.delta.log.files import active_files
@@ -133,7 +133,7 @@ class Fill:
         next one's metadata commit begins."""
         return action_of(self.column)
 
-    def made(self, commit: Commit) -> bool:
+    def made(self, commit: LogCommit) -> bool:
         """True if the commit is a batch of a fill of this column; of the commits after ``since``: of this fill."""
         return (about_of(commit) or {}).get("action") == self.action
 
@@ -227,7 +227,7 @@ class Replay:
             self._owed = {path: Owed.NULLS if owed in (Owed.NOTHING, *OURS) else owed for path, owed in self._owed.items()}
         return self.seen()
 
-    def take(self, commit: Commit) -> None:
+    def take(self, commit: LogCommit) -> None:
         self._version = commit.version
         if commit.metadata is not None and self._is_past(commit):
             self._stand(commit.version, json.loads(commit.metadata["schemaString"]))
@@ -249,7 +249,7 @@ class Replay:
             elif brings_back and self._fill.files is Files.OLDER and self._others is Owed.NOTHING:
                 self._owed.setdefault(path, Owed.UNTOLD)  # from before what is read
 
-    def _is_past(self, commit: Commit) -> bool:
+    def _is_past(self, commit: LogCommit) -> bool:
         return commit.version <= self._fill.since
 
     def _stand(self, version: int, schema: Mapping[str, Any]) -> None:
@@ -263,7 +263,7 @@ class Replay:
             ended = {Owed.FILLED: Owed.NULLS} if was_seen else {Owed.FILLED: Owed.REPLACED, Owed.COMPLETED: Owed.UNTOLD}
             self._owed = {path: ended.get(owed, owed) for path, owed in self._owed.items()}
 
-    def _owed_by(self, commit: Commit, add: RawAction, took: frozenset[Owed]) -> Owed:
+    def _owed_by(self, commit: LogCommit, add: RawAction, took: frozenset[Owed]) -> Owed:
         """What a new file owes. ``took``: what those owed that were removed for it."""
         keeps = filled_by(commit) is not None or lays_out(commit)
         if self._fill.made(commit):
@@ -291,11 +291,11 @@ class Replay:
         rows = rows_in_files([add])
         return rows is not None and null_count(add, (self._column,)) == rows
 
-    def _is_written(self, commit: Commit) -> bool:
+    def _is_written(self, commit: LogCommit) -> bool:
         """Whether those who write rows give the column its values."""
         return not self._is_past(commit) or self._stands is _Column.DEFAULT or self._past.is_used_at(commit.version)
 
-    def _knows(self, commit: Commit) -> bool:
+    def _knows(self, commit: LogCommit) -> bool:
         return not self._is_past(commit) or (about_of(commit) or {}).get("generation") in self._past.attempts
 
 
@@ -310,12 +310,12 @@ def _of_all(took: frozenset[Owed]) -> Owed:
     return Owed.COMPLETED
 
 
-def filled_by(commit: Commit) -> str | None:
+def filled_by(commit: LogCommit) -> str | None:
     """Return the column that a batch of some fill gives its rows values of; all others it leaves as they are."""
     kind, _, column = str((about_of(commit) or {}).get("action")).partition(":")
     return column if kind == BACKFILL else None
 
 
-def lays_out(commit: Commit) -> bool:
+def lays_out(commit: LogCommit) -> bool:
     """A batch of ours that clusters: its rows are those of the files that it took."""
     return (about_of(commit) or {}).get("action") == CLUSTER

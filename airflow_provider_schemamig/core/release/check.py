@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.release.folder.conflicts import MergeConflict
 from airflow_provider_schemamig.core.release.folder.errors import MissingModule, MissingSnapshot
 from airflow_provider_schemamig.core.release.folder.lock import version_of
-from airflow_provider_schemamig.core.release.folder.read import Reading, Release, Snapshot, read_release
+from airflow_provider_schemamig.core.release.folder.read import Reading, Release, ReleaseSnapshot, read_release
 from airflow_provider_schemamig.core.release.merge.validate import validate_pair
 from airflow_provider_schemamig.core.schema.expressions.rules import newly_unusable
 from airflow_provider_schemamig.exceptions import Refusal, Refused, raise_refusals
@@ -66,7 +66,7 @@ def _versions_with_gaps(refusals: Iterable[Refusal]) -> Iterator[Version]:
                 yield version
 
 
-def _parses(snapshot: Snapshot, refusals: list[Refusal]) -> bool:
+def _parses(snapshot: ReleaseSnapshot, refusals: list[Refusal]) -> bool:
     """Whether its SQL is right; if not, every reason is in ``refusals``."""
     try:
         return snapshot.declarations is not None

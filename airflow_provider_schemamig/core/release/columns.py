@@ -17,7 +17,7 @@ Origins = Mapping[ColumnPath, ColumnPath]
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ColumnLevel:
     """One struct on both sides, or the columns themselves. Prefixes end with a dot, or are empty."""
 
     old_prefix: str
@@ -38,7 +38,7 @@ class Level:
 def match(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str]) -> Origins:
     """Match two adjacent declarations by name and ``renames`` (old path -> new last name), at any depth."""
     origins: dict[ColumnPath, ColumnPath] = {}
-    todo = [Level("", old.fields, "", new.fields)]
+    todo = [ColumnLevel("", old.fields, "", new.fields)]
     while todo:
         level = todo.pop()
         names = {f.name: f"{level.old_prefix}{f.name}" for f in level.old if f"{level.old_prefix}{f.name}" not in renames}
@@ -59,9 +59,9 @@ def compose(earlier: Origins, later: Origins) -> Origins:
     return {path: earlier[middle] for path, middle in later.items() if middle in earlier}
 
 
-def levels(old: Declaration, new: Declaration, origins: Origins) -> Iterator[Level]:
+def levels(old: Declaration, new: Declaration, origins: Origins) -> Iterator[ColumnLevel]:
     """Every struct that both sides have, outermost first."""
-    todo = [Level("", old.fields, "", new.fields)]
+    todo = [ColumnLevel("", old.fields, "", new.fields)]
     while todo:
         level = todo.pop(0)
         yield level
@@ -69,11 +69,11 @@ def levels(old: Declaration, new: Declaration, origins: Origins) -> Iterator[Lev
             todo.extend(inner_levels(before.type, after.type, old_path, new_path))
 
 
-def inner_levels(old: DataType, new: DataType, old_path: str, new_path: str) -> Iterator[Level]:
+def inner_levels(old: DataType, new: DataType, old_path: str, new_path: str) -> Iterator[ColumnLevel]:
     """The structs directly within a pair of types; none where the kinds of type differ."""
     match (old, new):
         case (Struct(fields=before), Struct(fields=after)):
-            yield Level(f"{old_path}.", before, f"{new_path}.", after)
+            yield ColumnLevel(f"{old_path}.", before, f"{new_path}.", after)
         case (Array(element=before_type), Array(element=after_type)):
             yield from inner_levels(before_type, after_type, f"{old_path}.element", f"{new_path}.element")
         case (Map(key=before_key, value=before_value), Map(key=after_key, value=after_value)):

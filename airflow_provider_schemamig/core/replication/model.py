@@ -46,7 +46,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StreamSettings:
     """Seed 004's numbers."""
 
     #: How many hashes before the current one are accepted.
@@ -115,7 +115,7 @@ class StreamState:
         """Paused, or stopped for good: what is behind stays behind until somebody does something."""
         return self.pause is not None or self.error is not None
 
-    def rests(self, settings: Settings, now: pendulum.DateTime) -> bool:
+    def rests(self, settings: StreamSettings, now: pendulum.DateTime) -> bool:
         """What waits is looked at anew only now and then, a mismatch more seldom; a run before that leaves it alone."""
         if self.pause is not None:
             interval = settings.recompute if self.pause.reason is PauseReason.SCHEMA_MISMATCH else settings.retry

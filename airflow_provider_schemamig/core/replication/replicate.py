@@ -17,8 +17,8 @@ import pendulum
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.replication.cluster.registry import exchange
-from airflow_provider_schemamig.core.replication.model import Settings, StreamState
-from airflow_provider_schemamig.core.replication.stream.position import Ends
+from airflow_provider_schemamig.core.replication.model import StreamSettings, StreamState
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from airflow_provider_schemamig.core.replication.stream_worker import Run
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
@@ -57,7 +57,7 @@ def replicate_once(
     collections: Sequence[str] | None = None,
     *,
     jobs: Jobs,
-    settings: Settings = Settings(),  # noqa: B008  (frozen)
+    settings: StreamSettings = StreamSettings(),  # noqa: B008  (frozen)
     listen: Listener = silent,
 ) -> Replicated:
     """Bring what there is. ``collections`` None: all that the origin has. A stream that waits or is stopped holds no other up.
@@ -65,7 +65,7 @@ def replicate_once(
     ``jobs`` is called when the first batch needs Spark. Raises LoopingStream, NoEnvironment, and what reading the ledgers raises.
     """
     now = pendulum.now("UTC")  # before the ledgers are read: what changes from here on is looked at the next time
-    ends = Ends.of(origin, target)
+    ends = StreamEnds.of(origin, target)
     names = sorted(ends.origin.state.objects) if collections is None else [CollectionName(name) for name in collections]
     runner = functools.cache(jobs)
     _exchange(ends, listen)
@@ -80,7 +80,7 @@ def replicate_once(
     return Replicated(tuple(states), rows, batches, restores)
 
 
-def _exchange(ends: Ends, listen: Listener) -> None:
+def _exchange(ends: StreamEnds, listen: Listener) -> None:
     """Let both ends know who has which schema, at the beginning and with what came of it. Nothing that is brought depends on that."""
     try:
         exchange(ends.origin.env, ends.target.env, pendulum.now("UTC"))
@@ -94,7 +94,7 @@ def follow(
     collections: Sequence[str] | None = None,
     *,
     jobs: Jobs,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: StreamSettings = StreamSettings(),  # noqa: B008
     listen: Listener = silent,
     until: Callable[[], bool],
 ) -> Iterator[Replicated]:

@@ -13,15 +13,15 @@ from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_he
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.replication.errors import NeverRestored, RestoreChangesSchema
-from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Settings, Stream, StreamState
+from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, Wish, restored_at, try_restore
-from airflow_provider_schemamig.core.replication.stream.apply import Table, bring, table_at
+from airflow_provider_schemamig.core.replication.stream.apply import EventTable, bring, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, agree, forget, position
-from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, Refused, decide, target_of
-from airflow_provider_schemamig.core.replication.stream.events import Batch, next_events
+from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, decide, target_of
+from airflow_provider_schemamig.core.replication.stream.events import EventBatch, next_events
 from airflow_provider_schemamig.core.replication.stream.gaps import check_gap
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
-from airflow_provider_schemamig.core.replication.stream.position import Ends, Standing, carry, check_standing, follow_rows, standing
+from airflow_provider_schemamig.core.replication.stream.position import Standing, StreamEnds, carry, check_standing, follow_rows, standing
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
@@ -57,10 +57,10 @@ class Run:
     """One process's turn at a stream. ``now``: before the ledgers in ``ends`` were read. ``rows``, ``batches``, ``restores``: what it
     did."""
 
-    ends: Ends
+    ends: StreamEnds
     stream: Stream
     jobs: Jobs
-    settings: Settings
+    settings: StreamSettings
     now: pendulum.DateTime
     listen: Listener
     rows: int = field(init=False, default=0)
@@ -69,7 +69,7 @@ class Run:
     _known: StreamState | None = field(init=False)
     _state: StreamState = field(init=False)
     #: Where the stream stood at the last look, with the target's table of then.
-    _at: tuple[Table, Standing] | None = field(init=False, default=None)
+    _at: tuple[EventTable, Standing] | None = field(init=False, default=None)
     #: What there was at the first look, by the version of the origin's table: what comes meanwhile is the next run's, or a busy stream
     #: would let no other one have its turn.
     _goal: tuple[ShardId, int] | None = field(init=False, default=None)
@@ -134,7 +134,7 @@ class Run:
         self._follow_rows(table, where)
         return True
 
-    def _begin(self, table: Table) -> bool:
+    def _begin(self, table: EventTable) -> bool:
         """A stream that has never brought anything begins with all rows. Raises NeverRestored if that would take others away."""
         shard = self.ends.origin.state.objects[self.stream.collection].shard
         self._at = None
@@ -145,22 +145,22 @@ class Run:
         self._restore(Wish(is_first=True, depth=self.settings.depth))
         return True
 
-    def _bring(self, table: Table, where: Standing, batch: Batch) -> None:
+    def _bring(self, table: EventTable, where: Standing, batch: EventBatch) -> None:
         self._decide(table, batch)
         hi = agree(self.ends.target.env, self.stream, where.shard, where.own, batch.hi)
         check_standing(self.ends, self.stream, table, where)
         agreed = self._until(batch, hi)
         self._apply(table, where, agreed, self._decide(table, agreed))
 
-    def _decide(self, table: Table, batch: Batch) -> Mapping:
+    def _decide(self, table: EventTable, batch: EventBatch) -> Mapping:
         name = self.stream.collection
         target = target_of(self.ends.target.state, name, table.head)
         found = decide(batch.entry, lineage_of(self.ends.origin.state, name), target, self.settings.depth)
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedEvent):
             raise _Wait(PauseReason.SCHEMA_MISMATCH, found.detail, batch.fingerprint, found.local_hash)
         return found.mapping
 
-    def _until(self, batch: Batch, hi: int) -> Batch:
+    def _until(self, batch: EventBatch, hi: int) -> EventBatch:
         """The batch as it was agreed on. Whoever did so saw the same commits, under one metaData, but maybe an older ledger: then the
         newest schema in it counts. Raises CheckpointMoved if it cannot be had at this moment."""
         last = batch
@@ -171,7 +171,7 @@ class Run:
             last = found.batch
         return replace(last, lo=batch.lo, hi=hi)
 
-    def _apply(self, table: Table, where: Standing, batch: Batch, mapping: Mapping) -> None:
+    def _apply(self, table: EventTable, where: Standing, batch: EventBatch, mapping: Mapping) -> None:
         source = table_at(self.ends.origin.env, self.ends.origin.state.shards[where.shard], batch.hi)
         span = Span(self.stream, where.shard, where.own, batch.hi, batch.fingerprint)
         try:
@@ -188,7 +188,7 @@ class Run:
         self._count(rows, batches=0 if brought.skipped else 1)
         self.listen(Event("apply", self.stream.collection, note=f"{rows:,} row(s) of versions {batch.lo + 1} to {batch.hi}"))
 
-    def _follow_rows(self, table: Table, where: Standing) -> None:
+    def _follow_rows(self, table: EventTable, where: Standing) -> None:
         waits = follow_rows(self.ends, self.stream, table, where)
         if waits:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, waits)
@@ -215,7 +215,7 @@ class Run:
 
     # --- waiting ---------------------------------------------------------------------------------------------------------------------
 
-    def _check_open(self, table: Table) -> None:
+    def _check_open(self, table: EventTable) -> None:
         """Before the target is written to. Raises _Wait."""
         if table.head.sealed_for is not None:
             raise _Wait(PauseReason.TARGET_BUSY, f"the target's table is sealed for a cut-over, to {table.head.sealed_for}")

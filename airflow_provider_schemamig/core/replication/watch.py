@@ -11,20 +11,20 @@ from airflow_provider_schemamig.core.access.releases import entries_of
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.replication.model import Settings, StreamState
+from airflow_provider_schemamig.core.replication.model import StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
 from airflow_provider_schemamig.core.replication.stream.apply import table_at
-from airflow_provider_schemamig.core.replication.stream.compatibility import Refused, decide, target_of
+from airflow_provider_schemamig.core.replication.stream.compatibility import RefusedEvent, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import newest_version
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
-from airflow_provider_schemamig.core.replication.stream.position import Ends
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StreamDue:
     """``due``: a run would find something to do now. ``waiting``: a stream is paused, or stopped."""
 
     due: bool
@@ -32,22 +32,22 @@ class Look:
 
 
 def look(
-    origin: EnvironmentRoot, target: EnvironmentRoot, collections: Sequence[str] | None, settings: Settings, now: pendulum.DateTime
-) -> Look:
+    origin: EnvironmentRoot, target: EnvironmentRoot, collections: Sequence[str] | None, settings: StreamSettings, now: pendulum.DateTime
+) -> StreamDue:
     """What a run of ``replicate_once`` with the same arguments is for at this moment. One read a stream that rests, two listings at most
     for each other one.
 
     Raises NoEnvironment, LoopingStream; LogCleaned and the like, which the run would find, too.
     """
-    ends = Ends.of(origin, target)
+    ends = StreamEnds.of(origin, target)
     known = [read_state(target, ends.stream(name)) for name in _names(ends, collections)]
-    return Look(
+    return StreamDue(
         due=any(_is_due(ends, state, settings, now) for state in known),
         waiting=any(state is not None and state.waits for state in known),
     )
 
 
-def _is_due(ends: Ends, state: StreamState | None, settings: Settings, now: pendulum.DateTime) -> bool:
+def _is_due(ends: StreamEnds, state: StreamState | None, settings: StreamSettings, now: pendulum.DateTime) -> bool:
     if state is None:
         return True
     if state.waits:
@@ -72,12 +72,12 @@ def mismatches(origin: EnvironmentRoot, target: EnvironmentRoot, collections: Se
 
     Where a stream is paused at an event of an older schema, that schema counts, too. Raises NoEnvironment, LoopingStream, TableMissing.
     """
-    ends = Ends.of(origin, target)
+    ends = StreamEnds.of(origin, target)
     found = ((name, _mismatch(ends, name, depth)) for name in _names(ends, collections))
     return tuple(Mismatch(name, detail) for name, detail in found if detail is not None)
 
 
-def _mismatch(ends: Ends, name: CollectionName, depth: int) -> str | None:
+def _mismatch(ends: StreamEnds, name: CollectionName, depth: int) -> str | None:
     for end, which in ((ends.origin, "origin"), (ends.target, "target")):
         if name not in end.state.objects:
             return f"the {which} has no collection of this name"
@@ -85,7 +85,7 @@ def _mismatch(ends: Ends, name: CollectionName, depth: int) -> str | None:
     gate, lineage = target_of(ends.target.state, name, table.head), lineage_of(ends.origin.state, name)
     for entry in _schemas(ends, name):
         decision = decide(entry, lineage, gate, depth)
-        if isinstance(decision, Refused):
+        if isinstance(decision, RefusedEvent):
             return decision.detail
     state = read_state(ends.target.env, ends.stream(name))
     if state is None or state.checkpoint == NOTHING:  # it begins with a copy of all rows
@@ -94,7 +94,7 @@ def _mismatch(ends: Ends, name: CollectionName, depth: int) -> str | None:
     return None
 
 
-def _schemas(ends: Ends, name: CollectionName) -> Iterator[SchemaEntry]:
+def _schemas(ends: StreamEnds, name: CollectionName) -> Iterator[SchemaEntry]:
     """That of the event at which the stream is paused, if it is, and the origin's own."""
     state = read_state(ends.target.env, ends.stream(name))
     if state is not None and state.pause is not None:
@@ -104,5 +104,5 @@ def _schemas(ends: Ends, name: CollectionName) -> Iterator[SchemaEntry]:
     yield ends.origin.state.entry(name)
 
 
-def _names(ends: Ends, collections: Sequence[str] | None) -> list[CollectionName]:
+def _names(ends: StreamEnds, collections: Sequence[str] | None) -> list[CollectionName]:
     return sorted(ends.origin.state.objects) if collections is None else [CollectionName(name) for name in collections]

@@ -53,7 +53,7 @@ class SubmitRunner:
         find_java()
         options: Mapping[str, str] = request.get("storage_options", {})
         with tempfile.TemporaryDirectory(prefix="schemamig-submit-") as scratch:
-            exchange = Exchange(self.exchange_uri or scratch, options)
+            exchange = FileExchange(self.exchange_uri or scratch, options)
             try:
                 exchange.put_request({**request, "storage_options": {}})
                 code, tail = self._submit(job, Path(scratch), exchange, options)
@@ -66,7 +66,7 @@ class SubmitRunner:
         if self._driver is not None:
             _kill(self._driver)
 
-    def _submit(self, job: str, scratch: Path, exchange: Exchange, options: Mapping[str, str]) -> tuple[int, str]:
+    def _submit(self, job: str, scratch: Path, exchange: FileExchange, options: Mapping[str, str]) -> tuple[int, str]:
         properties = scratch / "spark.properties"
         settings = settings_for(self.master, self.conf) | {f"spark.hadoop.{k}": v for k, v in hadoop_settings(options).items()}
         write_properties(properties, settings)
@@ -103,7 +103,7 @@ class SubmitRunner:
             self._driver = None
 
 
-class Exchange:
+class FileExchange:
     """The two objects that pass between a caller and a driver, in a folder of their own below ``folder_uri``."""
 
     def __init__(self, folder_uri: str, options: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from airflow_provider_schemamig.core.access.arrow.read import arrow_schema
 from airflow_provider_schemamig.core.access.errors import NeedsSpark, NotInRelease, ReaderFenced
 from airflow_provider_schemamig.core.access.reader import Reader
-from airflow_provider_schemamig.core.access.resolved_table import Look, look
+from airflow_provider_schemamig.core.access.resolved_table import Resolution, look
 from airflow_provider_schemamig.core.access.statement import check_appendable
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.testing.results import Finding
+from airflow_provider_schemamig.core.testing.results import PathFinding
 from airflow_provider_schemamig.core.testing.rows.expected import UNKNOWN, Expected, Rows, Texts, show_row
 from airflow_provider_schemamig.core.testing.rows.row_codec import Row, row_of, row_text
 from airflow_provider_schemamig.core.testing.rows.table_rows import WRITABLE, append_rows, scan
@@ -62,7 +62,7 @@ class RowsReader(Reader):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RowsMark:
     """Where a collection's rows are and by which schema they are read. Equal marks: not a commit in between, so the very same rows."""
 
     shard: ShardId
@@ -70,7 +70,7 @@ class Mark:
     schema_id: SchemaId
 
 
-Marks = Mapping[CollectionName, Mark]
+Marks = Mapping[CollectionName, RowsMark]
 NO_MARKS: Marks = {}
 
 
@@ -84,12 +84,12 @@ class Sight:
         self.heads = read_heads(env, self.state)
 
     @functools.cached_property
-    def marks(self) -> dict[CollectionName, Mark]:
+    def marks(self) -> dict[CollectionName, RowsMark]:
         found = {}
         for name, item in self.state.objects.items():
             head = self.heads.get(name)
             if head is not None:
-                found[name] = Mark(item.shard, head.version, item.schema_id)
+                found[name] = RowsMark(item.shard, head.version, item.schema_id)
         return found
 
     def texts(self, name: CollectionName, release: Version) -> Texts:
@@ -100,7 +100,7 @@ class Sight:
 class Looked:
     """``found``: the rows of each collection; ``fenced``: why an old reader gets none of one."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[PathFinding] = field(default_factory=list)
     found: dict[CollectionName, Texts] = field(default_factory=dict)
     fenced: dict[CollectionName, str] = field(default_factory=dict)
 
@@ -115,7 +115,7 @@ def look_at(
     """
     seen = Looked()
     problems = (*_schema_problems(sight.state, version, declared, exact=exact), *_drift(sight))
-    seen.findings += [Finding(phase, *problem) for problem in problems]
+    seen.findings += [PathFinding(phase, *problem) for problem in problems]
     if seen.findings:
         return seen  # rows are read by what is declared
     for name in declared:
@@ -132,7 +132,7 @@ def look_at(
             continue
         if wanted is not UNKNOWN and texts != wanted:
             reason = f"a reader of {version} finds other rows than it has to: {_difference(wanted, texts)}."
-            seen.findings.append(Finding(phase, "rows_differ", reason, _MEND, name))
+            seen.findings.append(PathFinding(phase, "rows_differ", reason, _MEND, name))
     return seen
 
 
@@ -154,19 +154,19 @@ def look_back(sight: Sight, version: Version, before: Rows, unsure: frozenset[Co
         else:
             if name not in unsure and texts != wanted:
                 reason = f"a reader built for {version} gets wrong rows: {_difference(wanted, texts)}."
-                seen.findings.append(Finding(phase, "old_reader_differs", reason, _MEND, name))
+                seen.findings.append(PathFinding(phase, "old_reader_differs", reason, _MEND, name))
     return seen
 
 
-def soundness(sight: Sight, phase: str) -> list[Finding]:
+def soundness(sight: Sight, phase: str) -> list[PathFinding]:
     """At the end of a path: no intent left open, a ledger without a fault."""
     intents = list(sight.state.intents)
     found = [("intent_left", f"an intent ({kind.value}) on {shard} was left open.") for shard, kind, _ in intents]
     found += [("ledger_unsound", f"{fault.where}: {fault.text}") for fault in verify(sight.still)]
-    return [Finding(phase, cause, reason, _BUG) for cause, reason in found]
+    return [PathFinding(phase, cause, reason, _BUG) for cause, reason in found]
 
 
-def read_through_delta_rs(env: Environment, version: Version, name: CollectionName, texts: Texts, phase: str) -> list[Finding]:
+def read_through_delta_rs(env: Environment, version: Version, name: CollectionName, texts: Texts, phase: str) -> list[PathFinding]:
     """The rows once more as users get them, by ``.arrow()``, where that is honest."""
     state = LedgerReader(env).state()
     fields = state.entry(name).declared.fields
@@ -178,27 +178,27 @@ def read_through_delta_rs(env: Environment, version: Version, name: CollectionNa
     if found == texts:
         return []
     reason = f"delta-rs reads other rows than the files have: {_difference(texts, found)}."
-    return [Finding(phase, "arrow_differs", reason, _BUG, name)]
+    return [PathFinding(phase, "arrow_differs", reason, _BUG, name)]
 
 
-def same_as_new(env: Environment, fresh: Environment, phase: str) -> list[Finding]:
+def same_as_new(env: Environment, fresh: Environment, phase: str) -> list[PathFinding]:
     """Whether an upgraded and contracted environment is, table by table, what a new one of its release is."""
     ours, theirs = LedgerReader(env).state(), LedgerReader(fresh).state()
     findings = []
     if ours.release is None or not ours.release.is_same(theirs.release):
-        findings.append(Finding(phase, "release_differs", "upgraded and new environments bear different releases.", _MEND))
+        findings.append(PathFinding(phase, "release_differs", "upgraded and new environments bear different releases.", _MEND))
     upgraded, new = read_heads(env, ours), read_heads(fresh, theirs)
     for name in sorted({*upgraded, *new}):
         one, other = upgraded.get(name), new.get(name)
         if one is None or other is None:
             where = "a new one" if one is None else "an upgraded one"
-            findings.append(Finding(phase, "collection_differs", f"only {where} has the collection.", _MEND, name))
+            findings.append(PathFinding(phase, "collection_differs", f"only {where} has the collection.", _MEND, name))
             continue
         differences = [c for c in diff(one.declaration(name), other.declaration(name)).changes if c.cost.rank > 0]
         differences += [c for c in diff(ours.entry(name).declared, theirs.entry(name).declared).changes if c.cost.rank > 0]
         if differences or fingerprint(ours.entry(name).declared) != fingerprint(theirs.entry(name).declared):
             texts = "; ".join(dict.fromkeys(map(describe, differences))) or "their fingerprints differ"
-            findings.append(Finding(phase, "schema_differs", f"an upgraded table lacks what a new one has: {texts}.", _MEND, name))
+            findings.append(PathFinding(phase, "schema_differs", f"an upgraded table lacks what a new one has: {texts}.", _MEND, name))
     return findings
 
 
@@ -223,7 +223,7 @@ def write_rows(env: Environment, version: Version, name: CollectionName, declara
     return None
 
 
-def _looked(env: Environment, version: Version, name: CollectionName) -> Look:
+def _looked(env: Environment, version: Version, name: CollectionName) -> Resolution:
     return look(env, LedgerReader(env), name, version)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.testing.path_runner import Stop, Track
-from airflow_provider_schemamig.core.testing.results import Finding, Kind, PathEnded, Report, Result, UpgradePath, Verdict
+from airflow_provider_schemamig.core.testing.results import PathEnded, PathFinding, PathKind, PathVerdict, Report, Result, UpgradePath
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Stops:
             stop, report = _tried(lambda report: track.begin(version, report))
             if before is None:
                 return Arrival(stop, None)
-            path = UpgradePath(Kind.STEP, before, version)
-            return Arrival(stop, Result(path, Verdict.FAILED, (no_start(before),)))
-        path, started = UpgradePath(Kind.STEP, known.version, version), time.monotonic()
+            path = UpgradePath(PathKind.STEP, before, version)
+            return Arrival(stop, Result(path, PathVerdict.FAILED, (no_start(before),)))
+        path, started = UpgradePath(PathKind.STEP, known.version, version), time.monotonic()
         without = () if self.has_spark else track.spark_for(known.version, version)
         if without:
             return Arrival(_tried(lambda report: track.begin(version, report))[0], needs_spark(path, without))
@@ -63,12 +63,12 @@ class Stops:
 
 def needs_spark(path: UpgradePath, collections: tuple[str, ...]) -> Result:
     note = f"only Spark can take the rows of {', '.join(collections)} along; without it the path is not taken"
-    return Result(path, Verdict.NEEDS_SPARK, notes=(note,))
+    return Result(path, PathVerdict.NEEDS_SPARK, notes=(note,))
 
 
-def no_start(version: Version) -> Finding:
+def no_start(version: Version) -> PathFinding:
     reason = f"no environment at {version} could be made, so nothing can begin there."
-    return Finding("begin", "no_environment", reason, f"Look at what is wrong with {version} first.")
+    return PathFinding("begin", "no_environment", reason, f"Look at what is wrong with {version} first.")
 
 
 def _tried(work: Callable[[Report], Stop]) -> tuple[Stop | None, Report]:

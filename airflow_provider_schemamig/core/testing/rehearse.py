@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.testing.checkpoints import Arrival, Stops, 
 from airflow_provider_schemamig.core.testing.errors import UnknownPath
 from airflow_provider_schemamig.core.testing.path_runner import Track
 from airflow_provider_schemamig.core.testing.released import Released, from_list, from_tags, known_paths, missing_paths
-from airflow_provider_schemamig.core.testing.results import Finding, Kind, PathEnded, Report, Result, UpgradePath, Verdict
+from airflow_provider_schemamig.core.testing.results import PathEnded, PathFinding, PathKind, PathVerdict, Report, Result, UpgradePath
 from airflow_provider_schemamig.core.testing.rows.fixtures import Fixtures, completed, read_fixtures
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
@@ -42,8 +42,8 @@ class Rehearsal:
         """Every path that users can take, or should be able to."""
         *older, head = self.release.versions
         steps = zip(older, [*older[1:], head], strict=True)
-        found = [UpgradePath(Kind.NEW, None, head), *(UpgradePath(Kind.STEP, one, two) for one, two in steps)]
-        found += [UpgradePath(Kind.DIRECT, version, head) for version in older]
+        found = [UpgradePath(PathKind.NEW, None, head), *(UpgradePath(PathKind.STEP, one, two) for one, two in steps)]
+        found += [UpgradePath(PathKind.DIRECT, version, head) for version in older]
         if self.released is not None:
             found += [*known_paths(self.released), *self.missing]
         return tuple(found)
@@ -91,11 +91,11 @@ class Rehearsal:
         """What a path begins at: made now, if it is not there yet. For a new environment, what it is compared with."""
         if path in self.missing:
             return Arrival(None, None)
-        if path.kind is Kind.RELEASED:
+        if path.kind is PathKind.RELEASED:
             assert path.source is not None
             return self.released_stops.at(path.source)
         found = self.stops.at(path.source or path.target)
-        if path.kind is not Kind.STEP:
+        if path.kind is not PathKind.STEP:
             return found
         done = self.stops.at(path.target)
         return Arrival(found.stop, done.step, done.writes)
@@ -109,15 +109,15 @@ class Rehearsal:
         started = time.monotonic()
         if path in self.missing:
             refusal = self.missing[path]
-            return Result(path, Verdict.FAILED, (Finding("plan", refusal.code, refusal.message, refusal.next_action),))
-        if path.kind is Kind.STEP and arrival.step is not None and arrival.step.verdict is not Verdict.PASSED:
+            return Result(path, PathVerdict.FAILED, (PathFinding("plan", refusal.code, refusal.message, refusal.next_action),))
+        if path.kind is PathKind.STEP and arrival.step is not None and arrival.step.verdict is not PathVerdict.PASSED:
             return arrival.step
         report = Report()
         try:
             skipped = self._take(path, arrival, report)
         except PathEnded:
             skipped = None
-        return skipped or _joined(report.result(path, time.monotonic() - started), arrival.step if path.kind is Kind.STEP else None)
+        return skipped or _joined(report.result(path, time.monotonic() - started), arrival.step if path.kind is PathKind.STEP else None)
 
     def _take(self, path: UpgradePath, arrival: Arrival, report: Report) -> Result | None:
         if path.source is None:
@@ -126,10 +126,10 @@ class Rehearsal:
         if arrival.stop is None:
             report.end([no_start(path.source)])
         assert arrival.stop is not None
-        if path.kind is Kind.STEP:
+        if path.kind is PathKind.STEP:
             self.track.interrupted(arrival.stop, path.target, arrival.writes, report)
             return None
-        track = self.track if path.kind is Kind.DIRECT else self.track_of(path.target)
+        track = self.track if path.kind is PathKind.DIRECT else self.track_of(path.target)
         with report.phase("plan"):
             without = track.spark_for(path.source, path.target) if self.jobs is None else ()
         if without:

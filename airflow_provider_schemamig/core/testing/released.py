@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.release.folder.lock import module_file, sna
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.chain import merge
 from airflow_provider_schemamig.core.testing.errors import BackportBreaksPath, InvalidReleased, ReleasedFileChanged, ReleaseForgotten
-from airflow_provider_schemamig.core.testing.results import Kind, UpgradePath
+from airflow_provider_schemamig.core.testing.results import PathKind, UpgradePath
 from airflow_provider_schemamig.core.testing.workspace import cut
 from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
 
@@ -56,7 +56,7 @@ class Released:
 def known_paths(released: Released) -> tuple[UpgradePath, ...]:
     """Every upgrade from one release to a later one whose folder, as it came out, has both."""
     return tuple(
-        UpgradePath(Kind.RELEASED, source.version, target.version)
+        UpgradePath(PathKind.RELEASED, source.version, target.version)
         for target in released.points
         for source in sorted(released.points, key=lambda point: point.version)
         if source.release is not None and source.version < target.version and target.knows(source.version)
@@ -71,7 +71,7 @@ def missing_paths(released: Released) -> tuple[tuple[UpgradePath, Refusal], ...]
         for source in released.points:
             if source.version >= target.version or target.knows(source.version):
                 continue
-            path = UpgradePath(Kind.RELEASED, source.version, target.version)
+            path = UpgradePath(PathKind.RELEASED, source.version, target.version)
             if order[source.version] > order[target.version]:
                 if not _is_mended(released, order, source.version, target.version):
                     steps = _steps(released, source)

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.testing.errors import PathFailed
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
-from airflow_provider_schemamig.core.testing.results import Result, Verdict
+from airflow_provider_schemamig.core.testing.results import PathVerdict, Result
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -42,7 +42,7 @@ def document(rehearsal: Rehearsal, results: Sequence[Result], seconds: float) ->
         "versions": [str(version) for version in release.versions],
         "seed": rehearsal.seed,
         "paths": [result.to_json() for result in results],
-        "counts": {verdict.value: sum(result.verdict is verdict for result in results) for verdict in Verdict},
+        "counts": {verdict.value: sum(result.verdict is verdict for result in results) for verdict in PathVerdict},
         "notes": list(rehearsal.released.notes) if rehearsal.released is not None else [],
         "seconds": round(seconds, 3),
     }

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 
 
-class Kind(StrEnum):
+class PathKind(StrEnum):
     """``NEW``: a new environment at the head. ``STEP``: from one supported version to the next, also interrupted and rolled back.
     ``DIRECT``: from one to the head in one go, and back. ``RELEASED``: between two releases, with the later one's folder as it came out."""
 
@@ -22,7 +22,7 @@ class Kind(StrEnum):
     RELEASED = "released"
 
 
-class Verdict(StrEnum):
+class PathVerdict(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NEEDS_SPARK = "needs_spark"
@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 class UpgradePath:
     """``source`` None: a new environment."""
 
-    kind: Kind
+    kind: PathKind
     source: Version | None
     target: Version
 
@@ -48,7 +48,7 @@ class UpgradePath:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PathFinding:
     """One thing wrong: found while doing ``phase``; ``cause`` is an error's code."""
 
     phase: str
@@ -67,8 +67,8 @@ class Result:
     cannot read any more, and why; that is legal, and worth knowing."""
 
     path: UpgradePath
-    verdict: Verdict
-    findings: tuple[Finding, ...] = ()
+    verdict: PathVerdict
+    findings: tuple[PathFinding, ...] = ()
     notes: tuple[str, ...] = ()
     rows: int = 0
     via: tuple[Version, ...] = ()
@@ -99,7 +99,7 @@ class PathEnded(Exception):
 class Report:
     """A result in the making."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[PathFinding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     fenced: dict[str, None] = field(default_factory=dict)
     via: list[Version] = field(default_factory=list)
@@ -112,15 +112,15 @@ class Report:
             yield
         except SchemamigError as error:
             found = error.refusals if isinstance(error, Refused) else (error,)
-            self.end([Finding(name, each.code, each.message, each.next_action, each.collection) for each in found])
+            self.end([PathFinding(name, each.code, each.message, each.next_action, each.collection) for each in found])
 
-    def end(self, findings: list[Finding]) -> None:
+    def end(self, findings: list[PathFinding]) -> None:
         """Raise PathEnded if there are any."""
         self.findings += findings
         if findings:
             raise PathEnded
 
     def result(self, path: UpgradePath, seconds: float) -> Result:
-        verdict = Verdict.FAILED if self.findings else Verdict.PASSED
+        verdict = PathVerdict.FAILED if self.findings else PathVerdict.PASSED
         notes = tuple(dict.fromkeys(self.notes))
         return Result(path, verdict, tuple(self.findings), notes, self.rows, tuple(self.via), tuple(self.fenced), seconds)

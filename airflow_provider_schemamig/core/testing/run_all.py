@@ -12,7 +12,7 @@ from dataclasses import replace
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.testing.checkpoints import Arrival
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
-from airflow_provider_schemamig.core.testing.results import Kind, Result, UpgradePath, Verdict
+from airflow_provider_schemamig.core.testing.results import PathKind, PathVerdict, Result, UpgradePath
 
 #: Fewer paths are taken before another process has imported what it needs.
 _WORTH_A_PROCESS = 12
@@ -28,7 +28,7 @@ def run_all(
     results: dict[UpgradePath, Result] = {}
     for result in taken:
         results[result.path] = result
-        note = "" if result.verdict is Verdict.PASSED else result.verdict.value
+        note = "" if result.verdict is PathVerdict.PASSED else result.verdict.value
         listen(Event("test", result.path.id, len(results), len(paths), result.seconds, note))
     return tuple(results[path] for path in paths)
 
@@ -61,7 +61,7 @@ def _by_begin(paths: Sequence[UpgradePath]) -> list[UpgradePath]:
 
     Steps last of each version: they need the stop after, too.
     """
-    return sorted(paths, key=lambda path: (path.kind is Kind.RELEASED, path.source or path.target, path.kind is not Kind.DIRECT))
+    return sorted(paths, key=lambda path: (path.kind is PathKind.RELEASED, path.source or path.target, path.kind is not PathKind.DIRECT))
 
 
 _REHEARSALS: list[Rehearsal] = []

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.release.folder.errors import LOCK_FILE, RELEASE_TOML, SCHEMA_SQL
 from airflow_provider_schemamig.core.release.folder.lock import completed, digest, module_file, render_lock, snapshot_file
-from airflow_provider_schemamig.core.release.folder.read import Release, Settings
+from airflow_provider_schemamig.core.release.folder.read import Release, ReleaseSettings
 from airflow_provider_schemamig.core.storage import THROWAWAY, Location, StorageOptions
 from airflow_provider_schemamig.core.storage.root import WriteHook
 
@@ -91,7 +91,7 @@ def cut(release: Release, versions: Sequence[Version], folder: Path) -> Path:
     lock = completed({}, {file: digest(data) for file, data in files.items()}, minimum, head)
     files[LOCK_FILE] = render_lock(lock).encode()
     files[SCHEMA_SQL] = files[snapshot_file(head)]
-    files[RELEASE_TOML] = Settings(release.name, head, minimum).toml
+    files[RELEASE_TOML] = ReleaseSettings(release.name, head, minimum).toml
     made = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
     for name in ("snapshots", "migrations"):
         (made / name).mkdir(parents=True)

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction, 
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
-from airflow_provider_schemamig.core.transfer.exactly_once import Position, position
+from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition, position
 from airflow_provider_schemamig.core.transfer.file_subset import scratch
 from airflow_provider_schemamig.core.transfer.row_transfer import Flow
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_FILES, BatchSize, Pace
@@ -67,7 +67,7 @@ def _next(files: Sequence[RawAction], first: int, max_files: int, max_bytes: int
     return files[first : first + taken]
 
 
-def _copy_batch(env: EnvironmentRoot, flow: Flow, head: Head, batch: Sequence[RawAction], reached: Position, jobs: JobRunner) -> None:
+def _copy_batch(env: EnvironmentRoot, flow: Flow, head: Head, batch: Sequence[RawAction], reached: LinkPosition, jobs: JobRunner) -> None:
     lo, hi = reached.at, reached.at + len(batch)
     with scratch(env, flow.chain.generation, f"{flow.target}-copy-{lo}-{hi}", head, batch) as uri:
         request = {

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import put_txns, read_fence
 from airflow_provider_schemamig.core.delta.features import check_writable
@@ -29,7 +29,7 @@ TXN_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class LinkChain:
     """``app_id``: the target shard's (``Fence.app_id``). ``name``: what goes on, ``copy`` or ``tail``, or ``undo/<shard>``."""
 
     app_id: str
@@ -53,7 +53,7 @@ _MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDelete
 class _EmptyLink(Tag):
     """What a link of ours says of itself, which is what Spark's say."""
 
-    chain: Chain
+    chain: LinkChain
     lo: int
     hi: int
 
@@ -63,7 +63,7 @@ class _EmptyLink(Tag):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LinkPosition:
     """Where a chain stands. ``version``: of the target, with the last link in it; ``rows``: written or taken away by all links."""
 
     at: int
@@ -71,9 +71,9 @@ class Position:
     rows: int = 0
 
 
-def position(store: ReadStore, chain: Chain, start: int, after: int = 0) -> Position:
+def position(store: ReadStore, chain: LinkChain, start: int, after: int = 0) -> LinkPosition:
     """Follow the links in the commits of the target after version ``after``, from ``start`` on. Raises LogTruncated, TableMissing."""
-    links: dict[int, tuple[int, Commit]] = {}
+    links: dict[int, tuple[int, LogCommit]] = {}
     for commit in commits(store, after):
         about = link_of(commit, chain)
         if about is not None:
@@ -82,10 +82,10 @@ def position(store: ReadStore, chain: Chain, start: int, after: int = 0) -> Posi
     while at in links:
         at, commit = links[at]
         version, rows = max(version, commit.version), rows + _rows(commit)
-    return Position(at, version, rows)
+    return LinkPosition(at, version, rows)
 
 
-def put_empty_link(store: Store, chain: Chain, lo: int, hi: int) -> int:
+def put_empty_link(store: Store, chain: LinkChain, lo: int, hi: int) -> int:
     """A link that brings no rows, because from ``lo`` to ``hi`` nothing changed after all; the target's version of it.
 
     What was undone again by ``hi`` may be on its way from a slower process that has seen less, or from a driver whose process died: it
@@ -96,7 +96,7 @@ def put_empty_link(store: Store, chain: Chain, lo: int, hi: int) -> int:
     check_writable(head.protocol, store.location.uri)
     app_id, step = chain.txn_app_id(lo), f"the step of {chain.name} after version {lo}"
 
-    def judge(commit: Commit) -> None:
+    def judge(commit: LogCommit) -> None:
         if any(txn.get("appId") == app_id for txn in commit.txns):
             raise TwinWasFirst(step=step)
 
@@ -109,7 +109,7 @@ def put_empty_link(store: Store, chain: Chain, lo: int, hi: int) -> int:
     return appended.version
 
 
-def link_of(commit: Commit, chain: Chain) -> dict[str, Any] | None:
+def link_of(commit: LogCommit, chain: LinkChain) -> dict[str, Any] | None:
     """What a commit says of itself if it is a link of ``chain``: by its words, and by the transaction id that only one commit can have."""
     about = about_of(commit)
     if about is None or (about.get("action"), about.get("generation")) != (chain.name, chain.generation):
@@ -117,7 +117,7 @@ def link_of(commit: Commit, chain: Chain) -> dict[str, Any] | None:
     return about if any(txn.get("appId") == chain.txn_app_id(about["lo"]) for txn in commit.txns) else None
 
 
-def about_of(commit: Commit) -> dict[str, Any] | None:
+def about_of(commit: LogCommit) -> dict[str, Any] | None:
     """What a commit of ours says of itself; None for everybody else's."""
     try:
         found = json.loads(commit.user_metadata or "null")
@@ -127,14 +127,14 @@ def about_of(commit: Commit) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
-def foreign_commits(store: ReadStore, after: int) -> Iterator[Commit]:
+def foreign_commits(store: ReadStore, after: int) -> Iterator[LogCommit]:
     """Commits after a version that are none of ours and add or remove rows."""
     for commit in commits(store, after):
         if about_of(commit) is None and commit.changes_rows:
             yield commit
 
 
-def _rows(commit: Commit) -> int:
+def _rows(commit: LogCommit) -> int:
     metrics = commit.info.get("operationMetrics") or {}
     if commit.info.get("operation") == "MERGE":  # its output holds the rows of a touched file that stayed as they are
         return sum(int(metrics.get(name, 0)) for name in _MERGED)

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import ROW_TRACKING, Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import ROW_TRACKING, FileId, LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag, label_of
@@ -269,7 +269,7 @@ def _commit(
     return append(store, head.version, entry, judge, in_commit_timestamps=uses_in_commit_timestamps(head.metadata))
 
 
-def _judge(commit: Commit, *, uri: str, fence: Fence, ours: set[FileId]) -> None:
+def _judge(commit: LogCommit, *, uri: str, fence: Fence, ours: set[FileId]) -> None:
     """A commit that came in between: may the new files still stand for the old ones?"""
     fence.check(commit)
     if commit.changes_table:

@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.queries.query import bind
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import TXN_VERSION, Chain
+from airflow_provider_schemamig.core.transfer.exactly_once import TXN_VERSION, LinkChain
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Flow:
     """
 
     collection: CollectionName
-    chain: Chain
+    chain: LinkChain
     source: ShardId
     source_uri: str
     source_id: str

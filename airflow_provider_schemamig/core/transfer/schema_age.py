@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.delta.actions import Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
@@ -83,7 +83,7 @@ def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAct
     return born
 
 
-def _written_by(commit: Commit) -> set[str]:
+def _written_by(commit: LogCommit) -> set[str]:
     """The paths of the files that this commit wrote itself."""
     if not commit.has_files or commit.info.get("operation") in BRINGS_BACK:
         return set()

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDiges
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
-from airflow_provider_schemamig.core.transfer.exactly_once import Position, position, put_empty_link
+from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition, position, put_empty_link
 from airflow_provider_schemamig.core.transfer.file_subset import scratch
 from airflow_provider_schemamig.core.transfer.row_transfer import Flow
 
@@ -32,13 +32,13 @@ class Tailed:
     """``position``: the last link; ``seen``: the source version that the target is equal to. ``delta``: digest of the net change that
     this call brought in, None if a twin did some of it."""
 
-    position: Position
+    position: LinkPosition
     seen: int
     delta: RowsDigest | None
     rows: int
 
 
-def tail(env: EnvironmentRoot, flow: Flow, reached: Position, upto: int, jobs: JobRunner) -> Tailed:
+def tail(env: EnvironmentRoot, flow: Flow, reached: LinkPosition, upto: int, jobs: JobRunner) -> Tailed:
     """Bring in the source's commits after ``reached`` up to version ``upto``. Exactly once, whoever else does it.
 
     Raises TwinWasFirst; SourceVacuumed, ChangeDataMissing, LogTruncated if the history is gone.
@@ -55,7 +55,7 @@ def tail(env: EnvironmentRoot, flow: Flow, reached: Position, upto: int, jobs: J
             delta += RowsDigest.from_json(result["delta"])
         changed = int(result["inserted"]) + int(result["deleted"])
         rows += changed
-        reached = Position(last, int(result["table_version"]), reached.rows + changed)
+        reached = LinkPosition(last, int(result["table_version"]), reached.rows + changed)
     return Tailed(reached, max(upto, reached.at), delta, rows)
 
 
@@ -69,7 +69,7 @@ def again(attempt: Callable[[], T]) -> T:
     return attempt()
 
 
-def where(env: EnvironmentRoot, flow: Flow, start: int, after: int) -> Position:
+def where(env: EnvironmentRoot, flow: Flow, start: int, after: int) -> LinkPosition:
     """How far the target has followed the source, which it copied at version ``start``; looked for after the target's version ``after``."""
     return position(flow.target_store(env), flow.chain, start, after)
 

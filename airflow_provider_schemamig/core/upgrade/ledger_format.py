@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class FormatStep:
     """One step that this run took: as which ledger version, and how many rows it inserted, updated or deleted."""
 
     source: int
@@ -44,7 +44,7 @@ class FormatUpgrade:
 
     source: int
     target: int
-    steps: tuple[Taken, ...]
+    steps: tuple[FormatStep, ...]
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def upgrade_ledger(env: EnvironmentRoot, *, formats: Formats = FORMATS, listen: 
     """
     ledger = LedgerWriter(env, formats)
     found = ledger.state().format
-    taken: list[Taken] = []
+    taken: list[FormatStep] = []
     notes: list[str] = []
     while True:
         started = pendulum.now("UTC")
@@ -74,7 +74,7 @@ def upgrade_ledger(env: EnvironmentRoot, *, formats: Formats = FORMATS, listen: 
         if before is after:
             return FormatUpgrade(found, after.format, tuple(taken), tuple(notes))
         step = formats.steps_from(before.format)[0]
-        taken.append(Taken(step.source, step.title, after.version, before.upgrades[0].changed))
+        taken.append(FormatStep(step.source, step.title, after.version, before.upgrades[0].changed))
         notes += _remember(env, taken[-1], started)
         listen(Event("ledger_format", note=f"format {step.target}: {step.title}"))
 
@@ -92,7 +92,7 @@ def check_unused(state: State) -> None:
             raise LedgerInUse(generation=hold.generation, work="the rollback")
 
 
-def _remember(env: EnvironmentRoot, step: Taken, started: pendulum.DateTime) -> list[str]:
+def _remember(env: EnvironmentRoot, step: FormatStep, started: pendulum.DateTime) -> list[str]:
     """One line of audit; the note, if it could not be written."""
     detail = f"format {step.source + 1}: {step.rows} row(s), {step.title}"
     note = append_history(env, HistoryEntry.ended("ledger upgrade", started, detail=detail))

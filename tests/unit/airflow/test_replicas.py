@@ -22,11 +22,11 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication import replicate, watch
 from airflow_provider_schemamig.core.replication.cluster import registry
 from airflow_provider_schemamig.core.replication.errors import GapError
-from airflow_provider_schemamig.core.replication.model import EnvId, Pause, PauseReason, Settings, Stream, StreamState
+from airflow_provider_schemamig.core.replication.model import EnvId, Pause, PauseReason, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import Replicated
 from airflow_provider_schemamig.core.replication.restore import restore
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead
-from airflow_provider_schemamig.core.replication.watch import Look, Mismatch
+from airflow_provider_schemamig.core.replication.watch import Mismatch, StreamDue
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.base import BadArgument
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, StreamStopped
@@ -104,7 +104,7 @@ def test_what_is_there_is_brought_on_the_targets_spark(core: Core) -> None:
     (call,) = core.calls
     assert call["collections"] == ["flights"]
     assert call["jobs"] == operator.hooks[1].job_runner
-    assert call["settings"] == Settings(depth=2, retry=timedelta(seconds=7), recompute=timedelta(seconds=70))
+    assert call["settings"] == StreamSettings(depth=2, retry=timedelta(seconds=7), recompute=timedelta(seconds=70))
     assert core.measured == ["flights"]
 
 
@@ -118,8 +118,8 @@ def test_collections_come_as_a_list_or_as_one_text(core: Core, given: Any, names
 
 def test_the_numbers_are_seed_004s(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     bring().execute(CONTEXT)
-    assert core.calls[0]["settings"] == Settings()
-    assert inspect.signature(SchemaMatchSensor).parameters["depth"].default == Settings().depth
+    assert core.calls[0]["settings"] == StreamSettings()
+    assert inspect.signature(SchemaMatchSensor).parameters["depth"].default == StreamSettings().depth
     monkeypatch.setenv("AIRFLOW__SCHEMAMIG__RECOMPUTE_INTERVAL", "9")
     bring().execute(CONTEXT)
     assert core.calls[1]["settings"].recompute == timedelta(seconds=9)
@@ -210,24 +210,24 @@ def test_a_trigger_is_made_again_from_what_airflow_stores(trigger: Any) -> None:
 @pytest.mark.parametrize(
     ("found", "follow", "fires"),
     [
-        (Look(due=True, waiting=True), False, True),
-        (Look(due=True, waiting=False), True, True),
-        (Look(due=False, waiting=True), False, False),
-        (Look(due=False, waiting=True), True, False),
-        (Look(due=False, waiting=False), False, True),
-        (Look(due=False, waiting=False), True, False),
+        (StreamDue(due=True, waiting=True), False, True),
+        (StreamDue(due=True, waiting=False), True, True),
+        (StreamDue(due=False, waiting=True), False, False),
+        (StreamDue(due=False, waiting=True), True, False),
+        (StreamDue(due=False, waiting=False), False, True),
+        (StreamDue(due=False, waiting=False), True, False),
     ],
 )
-def test_what_wakes_the_task(core: Core, monkeypatch: pytest.MonkeyPatch, found: Look, follow: bool, fires: bool) -> None:
+def test_what_wakes_the_task(core: Core, monkeypatch: pytest.MonkeyPatch, found: StreamDue, follow: bool, fires: bool) -> None:
     asked: list[Any] = []
 
-    def look(origin: object, target: object, *rest: Any) -> Look:
+    def look(origin: object, target: object, *rest: Any) -> StreamDue:
         asked.append((origin, target, *rest[:2]))
         return found
 
     monkeypatch.setattr(watch, "look", look)
     assert work(follow=follow).look() is fires
-    assert asked == [(*ENDS, ["flights"], Settings(1, timedelta(seconds=0.05), timedelta(seconds=300)))]
+    assert asked == [(*ENDS, ["flights"], StreamSettings(1, timedelta(seconds=0.05), timedelta(seconds=300)))]
 
 
 def test_what_was_brought_so_far_comes_back_with_the_event(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,14 +235,14 @@ def test_what_was_brought_so_far_comes_back_with_the_event(core: Core, monkeypat
         return await anext(work().run())
 
     monkeypatch.setattr(base, "settling_seconds", lambda: 0.0)
-    monkeypatch.setattr(watch, "look", lambda *_: Look(due=True, waiting=True))
+    monkeypatch.setattr(watch, "look", lambda *_: StreamDue(due=True, waiting=True))
     payload = asyncio.run(first()).payload
     assert (payload["status"], payload["brought"]) == ("look", counts(1))
 
 
 def test_while_it_waits_both_ends_are_heard_of(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(watch, "look", lambda *_: Look(due=False, waiting=True))
+    monkeypatch.setattr(watch, "look", lambda *_: StreamDue(due=False, waiting=True))
     monkeypatch.setattr(registry, "exchange", lambda *ends: told.append(ends[:2]))
     trigger, start = work(), pendulum.now("UTC")
     for seconds in (0, 50, 70, 90, 150):

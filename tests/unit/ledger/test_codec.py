@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     ROW_TYPES,
     Ahead,
     Approval,
+    BuildingShard,
     Control,
     EnvironmentConfig,
     EnvironmentRelease,
@@ -31,7 +32,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Object,
     Pin,
     Progress,
-    Replacement,
     SchemaEntry,
     Shard,
     ShardState,
@@ -66,7 +66,7 @@ FROZEN: list[tuple[Any, str, str]] = [
         f'"plan_digest":"{"d" * 64}","source":"1.0.0","state":"claimed","target":"1.1.0"}}',
     ),
     (
-        Replacement(FLIGHTS, Version(1, 1, 0), Generation(3), SHARD, 2, (("planes-1", 5),), 10),
+        BuildingShard(FLIGHTS, Version(1, 1, 0), Generation(3), SHARD, 2, (("planes-1", 5),), 10),
         '"flights/1.1.0/3"',
         '{"collection":"flights","fill_inputs":[["planes-1",5]],"fill_number":2,"filled_rows":10,"generation":3,"shard":"flights-1",'
         '"version":"1.1.0"}',

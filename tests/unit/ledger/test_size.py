@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
-from airflow_provider_schemamig.core.ledger.admin.size import CollectionSize, Compaction, size
+from airflow_provider_schemamig.core.ledger.admin.size import CollectionSize, LedgerCompaction, size
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.rows import EnvironmentRelease
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
@@ -58,14 +58,14 @@ def test_growth_from_release_to_release(grown: LedgerWriter) -> None:
 
 def test_what_compaction_takes_away_is_what_it_took(grown: LedgerWriter) -> None:
     before = size(LedgerReader(grown.env))
-    assert before.compaction == Compaction(before.rows - before.live_rows, before.compaction.text_bytes, 5)
+    assert before.compaction == LedgerCompaction(before.rows - before.live_rows, before.compaction.text_bytes, 5)
     compact(grown)
     after = size(LedgerReader(grown.env))
     since = next(len((row.key + row.value).encode()) for row in grown.rows() if row.key == '"since"')
     assert after.rows == before.rows - before.compaction.rows + 1, "and the row that says since when"
     assert after.text_bytes == before.text_bytes - before.compaction.text_bytes + since
     assert after.data_files == before.data_files - before.compaction.data_files
-    assert after.compaction == Compaction(0, 0, 0)
+    assert after.compaction == LedgerCompaction(0, 0, 0)
 
 
 def test_of_damaged_rows(grown: LedgerWriter) -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from airflow_provider_schemamig.core.ledger import codec, state
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerTooNew
-from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, Hold, HoldState, Intent, IntentKind, Replacement
+from airflow_provider_schemamig.core.ledger.rows import (
+    FORMAT_VERSION,
+    BuildingShard,
+    EnvironmentConfig,
+    Hold,
+    HoldState,
+    Intent,
+    IntentKind,
+)
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, SchemaId, ShardId, Version
@@ -30,7 +38,7 @@ def state_of(*rows: RawRow, version: int = 9) -> State:
 
 def test_every_accessor_by_its_typed_key() -> None:
     flights, shard = CollectionName("flights"), shard_of("flights")
-    replacement = Replacement(flights, Version(1, 1, 0), Generation(1), shard)
+    replacement = BuildingShard(flights, Version(1, 1, 0), Generation(1), shard)
     intent = Intent(flights, shard, Generation(1), Epoch(2), IntentKind.EXPAND, 3, None, None, reached=None)
     hold = Hold(Generation(1), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN)
     rows = [update.row for update in collection("flights")]  # type: ignore[union-attr]

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, Ledg
 from airflow_provider_schemamig.core.ledger.rows import (
     ROW_TYPES,
     Approval,
+    BuildingShard,
     DeploymentState,
     EnvironmentRelease,
     Hold,
@@ -26,7 +27,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     IntentKind,
     LedgerSince,
     Object,
-    Replacement,
     SchemaEntry,
     Shard,
     ShardState,
@@ -63,7 +63,7 @@ def put(*rows: object) -> Callable[[State], list[Update]]:
 
 INTENT = Intent(FLIGHTS, SHARD, Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None, reached=None)
 X = Shard(ShardId("g1-ffffffffffff"), FLIGHTS, "flights/g1-ffffffffffff", "id of x", Generation(1), ShardState.BUILDING)
-TO_X = Replacement(FLIGHTS, Version(1, 1, 0), Generation(1), X.shard)
+TO_X = BuildingShard(FLIGHTS, Version(1, 1, 0), Generation(1), X.shard)
 TO_Y = replace(TO_X, version=Version(1, 2, 0), shard=ShardId("y"))
 HOLD = Hold(Generation(2), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN)
 

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.delta.features import UnsupportedFeature
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.log.listing import commit_key
 from airflow_provider_schemamig.core.names import Epoch, Generation
-from airflow_provider_schemamig.core.online.backfill import Batch, Effort, check_fillable, due_files, fill_batch
+from airflow_provider_schemamig.core.online.backfill import BackfillBatch, Effort, check_fillable, due_files, fill_batch
 from airflow_provider_schemamig.core.online.errors import BackfillLogGone, BackfillStarved, CannotBackfill
 from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.storage import Store
@@ -162,7 +162,7 @@ def dated(name: str, written: int, p: str | None = None, **more: Any) -> dict[st
     return add(name, partition={} if p is None else {"p": p}, modificationTime=written, **more)
 
 
-def paths(batches: Sequence[Batch]) -> list[str]:
+def paths(batches: Sequence[BackfillBatch]) -> list[str]:
     return ["".join(file["path"] for file in batch.files) for batch in batches]
 
 
@@ -246,7 +246,15 @@ def test_a_batch_is_tagged_so_that_it_is_known_again(store: Store) -> None:
     nothing: Any = None
     with pytest.raises(ValueError, match="backfill:c"):
         fill_batch(
-            nothing, store, NAME, read_head(store), Batch((), False), DEFAULT, nothing, Tag(Generation(1), Epoch(1), "change"), nothing
+            nothing,
+            store,
+            NAME,
+            read_head(store),
+            BackfillBatch((), False),
+            DEFAULT,
+            nothing,
+            Tag(Generation(1), Epoch(1), "change"),
+            nothing,
         )
 
 

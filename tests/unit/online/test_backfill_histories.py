@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.online.backfill import Batch, DueFiles, due_files
+from airflow_provider_schemamig.core.online.backfill import BackfillBatch, DueFiles, due_files
 from airflow_provider_schemamig.core.online.operation import Files
 from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.schema.model import Field
@@ -97,7 +97,7 @@ class World:
         adds = [{"add": add} for path, add in wanted.items() if now.get(path) != add]
         self.commit([*removes, *adds], operation="RESTORE")
 
-    def fill(self, batch: Batch, fill: Fill) -> None:
+    def fill(self, batch: BackfillBatch, fill: Fill) -> None:
         chosen = [str(file["path"]) for file in batch.files]
         rows = [replace(row) for path in chosen for row in self.live(path)]
         for row in rows:

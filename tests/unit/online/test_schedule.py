@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
-from airflow_provider_schemamig.core.online.operation import Chain, Enter, Operation, Recluster, RowWork, Turn, Validate, filled, schedule
+from airflow_provider_schemamig.core.online.operation import Chain, Enter, Operation, Recluster, Round, RowWork, Validate, filled, schedule
 from airflow_provider_schemamig.core.online.operations import operations_of
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.element_states import PATHS, ElementState
@@ -42,7 +42,7 @@ def chains(*names: str) -> tuple[Chain, ...]:
     return tuple(operations_of((FILLING | CHANGES)[name], TABLE) for name in names)
 
 
-def when(turns: Sequence[Turn], operation: Operation, state: ElementState) -> int:
+def when(turns: Sequence[Round], operation: Operation, state: ElementState) -> int:
     """The turn in which an element reaches a state."""
     found = [
         number

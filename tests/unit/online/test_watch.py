@@ -13,7 +13,16 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.online.key_validation import KeyFinding, Pinned, Source, Validated, brought, due, findings, lost_rows
+from airflow_provider_schemamig.core.online.key_validation import (
+    KeyFinding,
+    PinnedKeys,
+    Source,
+    Validated,
+    brought,
+    due,
+    findings,
+    lost_rows,
+)
 from airflow_provider_schemamig.core.online.keys import Reference, Unique
 from airflow_provider_schemamig.core.storage import Location, ReadStore, StorageOptions, open_store
 from tests.support import foreign
@@ -50,8 +59,8 @@ class Table:
         assert {path.rpartition("/")[2] for path in found} <= names, "only files that are there"
         return sorted((source.version, source.operation) for source in found.values())
 
-    def pinned(self, *columns: str) -> Pinned:
-        return Pinned(self.store, read_head(self.store), columns)
+    def pinned(self, *columns: str) -> PinnedKeys:
+        return PinnedKeys(self.store, read_head(self.store), columns)
 
 
 @pytest.fixture

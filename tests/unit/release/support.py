@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_schemamig.core.jsonable import from_json, to_json
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder.modules import Migration
-from airflow_provider_schemamig.core.release.folder.read import Release, Snapshot
+from airflow_provider_schemamig.core.release.folder.read import Release, ReleaseSnapshot
 from airflow_provider_schemamig.core.release.merge.chain import MergedStep, merge
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
 from airflow_provider_schemamig.core.release.merge.merged import Chain
@@ -44,11 +44,11 @@ def v(text: str) -> Version:
 
 def release_of(*versions: tuple[str, Sequence[Declaration], Sequence[Step]]) -> Release:
     """(version, declarations, steps to it), oldest first; nothing of it is checked."""
-    snapshots: dict[Version, Snapshot] = {}
+    snapshots: dict[Version, ReleaseSnapshot] = {}
     modules: dict[Version, Migration] = {}
     for text, declarations, steps in versions:
         version = v(text)
-        snapshot = Snapshot(version, f"snapshots/{version}.sql", "")
+        snapshot = ReleaseSnapshot(version, f"snapshots/{version}.sql", "")
         declared: Mapping[CollectionName, Declaration] = {d.name: d for d in declarations}
         vars(snapshot)["declarations"] = declared  # as if parsed
         snapshots[version] = snapshot

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_schemamig.core.release.check import check
 from airflow_provider_schemamig.core.release.folder.modules import read_module
-from airflow_provider_schemamig.core.release.folder.read import Release, Snapshot
-from airflow_provider_schemamig.core.release.lint.model import Finding, Rule, Severity
+from airflow_provider_schemamig.core.release.folder.read import Release, ReleaseSnapshot
+from airflow_provider_schemamig.core.release.lint.model import LintFinding, Rule, Severity
 from airflow_provider_schemamig.core.release.lint.run import RULES, lint, review
 from airflow_provider_schemamig.core.release.lint.subject import Subject
 from airflow_provider_schemamig.core.release.merge.validate import validate_chain
@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "lint"
 def subject(found: Head) -> Subject:
     """The releases 1.0.0, 1.1.0, ... in memory; modules between have no steps."""
     versions = [v(f"1.{number}.0") for number in range(len(found.schemas))]
-    snapshots = {version: Snapshot(version, "schema.sql", schema) for version, schema in zip(versions, found.schemas, strict=True)}
+    snapshots = {version: ReleaseSnapshot(version, "schema.sql", schema) for version, schema in zip(versions, found.schemas, strict=True)}
     text = module(f"\n    {found.steps},\n" if found.steps else "", found.doc)
     refusals: list[Refusal] = []
     read = read_module(text, f"migrations/{versions[-1].module_name}.py", refusals)
@@ -207,5 +207,5 @@ def test_severities() -> None:
 
 
 def test_the_place_of_a_finding(tmp_path: Path) -> None:
-    finding = Finding(BY_CODE["SM101"], next(iter(BY_CODE["SM101"].check(subject(CASES["SM101"][0])))))
+    finding = LintFinding(BY_CODE["SM101"], next(iter(BY_CODE["SM101"].check(subject(CASES["SM101"][0])))))
     assert finding.where == "migrations/v1_1_0.py:9"

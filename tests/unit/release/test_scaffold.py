@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.release.authoring.scaffold import Written, init, snapshot
+from airflow_provider_schemamig.core.release.authoring.scaffold import WrittenFolder, init, snapshot
 from airflow_provider_schemamig.core.release.check import check, load_checked
 from airflow_provider_schemamig.core.release.folder.errors import (
     EditedModule,
@@ -47,7 +47,7 @@ def bump(folder: Path, version: str) -> None:
 
 def test_init_writes_a_folder_that_passes(tmp_path: Path) -> None:
     written = init(tmp_path / "new" / "lake", "flights_lake")
-    assert written == Written(V1, ("release.toml", "schema.sql", "snapshots/1.0.0.sql", "snapshots.lock"))
+    assert written == WrittenFolder(V1, ("release.toml", "schema.sql", "snapshots/1.0.0.sql", "snapshots.lock"))
     assert set(tree(tmp_path / "new/lake")) == set(written.files)
     assert check(tmp_path / "new/lake") == ()
     release = load_checked(tmp_path / "new/lake")
@@ -87,7 +87,7 @@ def test_init_where_a_file_is(tmp_path: Path) -> None:
 
 def test_snapshot_again_changes_nothing(folder: Path) -> None:
     before = tree(folder)
-    assert snapshot(folder) == Written(V2, ())
+    assert snapshot(folder) == WrittenFolder(V2, ())
     assert tree(folder) == before
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
-from airflow_provider_schemamig.core.replication.stream.events import Batch, Found, next_events
+from airflow_provider_schemamig.core.replication.stream.events import EventBatch, FoundEvents, next_events
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from tests.support import row_tables as tables
 from tests.support.lake import Lake, no_spark
@@ -42,12 +42,12 @@ class Origin:
     def newest(self) -> int:
         return tables.newest(self.path)
 
-    def found(self, after: int, **options: Any) -> Found:
+    def found(self, after: int, **options: Any) -> FoundEvents:
         return next_events(self.lake.env, self.lake.state, T, self.shard, after, **options)
 
-    def all(self, after: int = 0, **options: Any) -> list[Batch]:
+    def all(self, after: int = 0, **options: Any) -> list[EventBatch]:
         """All batches, read one by one."""
-        batches: list[Batch] = []
+        batches: list[EventBatch] = []
         while (batch := self.found(after, **options).batch) is not None:
             batches.append(batch)
             after = batch.hi

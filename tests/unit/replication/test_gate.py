@@ -10,8 +10,8 @@ from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
-from airflow_provider_schemamig.core.replication.stream.compatibility import Accepted, Refused, Target, Way, decide
-from airflow_provider_schemamig.core.replication.stream.lineage import Lineage
+from airflow_provider_schemamig.core.replication.stream.compatibility import AcceptedEvent, RefusedEvent, TargetSchema, Way, decide
+from airflow_provider_schemamig.core.replication.stream.lineage import ColumnLineage
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 
@@ -31,32 +31,32 @@ def entry(columns: str, number: int = 1, *, stored: Mapping[str, str] | None = N
     return SchemaEntry(CollectionName("t"), SchemaId(number), shard_id, found, found, number, Version(1, number, 0), names)
 
 
-def target(current: SchemaEntry, *previous: SchemaEntry, live: str | None = None, stored: Mapping[str, str] | None = None) -> Target:
+def target(current: SchemaEntry, *previous: SchemaEntry, live: str | None = None, stored: Mapping[str, str] | None = None) -> TargetSchema:
     """``live``: the table's columns, the declared ones by default."""
     names = dict(current.stored_names) if stored is None else {ColumnPath(path): name for path, name in stored.items()}
-    return Target(current, previous, Shape(current.declared if live is None else declared(live), names), lineage(*previous, current))
+    return TargetSchema(current, previous, Shape(current.declared if live is None else declared(live), names), lineage(*previous, current))
 
 
-def lineage(*entries: SchemaEntry, product: str = "ours") -> Lineage:
+def lineage(*entries: SchemaEntry, product: str = "ours") -> ColumnLineage:
     at = {found.release: (found,) for found in entries if found.release is not None}
-    return Lineage(product, entries, at, frozenset(at))
+    return ColumnLineage(product, entries, at, frozenset(at))
 
 
-def of_another_product(event: SchemaEntry) -> Lineage:
+def of_another_product(event: SchemaEntry) -> ColumnLineage:
     """An origin of which nothing but names is known, unless it has a release of the target's after all (test_lineage has all else)."""
     return lineage(event, product="theirs")
 
 
-def accepted(event: SchemaEntry, at: Target, depth: int = 1) -> tuple[Way, tuple[str, ...], tuple[str, ...]]:
+def accepted(event: SchemaEntry, at: TargetSchema, depth: int = 1) -> tuple[Way, tuple[str, ...], tuple[str, ...]]:
     """(why, the event's columns, the target's)"""
     found = decide(event, of_another_product(event), at, depth)
-    assert isinstance(found, Accepted), found
+    assert isinstance(found, AcceptedEvent), found
     return found.way, tuple(field.name for field in found.mapping.event.fields), found.mapping.fit.columns
 
 
-def refused(event: SchemaEntry, at: Target, depth: int = 1) -> str:
+def refused(event: SchemaEntry, at: TargetSchema, depth: int = 1) -> str:
     found = decide(event, of_another_product(event), at, depth)
-    assert isinstance(found, Refused), found
+    assert isinstance(found, RefusedEvent), found
     assert found.local_hash == fingerprint(at.current.declared)
     return found.detail
 
@@ -92,14 +92,14 @@ def test_fields_inside_of_a_struct() -> None:
     at = target(entry("id BIGINT NOT NULL, v INT, s STRUCT<b: INT>" + KEY, 2), entry("id BIGINT NOT NULL, s STRUCT<a: INT, b: INT>" + KEY))
     event = entry("id BIGINT NOT NULL, s STRUCT<a: INT, b: INT>" + KEY, 7)
     found = decide(event, of_another_product(event), at, 1)
-    assert isinstance(found, Accepted)
+    assert isinstance(found, AcceptedEvent)
     assert found.mapping.event == declared("id BIGINT NOT NULL, s STRUCT<b: INT>" + KEY), "what was dropped is left out"
     at = target(
         entry("id BIGINT NOT NULL, s STRUCT<a: INT, n: STRUCT<x: INT>>" + KEY, 2), entry("id BIGINT NOT NULL, s STRUCT<a: INT>" + KEY)
     )
     event = entry("id BIGINT NOT NULL, s STRUCT<a: INT>" + KEY, 7)
     found = decide(event, of_another_product(event), at, 1)
-    assert isinstance(found, Accepted)
+    assert isinstance(found, AcceptedEvent)
     assert found.mapping.fit.left_out == ("s.n",), "what is newer stays"
 
 
@@ -180,5 +180,5 @@ def test_a_column_of_a_strange_schema_is_the_one_that_is_declared() -> None:
     )
     event = entry("id BIGINT NOT NULL, v SMALLINT" + KEY)
     found = decide(event, of_another_product(event), at, 1)
-    assert isinstance(found, Accepted)
+    assert isinstance(found, AcceptedEvent)
     assert found.mapping.fit.columns == ("id", "v")

@@ -12,12 +12,12 @@ from rich.console import Console
 from airflow_provider_schemamig.cli.render.schema import cluster_view
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict
+from airflow_provider_schemamig.core.replication.cluster.consistency import ClusterVerdict
 from airflow_provider_schemamig.core.replication.cluster.status import cluster_status
 from airflow_provider_schemamig.core.replication.errors import RestoreChangesSchema
-from airflow_provider_schemamig.core.replication.model import Settings
+from airflow_provider_schemamig.core.replication.model import StreamSettings
 from airflow_provider_schemamig.core.replication.restore.restore import restore
-from airflow_provider_schemamig.core.replication.stream.lineage import Mark, are_alike
+from airflow_provider_schemamig.core.replication.stream.lineage import ReleaseMark, are_alike
 from airflow_provider_schemamig.core.replication.watch import mismatches
 from airflow_provider_schemamig.core.upgrade.alter import alter as make
 from tests.support.lake import Lake
@@ -54,7 +54,7 @@ def made(folder: Path, *steps: tuple[str, str]) -> Replicas:
 
 def waits(two: Replicas, depth: int = 1) -> str:
     """Why; empty if all was brought."""
-    state = two.state("a", "b", settings=Settings(depth=depth, retry=EAGER.retry, recompute=EAGER.recompute))
+    state = two.state("a", "b", settings=StreamSettings(depth=depth, retry=EAGER.retry, recompute=EAGER.recompute))
     assert state.error is None, state.detail
     found = mismatches(two.env("a"), two.env("b"), ["trips"], depth)
     assert state.pause is None or found, "who asks before a run is told the same"
@@ -65,7 +65,7 @@ def equal(two: Replicas) -> bool:
     return two.declared_rows("b") == two.declared_rows("a")
 
 
-def verdict(two: Replicas) -> Verdict:
+def verdict(two: Replicas) -> ClusterVerdict:
     """As both tell it."""
     (found,) = {cluster_status(two.env(name), NOW).verdict for name in "ab"}
     return found
@@ -79,12 +79,12 @@ def test_the_origin_exchanges_names_first(tmp_path: Path) -> None:
     two.upgrade("a", to=2)
     two.insert("a", TWO)
     assert waits(two) == "b is another column in the target; a is another column in the target"
-    assert verdict(two) is Verdict.ROLLING_UPGRADE
+    assert verdict(two) is ClusterVerdict.ROLLING_UPGRADE
     two.upgrade("b", to=2)
     assert waits(two) == ""
     assert equal(two)
     assert two.declared_rows("b")[0] == {"id": 1, "a": "b1", "b": "a1"}
-    assert verdict(two) is Verdict.CONSISTENT
+    assert verdict(two) is ClusterVerdict.CONSISTENT
 
 
 def test_the_target_exchanges_names_first(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_target_exchanges_names_first(tmp_path: Path) -> None:
     assert "1 schemas ago" in waits(two, depth=0)
     assert waits(two) == ""
     assert two.declared_rows("b") == [{"id": 1, "b": "a1", "a": "b1"}, {"id": 2, "b": "a2", "a": "b2"}]
-    assert verdict(two) is Verdict.ROLLING_UPGRADE
+    assert verdict(two) is ClusterVerdict.ROLLING_UPGRADE
     two.upgrade("a", to=2)
     two.insert("a", {"id": 3, "a": "a3", "b": "b3"})
     assert waits(two) == ""
@@ -142,7 +142,7 @@ def test_the_target_dropped_a_column_and_added_another_one(tmp_path: Path) -> No
     assert "2 schemas ago" in waits(two)
     assert waits(two, depth=2) != "", "the old b has no place any more, and its name is another one's"
     assert two.declared_rows("b") == [{"id": 1, "a": "a1", "b": None}]
-    assert verdict(two) is Verdict.DIVERGED
+    assert verdict(two) is ClusterVerdict.DIVERGED
 
 
 def test_the_origin_dropped_a_column_and_added_another_one(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_the_target_went_through_a_rewrite_and_has_the_hash_again(tmp_path: Path
     assert "2 schemas ago" in waits(two)
     assert "made anew" in waits(two, depth=2)
     assert two.declared_rows("b") == [{"id": 1, "a": "a1", "b": "b1!"}]
-    assert verdict(two) is Verdict.DIVERGED
+    assert verdict(two) is ClusterVerdict.DIVERGED
     with pytest.raises(RestoreChangesSchema, match="made anew"):
         restore(two.env("a"), two.env("b"), TRIPS, allow_schema_change=True, allow_lossy=True, jobs=two.runner)
 
@@ -221,17 +221,17 @@ def apart(tmp_path: Path) -> Replicas:
 
 def test_no_release_in_common_waits_until_there_is_one(apart: Replicas) -> None:
     assert "younger than the last release that both" in waits(apart)
-    assert verdict_after_a_run(apart) is Verdict.DIVERGED
+    assert verdict_after_a_run(apart) is ClusterVerdict.DIVERGED
     apart.upgrade("a", to=2)
     assert waits(apart) == ""
     assert equal(apart)
     apart.insert("a", TWO)
     assert waits(apart) == ""
     assert equal(apart)
-    assert verdict_after_a_run(apart) is Verdict.CONSISTENT
+    assert verdict_after_a_run(apart) is ClusterVerdict.CONSISTENT
 
 
-def verdict_after_a_run(two: Replicas) -> Verdict:
+def verdict_after_a_run(two: Replicas) -> ClusterVerdict:
     two.bring("a", "b")
     return verdict(two)
 
@@ -278,7 +278,7 @@ def test_a_change_outside_of_releases_goes_by_its_name(tmp_path: Path) -> None:
     two.upgrade("a", to=2)
     assert waits(two) == ""
     assert equal(two)
-    assert verdict(two) is Verdict.CONSISTENT
+    assert verdict(two) is ClusterVerdict.CONSISTENT
 
 
 def test_names_exchanged_outside_of_releases(tmp_path: Path) -> None:
@@ -296,11 +296,11 @@ def alter(two: Replicas, name: str, sql: str) -> None:
 # --- what others are told ------------------------------------------------------------------------------------------------------------
 
 
-def mark(columns: str, *minors: int, whole: bool = True, declares: str = "d") -> Mark:
-    return Mark(declares, tuple(Version(1, minor, 0) for minor in minors), columns, whole)
+def mark(columns: str, *minors: int, whole: bool = True, declares: str = "d") -> ReleaseMark:
+    return ReleaseMark(declares, tuple(Version(1, minor, 0) for minor in minors), columns, whole)
 
 
-ALIKE: dict[str, tuple[list[Mark], list[Mark], bool]] = {
+ALIKE: dict[str, tuple[list[ReleaseMark], list[ReleaseMark], bool]] = {
     "says nothing": ([], [mark("x", 0)], True),
     "one way": ([mark("x", 0, 1)], [mark("x", 1, 2)], True),
     "exchanged": ([mark("x", 0)], [mark("y", 0)], False),

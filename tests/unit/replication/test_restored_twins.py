@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, restore
-from airflow_provider_schemamig.core.replication.stream.position import Ends
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentTransaction, FillSuperseded, SourceVacuumed
 from tests.support import row_tables as tables
 from tests.support.foreign import set_property
@@ -275,11 +275,11 @@ def test_two_begin_a_stream_at_once(two: Replicas) -> None:
 
 def test_an_old_ledger_of_the_origin_in_hand(two: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its table of then is not the one to restore from any more."""
-    old = Ends.of(two.env("a"), two.env("b"))
+    old = StreamEnds.of(two.env("a"), two.env("b"))
     two.upgrade("a", to=2)
     two.insert("a", {"line": "ee", "n": 5}, collection="lines")
-    real, found = Ends.of, [old]
-    monkeypatch.setattr(Ends, "of", lambda origin, target: found.pop() if found else real(origin, target))
+    real, found = StreamEnds.of, [old]
+    monkeypatch.setattr(StreamEnds, "of", lambda origin, target: found.pop() if found else real(origin, target))
     restored(two, two.runner)
     assert lines(two, "b") == lines(two, "a")
 

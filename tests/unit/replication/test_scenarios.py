@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreChangesSchema, RestoreWouldLose
-from airflow_provider_schemamig.core.replication.model import PauseReason, Settings, StreamState
+from airflow_provider_schemamig.core.replication.model import PauseReason, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import follow
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, restore
 from airflow_provider_schemamig.core.replication.stream.stored_state import wake
@@ -73,7 +73,7 @@ def test_two_versions_behind_waits_and_a_depth_of_two_takes_it(three: Replicas) 
     assert paused(state) is MISMATCH
     assert state.pause is not None
     assert "2 schemas ago" in state.pause.detail
-    assert paused(three.state("a", "b", settings=Settings(depth=2, recompute=timedelta(0)))) is None
+    assert paused(three.state("a", "b", settings=StreamSettings(depth=2, recompute=timedelta(0)))) is None
     assert [row["id"] for row in three.rows("b")] == [1, 2, 3]
 
 
@@ -108,7 +108,7 @@ def test_order_is_kept_through_an_upgrade_and_its_rollback(three: Replicas) -> N
 def test_a_paused_stream_costs_a_read_until_it_is_due_and_resumes_without_a_restart(three: Replicas) -> None:
     three.upgrade("a", to=2)
     three.insert("a", {"id": 3, "w": "w"})
-    slow = Settings(poll=timedelta(0), recompute=timedelta(minutes=5))
+    slow = StreamSettings(poll=timedelta(0), recompute=timedelta(minutes=5))
     turns = follow(three.env("a"), three.env("b"), ["trips"], jobs=three.runner, settings=slow, until=lambda: False)
     (first,) = next(turns).states
     assert paused(first) is MISMATCH

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.access.errors import ShardMoving
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.restore.restore import Wish, restore, try_restore
-from airflow_provider_schemamig.core.replication.stream.position import Ends
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from tests.support import rewritten
 from tests.support import row_tables as tables
@@ -218,7 +218,7 @@ def test_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas, then:
 @pytest.mark.soak
 def test_a_restore_with_an_old_ledger_in_hand_while_a_rollback_that_fails_has_the_old_table_open(two: Replicas) -> None:
     """It would take the place of rows that a rollback puts others beside."""
-    ends = Ends.of(two.env("a"), two.env("b"))
+    ends = StreamEnds.of(two.env("a"), two.env("b"))
     two.upgrade("b", to=2, end_hold=False)
     two.bring("a", "b", *PLAIN)
     found: list[str] = []

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName
-from airflow_provider_schemamig.core.replication.model import EnvId, Settings
+from airflow_provider_schemamig.core.replication.model import EnvId, StreamSettings
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, read_states, states, wake, write_state
 from tests.support.bytes import unwritten
@@ -80,7 +80,7 @@ def test_waking_makes_every_pause_due_that_was_there(env: Environment) -> None:
     for state in (*read_states(env), read_state(env, stream())):
         assert state is not None
         assert state.pause is not None
-        assert NOW - state.pause.recomputed_at > Settings().recompute
+        assert NOW - state.pause.recomputed_at > StreamSettings().recompute
         assert state.pause.since == paused(stream()).pause.since, "it waits as long as it does"  # type: ignore[union-attr]
     again = paused(stream(), recomputed_at=NOW.add(seconds=6))
     write_state(env, again)

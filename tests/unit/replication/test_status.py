@@ -14,10 +14,17 @@ import pytest
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
-from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict, differing, groups_of, set_groups, verdict_of, worst
+from airflow_provider_schemamig.core.replication.cluster.consistency import (
+    ClusterVerdict,
+    differing,
+    groups_of,
+    set_groups,
+    verdict_of,
+    worst,
+)
 from airflow_provider_schemamig.core.replication.cluster.registry import NODES, SCHEMAS, Hashes, NodeState, exchange, publish
 from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
-from airflow_provider_schemamig.core.replication.model import EnvId, Settings
+from airflow_provider_schemamig.core.replication.model import EnvId, StreamSettings
 from airflow_provider_schemamig.core.replication.stream.stored_state import write_state
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
@@ -43,25 +50,25 @@ def nodes_of(*texts: str) -> list[NodeState]:
 
 # --- verdicts ------------------------------------------------------------------------------------------------------------------------
 
-CASES: list[tuple[str, list[str], int, Verdict]] = [
-    ("alone", ["H1"], 1, Verdict.CONSISTENT),
-    ("all alike", ["H1", "H1", "H1 H0"], 1, Verdict.CONSISTENT),
-    ("the first is upgraded", ["H2 H1", "H1", "H1"], 1, Verdict.ROLLING_UPGRADE),
-    ("all but one are", ["H2 H1", "H2 H1", "H1"], 1, Verdict.ROLLING_UPGRADE),
-    ("one was rolled back", ["H1 H2", "H2 H1"], 1, Verdict.ROLLING_UPGRADE),
-    ("one is new, another knows the way", ["H2", "H2 H1", "H1"], 1, Verdict.ROLLING_UPGRADE),
-    ("one is new, nobody knows the way", ["H2", "H1"], 1, Verdict.DIVERGED),
-    ("two behind", ["H3 H2 H1", "H1"], 1, Verdict.DIVERGED),
-    ("two behind, and two are accepted", ["H3 H2 H1", "H1"], 2, Verdict.ROLLING_UPGRADE),
-    ("one and two behind", ["H3 H2 H1", "H2 H1", "H1"], 1, Verdict.DIVERGED),
-    ("one and two behind, and two are accepted", ["H3 H2 H1", "H2 H1", "H1"], 2, Verdict.ROLLING_UPGRADE),
-    ("none before is accepted", ["H2 H1", "H1"], 0, Verdict.DIVERGED),
-    ("two ways from one schema", ["H2 H1", "H3 H1"], 1, Verdict.DIVERGED),
+CASES: list[tuple[str, list[str], int, ClusterVerdict]] = [
+    ("alone", ["H1"], 1, ClusterVerdict.CONSISTENT),
+    ("all alike", ["H1", "H1", "H1 H0"], 1, ClusterVerdict.CONSISTENT),
+    ("the first is upgraded", ["H2 H1", "H1", "H1"], 1, ClusterVerdict.ROLLING_UPGRADE),
+    ("all but one are", ["H2 H1", "H2 H1", "H1"], 1, ClusterVerdict.ROLLING_UPGRADE),
+    ("one was rolled back", ["H1 H2", "H2 H1"], 1, ClusterVerdict.ROLLING_UPGRADE),
+    ("one is new, another knows the way", ["H2", "H2 H1", "H1"], 1, ClusterVerdict.ROLLING_UPGRADE),
+    ("one is new, nobody knows the way", ["H2", "H1"], 1, ClusterVerdict.DIVERGED),
+    ("two behind", ["H3 H2 H1", "H1"], 1, ClusterVerdict.DIVERGED),
+    ("two behind, and two are accepted", ["H3 H2 H1", "H1"], 2, ClusterVerdict.ROLLING_UPGRADE),
+    ("one and two behind", ["H3 H2 H1", "H2 H1", "H1"], 1, ClusterVerdict.DIVERGED),
+    ("one and two behind, and two are accepted", ["H3 H2 H1", "H2 H1", "H1"], 2, ClusterVerdict.ROLLING_UPGRADE),
+    ("none before is accepted", ["H2 H1", "H1"], 0, ClusterVerdict.DIVERGED),
+    ("two ways from one schema", ["H2 H1", "H3 H1"], 1, ClusterVerdict.DIVERGED),
 ]
 
 
 @pytest.mark.parametrize(("texts", "depth", "verdict"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_verdict(texts: list[str], depth: int, verdict: Verdict) -> None:
+def test_verdict(texts: list[str], depth: int, verdict: ClusterVerdict) -> None:
     found = {verdict_of(groups_of(FLIGHTS, order, depth)) for order in permutations(nodes_of(*texts))}
     assert found == {verdict}
 
@@ -92,8 +99,8 @@ def test_only_what_two_have_can_differ() -> None:
 
 
 def test_the_worst_collection_is_the_clusters() -> None:
-    assert worst([]) is Verdict.CONSISTENT
-    assert worst([Verdict.ROLLING_UPGRADE, Verdict.DIVERGED, Verdict.CONSISTENT]) is Verdict.DIVERGED
+    assert worst([]) is ClusterVerdict.CONSISTENT
+    assert worst([ClusterVerdict.ROLLING_UPGRADE, ClusterVerdict.DIVERGED, ClusterVerdict.CONSISTENT]) is ClusterVerdict.DIVERGED
 
 
 # --- an environment ------------------------------------------------------------------------------------------------------------------
@@ -195,13 +202,13 @@ def test_a_rolling_upgrade_names_the_columns(east: Environment, west: Environmen
     exchange(east, west, NOW)
     with unwritten(west), unwritten(east):
         here, there = cluster_status(west, NOW), cluster_status(east, NOW)
-    assert here.verdict is there.verdict is Verdict.ROLLING_UPGRADE
+    assert here.verdict is there.verdict is ClusterVerdict.ROLLING_UPGRADE
     assert here.nodes == there.nodes
     assert [group.current for group in here.differing[FLIGHTS]] == [("west",), ("east",)], "one's own is what others are compared with"
     assert texts(here.changes[FLIGHTS, second]) == ["convert id from BIGINT to INT", "add gust DOUBLE"]
     assert texts(there.changes[FLIGHTS, hash_of("flights", "id")]) == ["widen id from INT to BIGINT", "drop gust"]
     move(west, "flights", "id int", "gust double")
-    assert cluster_status(west, NOW).verdict is Verdict.CONSISTENT, "of itself it knows by its ledger, told or not"
+    assert cluster_status(west, NOW).verdict is ClusterVerdict.CONSISTENT, "of itself it knows by its ledger, told or not"
 
 
 def test_a_schema_whose_content_did_not_come_is_said_to_be_unknown(east: Environment, west: Environment) -> None:
@@ -210,15 +217,15 @@ def test_a_schema_whose_content_did_not_come_is_said_to_be_unknown(east: Environ
     remove(west, SCHEMAS)
     found = cluster_status(west, NOW)
     assert found.changes[FLIGHTS, second] is None
-    assert found.verdict is Verdict.ROLLING_UPGRADE
+    assert found.verdict is ClusterVerdict.ROLLING_UPGRADE
 
 
 def test_two_behind_and_depth(east: Environment, west: Environment) -> None:
     move(east, "flights", "id", "gust")
     move(east, "flights", "id", "gust", "wind")
     exchange(east, west, NOW)
-    assert cluster_status(west, NOW).verdict is Verdict.DIVERGED
-    assert cluster_status(west, NOW, Settings(depth=2)).verdict is Verdict.ROLLING_UPGRADE
+    assert cluster_status(west, NOW).verdict is ClusterVerdict.DIVERGED
+    assert cluster_status(west, NOW, StreamSettings(depth=2)).verdict is ClusterVerdict.ROLLING_UPGRADE
 
 
 @pytest.mark.parametrize(("seconds", "stale"), [(0, False), (300, False), (301, True), (-300, False), (-301, True)])

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, OriginReplaced
-from airflow_provider_schemamig.core.replication.stream.events import Found, next_events
+from airflow_provider_schemamig.core.replication.stream.events import FoundEvents, next_events
 from airflow_provider_schemamig.core.replication.stream.successor import Successor, successor
 from tests.support import row_tables as tables
 from tests.support.lake import Lake
@@ -34,7 +34,7 @@ def shard_of(origin: Rewritten) -> ShardId:
     return origin.state.objects[KEYED].shard
 
 
-def found(origin: Rewritten, shard: ShardId, after: int) -> Found:
+def found(origin: Rewritten, shard: ShardId, after: int) -> FoundEvents:
     return next_events(origin.env, origin.state, KEYED, shard, after)
 
 

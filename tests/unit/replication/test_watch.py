@@ -11,25 +11,25 @@ import pytest
 
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.cluster.registry import refresh
-from airflow_provider_schemamig.core.replication.model import PauseReason, Settings
+from airflow_provider_schemamig.core.replication.model import PauseReason, StreamSettings
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_states, write_state
-from airflow_provider_schemamig.core.replication.watch import Look, look, mismatches
+from airflow_provider_schemamig.core.replication.watch import StreamDue, look, mismatches
 from tests.support.bytes import unwritten
 from tests.support.replicas import Replicas, make_replicas
 
-IDLE, DUE = Look(due=False, waiting=False), Look(due=True, waiting=False)
+IDLE, DUE = StreamDue(due=False, waiting=False), StreamDue(due=True, waiting=False)
 LATER = timedelta(minutes=6)
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Replicas:
     made = make_replicas(tmp_path)
-    made.bring("a", "b", "trips", "lines", settings=Settings())
+    made.bring("a", "b", "trips", "lines", settings=StreamSettings())
     return made
 
 
-def seen(two: Replicas, *collections: str, after: timedelta = timedelta()) -> Look:
-    return look(two.env("a"), two.env("b"), collections or None, Settings(), pendulum.now("UTC") + after)
+def seen(two: Replicas, *collections: str, after: timedelta = timedelta()) -> StreamDue:
+    return look(two.env("a"), two.env("b"), collections or None, StreamSettings(), pendulum.now("UTC") + after)
 
 
 def test_an_idle_stream_is_left_alone(two: Replicas) -> None:
@@ -40,7 +40,7 @@ def test_an_idle_stream_is_left_alone(two: Replicas) -> None:
 def test_a_commit_is_something_to_do_until_it_is_brought(two: Replicas) -> None:
     two.insert("a", {"id": 1, "v": "x"})
     assert (seen(two), seen(two, "trips"), seen(two, "lines")) == (DUE, DUE, IDLE)
-    two.bring("a", "b", "trips", settings=Settings())
+    two.bring("a", "b", "trips", settings=StreamSettings())
     assert seen(two) == IDLE
 
 
@@ -55,10 +55,10 @@ def test_a_table_that_the_rows_moved_from_is_something_to_do(two: Replicas) -> N
 
 def test_a_mismatch_rests_until_the_recompute_or_a_refresh(two: Replicas) -> None:
     pause(two)
-    assert seen(two) == Look(due=False, waiting=True)
-    assert seen(two, after=LATER) == Look(due=True, waiting=True)
+    assert seen(two) == StreamDue(due=False, waiting=True)
+    assert seen(two, after=LATER) == StreamDue(due=True, waiting=True)
     refresh(two.env("b"), pendulum.now("UTC"))
-    assert seen(two) == Look(due=True, waiting=True)
+    assert seen(two) == StreamDue(due=True, waiting=True)
 
 
 @pytest.mark.parametrize("reason", [PauseReason.ORIGIN_DRIFT, PauseReason.TARGET_BUSY])
@@ -67,20 +67,20 @@ def test_what_costs_no_spark_to_find_again_rests_for_a_shorter_time(two: Replica
     known = read_states(two.env("b"))[-1]
     assert known.pause is not None
     write_state(two.env("b"), replace(known, pause=replace(known.pause, reason=reason)))
-    assert seen(two) == Look(due=False, waiting=True)
-    assert seen(two, after=Settings().retry) == Look(due=True, waiting=True)
+    assert seen(two) == StreamDue(due=False, waiting=True)
+    assert seen(two, after=StreamSettings().retry) == StreamDue(due=True, waiting=True)
 
 
 def test_a_stopped_stream_rests_too(two: Replicas) -> None:
     write_state(two.env("b"), replace(read_states(two.env("b"))[-1], error="log_cleaned", updated_at=pendulum.now("UTC")))
-    assert seen(two) == Look(due=False, waiting=True)
-    assert seen(two, after=LATER) == Look(due=True, waiting=True)
+    assert seen(two) == StreamDue(due=False, waiting=True)
+    assert seen(two, after=LATER) == StreamDue(due=True, waiting=True)
 
 
 def pause(two: Replicas) -> None:
     two.upgrade("a", to=2)
     two.insert("a", {"id": 9, "v": "x", "w": "w"})
-    (state,) = two.bring("a", "b", "trips", settings=Settings()).states
+    (state,) = two.bring("a", "b", "trips", settings=StreamSettings()).states
     assert state.pause is not None
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.core.testing.rehearse import rehearsal
-from airflow_provider_schemamig.core.testing.results import Verdict
+from airflow_provider_schemamig.core.testing.results import PathVerdict
 from airflow_provider_schemamig.core.testing.run_all import run_all
 from tests.support.bytes import tree
 from tests.unit.testing.samples import PLAIN, WITH_X, WITH_XY, history
@@ -138,7 +138,7 @@ def test_other_processes_find_the_same(bad: Path, tmp_path: Path) -> None:
     paths = found[1].paths * 5  # enough to be worth processes; equal paths, equal results
     there = run_all(found[1], paths, workers=2)[: len(here)]
     assert [(result.path, result.verdict, result.findings) for result in there] == [(r.path, r.verdict, r.findings) for r in here]
-    assert [result.verdict for result in here] == [Verdict.PASSED, Verdict.FAILED, Verdict.FAILED]
+    assert [result.verdict for result in here] == [PathVerdict.PASSED, PathVerdict.FAILED, PathVerdict.FAILED]
 
 
 # --- pytest --------------------------------------------------------------------------------------------------------------------------

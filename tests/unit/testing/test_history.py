@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.testing.results import Verdict
+from airflow_provider_schemamig.core.testing.results import PathVerdict
 from airflow_provider_schemamig.core.testing.run_all import run_all
 from tests.history import write_history
 from tests.unit.testing.samples import rehearsed, with_fixtures
@@ -18,7 +18,7 @@ def test_every_path_of_a_real_history(tmp_path: Path) -> None:
     found = rehearsed(folder, tmp_path / "work", released=",".join(map(str, load_versions(folder))))
     results = run_all(found, found.paths)
     assert len(results) == 1 + 13 + 13 + 13 * 14 // 2
-    assert {result.verdict for result in results} == {Verdict.PASSED}, [result for result in results if result.findings]
+    assert {result.verdict for result in results} == {PathVerdict.PASSED}, [result for result in results if result.findings]
     assert max(result.rows for result in results) > 300
 
 

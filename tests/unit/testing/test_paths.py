@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
-from airflow_provider_schemamig.core.testing.results import Kind, UpgradePath, Verdict
+from airflow_provider_schemamig.core.testing.results import PathKind, PathVerdict, UpgradePath
 from airflow_provider_schemamig.core.testing.rows.table_rows import append_rows
 from airflow_provider_schemamig.core.upgrade.tasks import leader
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -50,7 +50,7 @@ def test_every_path(folder: Path, tmp_path: Path) -> None:
         *("step[1.0.0..1.1.0]", "step[1.1.0..1.2.0]"),
         *("direct[1.0.0..1.2.0]", "direct[1.1.0..1.2.0]"),
     ]
-    assert {result.verdict for result in results.values()} == {Verdict.PASSED}, [result.findings for result in results.values()]
+    assert {result.verdict for result in results.values()} == {PathVerdict.PASSED}, [result.findings for result in results.values()]
     # a keeps the rows of all three versions, stats those since it was replaced, old is gone.
     assert [result.rows for result in results.values()] == [28, 12, 16, 12, 16]
     fenced = [text.partition(":")[0] for text in results["direct[1.0.0..1.2.0]"].fenced]
@@ -84,7 +84,7 @@ def test_the_moment_of_the_crash_depends_on_the_seed_alone(small: Path, tmp_path
 
 def test_paths_by_name(small: Path, tmp_path: Path) -> None:
     found = rehearsed(small, tmp_path)
-    assert [path.kind for path in found.find("1.0.0..1.1.0")] == [Kind.STEP, Kind.DIRECT]
+    assert [path.kind for path in found.find("1.0.0..1.1.0")] == [PathKind.STEP, PathKind.DIRECT]
     assert found.find("new..1.1.0") == found.find("new[new..1.1.0]")
     with pytest.raises(SchemamigError, match="unknown_upgrade_path"):
         found.find("1.1.0..1.0.0")
@@ -188,7 +188,7 @@ def test_an_upgrade_that_cannot_be_run_again(small: Path, tmp_path: Path, monkey
     monkeypatch.setattr(leader, "upgrade", upgrade)
     found = rehearsed(small, tmp_path)
     assert causes(take(found, "step[1.0.0..1.1.0]")) == {("interrupted", "error")}
-    assert take(found, "direct[1.0.0..1.1.0]")[0].verdict is Verdict.PASSED
+    assert take(found, "direct[1.0.0..1.1.0]")[0].verdict is PathVerdict.PASSED
 
 
 def test_a_new_environment_that_is_another_one(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def test_a_change_that_no_upgrade_can_make(tmp_path: Path) -> None:
     folder = history(tmp_path, ((one, ""), (two, 'evolution("a")'), (three, 'evolution("a")')))
     found = rehearsed(folder, tmp_path / "work")
     results = {path.id: found.run(path) for path in found.paths}
-    failed = [id_ for id_, result in results.items() if result.verdict is Verdict.FAILED]
+    failed = [id_ for id_, result in results.items() if result.verdict is PathVerdict.FAILED]
     assert failed == ["step[1.0.0..1.1.0]", "direct[1.0.0..1.2.0]"]
     assert causes([results["step[1.0.0..1.1.0]"]]) == {("upgrade", "not_online")}
     assert results["new[new..1.2.0]"].notes == ("compared with an environment that began at 1.1.0",)
@@ -284,8 +284,8 @@ def test_a_path_that_has_to_stop_in_between(tmp_path: Path, monkeypatch: pytest.
         return real(release, source)
 
     monkeypatch.setattr(path_runner, "merge", merge)
-    (result,) = [found.run(path) for path in found.paths if path == UpgradePath(Kind.DIRECT, one, head)]
-    assert result.verdict is Verdict.PASSED, result.findings
+    (result,) = [found.run(path) for path in found.paths if path == UpgradePath(PathKind.DIRECT, one, head)]
+    assert result.verdict is PathVerdict.PASSED, result.findings
     assert [str(version) for version in result.via] == ["1.1.0"]
 
 
@@ -299,4 +299,4 @@ def test_rows_through_queries(tmp_path: Path, spark: object) -> None:
     folder = history(tmp_path, REWRITE)
     found = rehearsal(folder, tmp_path / "work", jobs=lambda: runner_for("local[2]"))
     results = [found.run(path) for path in found.paths]
-    assert {result.verdict for result in results} == {Verdict.PASSED}, [result.findings for result in results]
+    assert {result.verdict for result in results} == {PathVerdict.PASSED}, [result.findings for result in results]

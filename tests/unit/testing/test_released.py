@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
-from airflow_provider_schemamig.core.testing.results import Kind, Verdict
+from airflow_provider_schemamig.core.testing.results import PathKind, PathVerdict
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.product import Product
 from tests.unit.testing.samples import PLAIN, WITH_X, WITH_XY, WITH_XYZ, rehearsed, take, with_fixtures
@@ -39,7 +39,7 @@ def head(tmp_path: Path) -> Path:
 
 
 def ways(found: Rehearsal) -> list[str]:
-    return [path.way for path in found.paths if path.kind is Kind.RELEASED]
+    return [path.way for path in found.paths if path.kind is PathKind.RELEASED]
 
 
 def broken(found: Rehearsal) -> dict[str, str]:
@@ -49,15 +49,15 @@ def broken(found: Rehearsal) -> dict[str, str]:
 def test_in_order_nothing_is_missing(merged: Path, tmp_path: Path) -> None:
     found = rehearsed(merged, tmp_path / "work", released="1.0.0,1.0.1,1.1.0")
     assert sorted(ways(found)) == ["1.0.0..1.0.1", "1.0.0..1.1.0", "1.0.0..1.1.1", "1.0.1..1.1.0", "1.0.1..1.1.1", "1.1.0..1.1.1"]
-    results = [found.run(path) for path in found.paths if path.kind is Kind.RELEASED]
-    assert {result.verdict for result in results} == {Verdict.PASSED}, [result.findings for result in results]
+    results = [found.run(path) for path in found.paths if path.kind is PathKind.RELEASED]
+    assert {result.verdict for result in results} == {PathVerdict.PASSED}, [result.findings for result in results]
 
 
 def test_a_backport_breaks_the_path_to_what_is_out(head: Path, tmp_path: Path) -> None:
     found = rehearsed(head, tmp_path / "work", released="1.0.0,1.1.0,1.0.1")
     assert broken(found) == {"1.0.1..1.1.0": "backport_breaks_path"}
-    (result,) = [result for result in take(found, "1.0.1..1.1.0") if result.path.kind is Kind.RELEASED]
-    assert result.verdict is Verdict.FAILED
+    (result,) = [result for result in take(found, "1.0.1..1.1.0") if result.path.kind is PathKind.RELEASED]
+    assert result.verdict is PathVerdict.FAILED
     text = result.findings[0].reason
     assert "1.0.1 was released after 1.1.0 and brings evolve a" in text
     assert "the chain of 1.1.0 does not have it" in text
@@ -83,8 +83,8 @@ def test_a_patch_with_the_backport_mends_it(merged: Path, tmp_path: Path) -> Non
     found = rehearsed(merged, tmp_path / "work", released="1.0.0,1.1.0,1.0.1")
     assert broken(found) == {}
     assert "1.0.1..1.1.0" not in ways(found)
-    (result,) = [result for result in take(found, "1.0.1..1.1.1") if result.path.kind is Kind.RELEASED]
-    assert result.verdict is Verdict.PASSED, result.findings
+    (result,) = [result for result in take(found, "1.0.1..1.1.1") if result.path.kind is PathKind.RELEASED]
+    assert result.verdict is PathVerdict.PASSED, result.findings
 
 
 def test_on_the_branch_of_the_backport_it_fails_before_the_release(tmp_path: Path) -> None:
@@ -156,9 +156,9 @@ def test_by_tags_each_folder_is_what_git_has(tmp_path: Path) -> None:
     assert found.released is not None
     assert [str(point.version) for point in found.released.points] == ["1.0.0", "1.1.0", "1.0.1", "1.2.0"]
     assert broken(found) == {"1.0.1..1.1.0": "backport_breaks_path"}
-    results = [found.run(path) for path in found.paths if path.kind is Kind.RELEASED and path not in found.missing]
+    results = [found.run(path) for path in found.paths if path.kind is PathKind.RELEASED and path not in found.missing]
     assert sorted(result.path.way for result in results) == ["1.0.0..1.0.1", "1.0.0..1.1.0", "1.0.0..1.2.0", "1.0.1..1.2.0", "1.1.0..1.2.0"]
-    assert {result.verdict for result in results} == {Verdict.PASSED}, [result.findings for result in results]
+    assert {result.verdict for result in results} == {PathVerdict.PASSED}, [result.findings for result in results]
     with pytest.raises(SchemamigError, match="invalid_released"):
         rehearsed(folder, tmp_path / "none", tags="release-*")
 
@@ -188,9 +188,9 @@ def test_a_repository_with_merges_and_a_squashed_base(tmp_path: Path) -> None:
 
     found = rehearsed(folder, tmp_path / "work", tags="v*")
     assert broken(found) == {}
-    results = [found.run(path) for path in found.paths if path.kind is Kind.RELEASED]
+    results = [found.run(path) for path in found.paths if path.kind is PathKind.RELEASED]
     assert sorted(result.path.way for result in results) == ["1.1.0..1.2.0", "1.1.0..1.3.0", "1.2.0..1.3.0"], "nobody is at 1.0.0 any more"
-    assert {result.verdict for result in results} == {Verdict.PASSED}, [result.findings for result in results]
+    assert {result.verdict for result in results} == {PathVerdict.PASSED}, [result.findings for result in results]
 
 
 def test_a_tag_with_other_bytes(tmp_path: Path) -> None:

@@ -16,14 +16,21 @@ from hypothesis import strategies as st
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, open_store
 from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
-from airflow_provider_schemamig.core.transfer.exactly_once import TXN_VERSION, Chain, Position, foreign_commits, position, put_empty_link
+from airflow_provider_schemamig.core.transfer.exactly_once import (
+    TXN_VERSION,
+    LinkChain,
+    LinkPosition,
+    foreign_commits,
+    position,
+    put_empty_link,
+)
 from tests.support.row_tables import commit_at, put
 
-CHAIN = Chain("schemamig:env:target", "tail", Generation(2))
+CHAIN = LinkChain("schemamig:env:target", "tail", Generation(2))
 OTHERS = (
-    Chain("schemamig:env:target", "copy", Generation(2)),
-    Chain("schemamig:env:target", "tail", Generation(3)),
-    Chain("schemamig:env:target", "undo/x", Generation(2)),
+    LinkChain("schemamig:env:target", "copy", Generation(2)),
+    LinkChain("schemamig:env:target", "tail", Generation(3)),
+    LinkChain("schemamig:env:target", "undo/x", Generation(2)),
 )
 PROTOCOL: dict[str, Any] = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 METADATA: dict[str, Any] = {
@@ -51,7 +58,7 @@ def table(folder: Path, *commits: Sequence[dict[str, Any]]) -> Store:
     return open_store(Location.parse(str(folder)), StorageOptions())
 
 
-def link(chain: Chain, lo: int, hi: int, rows: int = 0) -> list[dict[str, Any]]:
+def link(chain: LinkChain, lo: int, hi: int, rows: int = 0) -> list[dict[str, Any]]:
     """As Spark commits one: with an attempt and notes beside what we said."""
     about = {**json.loads(chain.user_metadata(lo, hi)), "attempt": "x", "applied": {}}
     info = {"operation": "WRITE", "userMetadata": json.dumps(about), "operationMetrics": {"numOutputRows": str(rows)}}
@@ -64,7 +71,7 @@ def link(chain: Chain, lo: int, hi: int, rows: int = 0) -> list[dict[str, Any]]:
     others=st.lists(st.tuples(st.sampled_from([*OTHERS, None]), st.integers(0, 12), st.integers(1, 4)), max_size=6),
     order=st.randoms(use_true_random=False),
 )
-def test_position(steps: list[int], start: int, others: list[tuple[Chain | None, int, int]], order: random.Random) -> None:
+def test_position(steps: list[int], start: int, others: list[tuple[LinkChain | None, int, int]], order: random.Random) -> None:
     """All links from ``start`` on count, in whatever order they and others' commits came."""
     ours, at = [], start
     for step in steps:
@@ -76,7 +83,7 @@ def test_position(steps: list[int], start: int, others: list[tuple[Chain | None,
     with tempfile.TemporaryDirectory() as folder:
         store = table(Path(folder) / "t", *commits)
         last = max((number for number, commit in enumerate(commits, start=1) if commit in ours), default=0)
-        assert position(store, CHAIN, start) == Position(at, last, sum(steps))
+        assert position(store, CHAIN, start) == LinkPosition(at, last, sum(steps))
 
 
 def test_whose_commit_it_is_no_text_tells(tmp_path: Path) -> None:
@@ -86,7 +93,7 @@ def test_whose_commit_it_is_no_text_tells(tmp_path: Path) -> None:
     without = link(CHAIN, 4, 9, rows=7)[:1]
     of_another = [without[0], {"txn": {"appId": CHAIN.txn_app_id(3), "version": TXN_VERSION}}]
     store = table(tmp_path / "t", link(CHAIN, 0, 4, rows=3), compaction, compaction[:1], without, of_another)
-    assert position(store, CHAIN, 0) == Position(4, 1, 3)
+    assert position(store, CHAIN, 0) == LinkPosition(4, 1, 3)
 
 
 @given(steps=st.lists(st.integers(1, 3), min_size=2, max_size=6), missing=st.integers(0, 5))
@@ -101,15 +108,15 @@ def test_a_gap_ends_it(steps: list[int], missing: int) -> None:
 
 def test_what_lies_before_is_not_looked_at(tmp_path: Path) -> None:
     store = table(tmp_path / "t", link(CHAIN, 0, 4), link(CHAIN, 4, 6))
-    assert position(store, CHAIN, 0, after=1) == Position(0, 1)
-    assert position(store, CHAIN, 4, after=1) == Position(6, 2)
+    assert position(store, CHAIN, 0, after=1) == LinkPosition(0, 1)
+    assert position(store, CHAIN, 4, after=1) == LinkPosition(6, 2)
 
 
 def test_empty_link(tmp_path: Path) -> None:
     """It is a link like any other: found again, and its transaction id is taken."""
     store = table(tmp_path / "t", link(CHAIN, 0, 4, rows=3))
     assert put_empty_link(store, CHAIN, 4, 9) == 2
-    assert position(store, CHAIN, 0) == Position(9, 2, 3)
+    assert position(store, CHAIN, 0) == LinkPosition(9, 2, 3)
     txns = [action["txn"] for action in commit_at(tmp_path / "t", 2) if "txn" in action]
     assert [(txn["appId"], txn["version"]) for txn in txns] == [(CHAIN.txn_app_id(4), TXN_VERSION)]
     assert not any("metaData" in action for action in commit_at(tmp_path / "t", 2)), "it disturbs nobody"

@@ -53,7 +53,7 @@ STAGES: list[s.Stage] = [
     s.EndHold(Generation(2)),
     s.Build(A, TABLE),
     s.Copy(A, A, TABLE, "SELECT n FROM {a}", None, "`n`", no_way_back="the step has no down"),
-    s.Create(A, TABLE),
+    s.CreateShard(A, TABLE),
     s.Expand(A, tuple(CHANGES)),
     s.Online(A, (c.AddCheck(CHECK), c.SetNotNull(PATH))),
     s.Seal(A),

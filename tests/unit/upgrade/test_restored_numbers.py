@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
-from airflow_provider_schemamig.core.ledger.admin.backup import Restored, backup, restore
+from airflow_provider_schemamig.core.ledger.admin.backup import RestoredLedger, backup, restore
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.errors import LedgerConflict, LedgerDamaged, NumbersExhausted
@@ -46,7 +46,7 @@ class Scene:
     def lose(self) -> None:
         shutil.move(self.folder / "lake" / "_schemamig" / "ledger", self.folder / "lost")
 
-    def restore(self) -> Restored:
+    def restore(self) -> RestoredLedger:
         return restore(elsewhere(self.lake.env), str(self.folder / "backup"))
 
     def table(self) -> Store:

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.execute import online, online_schedule
 from airflow_provider_schemamig.core.upgrade.verify import log as verify_log
 from airflow_provider_schemamig.core.upgrade.verify import verify as verify_module
-from airflow_provider_schemamig.core.upgrade.verify.findings import Finding, Verified
+from airflow_provider_schemamig.core.upgrade.verify.findings import TableFinding, Verified
 from airflow_provider_schemamig.core.upgrade.verify.table import look
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify, verify_environment
 from tests.support import foreign
@@ -52,7 +52,7 @@ def told(found: Verified) -> list[tuple[int, str, int | None]]:
     return [(int(item.condition), item.element, item.rows) for item in found.findings]
 
 
-def one(found: Verified) -> Finding:
+def one(found: Verified) -> TableFinding:
     (finding,) = found.findings
     return finding
 

@@ -13,12 +13,12 @@ from airflow_provider_schemamig.cli.output import Answer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.ledger.admin.backup import Backup, Restored
+    from airflow_provider_schemamig.core.ledger.admin.backup import Backup, RestoredLedger
 
 FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="The backup's folder: a URI or a plain path.")]
 
 
-def kept(folder: str, done: Backup | Restored) -> Answer:
+def kept(folder: str, done: Backup | RestoredLedger) -> Answer:
     document = {"uri": open_environment(folder).location.uri, **asdict(done)}
 
     def show(to: Console) -> None:

@@ -23,12 +23,12 @@ def status(
     import pendulum
 
     from airflow_provider_schemamig.core import commands
-    from airflow_provider_schemamig.core.replication.cluster.consistency import Verdict
+    from airflow_provider_schemamig.core.replication.cluster.consistency import ClusterVerdict
 
     environment, now = open_environment(env), pendulum.now("UTC")
     if cluster:
         whole = commands.cluster_status(environment, now)
-        document, pending = whole.to_json(), bool(whole.waiting) or whole.verdict is Verdict.DIVERGED
+        document, pending = whole.to_json(), bool(whole.waiting) or whole.verdict is ClusterVerdict.DIVERGED
     else:
         local = commands.schema_status(environment, now)
         document, pending = local.to_json(), local.waiting

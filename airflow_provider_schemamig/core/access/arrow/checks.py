@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.schema.expressions.functions import WITHOUT_PARENTHESES
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, parse_expression
-from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Kind, Token, tokens
+from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import DataType, Primitive
 from airflow_provider_schemamig.core.schema.paths import Fields
 from airflow_provider_schemamig.core.schema.widening import decimal_of
@@ -76,16 +76,16 @@ def _check_words(text: str, names: frozenset[str]) -> None:
 
 def _is_plain(token: Token, text: str, names: frozenset[str]) -> bool:
     match token.kind:
-        case Kind.WORD:
+        case TokenKind.WORD:
             is_name = token.text in names and _NAME.fullmatch(token.text) and token.text.lower() not in _NO_NAMES
             return token.upper in _WORDS or bool(is_name)
-        case Kind.QUOTED:
+        case TokenKind.QUOTED:
             return token.text in names and text[token.start : token.end] == f"`{token.text}`"
-        case Kind.STRING:
+        case TokenKind.STRING:
             return text[token.start : token.end] == f"'{token.text}'" and not set(token.text) & set("'\\$")
-        case Kind.NUMBER:
+        case TokenKind.NUMBER:
             return token.text.isascii() and token.text.isdigit()
-        case Kind.SYMBOL:
+        case TokenKind.SYMBOL:
             return token.text in _SYMBOLS
 
 

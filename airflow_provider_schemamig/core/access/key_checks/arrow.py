@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from airflow_provider_schemamig.core.access.arrow.read import READABLE, check_honest
 from airflow_provider_schemamig.core.access.arrow.times import check_times
 from airflow_provider_schemamig.core.access.errors import KeyViolated, NeedsSpark
-from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check, KeyCheck, Known, NotTwice
-from airflow_provider_schemamig.core.access.resolved_table import Place
+from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check, KeyCheck, NotTwice, ReferencedRows
+from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage import ReadStore
@@ -23,7 +23,7 @@ _COUNT = "n"
 
 
 def check_rows(
-    rows: pa.Table, table: DeltaTable, checks: Sequence[Check], options: Mapping[str, str], collection: CollectionName, place: Place
+    rows: pa.Table, table: DeltaTable, checks: Sequence[Check], options: Mapping[str, str], collection: CollectionName, place: PinnedTable
 ) -> None:
     """``rows`` have the columns and types of ``table``, which is that of ``place``, loaded at the version they are appended to.
 
@@ -38,7 +38,7 @@ def check_rows(
                 if check.in_table and not broken.num_rows:
                     _check_times(place.store, place.head, check.columns, collection)
                     broken = keys.join(_stored(table, check.columns, keys), keys.column_names, join_type="left semi")
-            case Known():
+            case ReferencedRows():
                 broken = keys.join(_known(check, rows, table, keys, options, collection, place), keys.column_names, join_type="left anti")
         if broken.num_rows:
             texts = sorted({f"({', '.join(map(str, row.values()))})" for row in broken.to_pylist()})
@@ -73,13 +73,13 @@ def _more_than_one(counted: pa.Table) -> pa.ChunkedArray:
 
 
 def _known(
-    check: Known,
+    check: ReferencedRows,
     rows: pa.Table,
     table: DeltaTable,
     keys: pa.Table,
     options: Mapping[str, str],
     collection: CollectionName,
-    place: Place,
+    place: PinnedTable,
 ) -> pa.Table:
     """What may be referred to."""
     import pyarrow as pa

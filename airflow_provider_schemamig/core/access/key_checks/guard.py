@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_schemamig.core.access.errors import RowsReferredTo
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
-from airflow_provider_schemamig.core.access.resolved_table import Place
+from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.online.keys import Keys, Reference, Unique, keys_in_force, live_names
@@ -34,7 +34,7 @@ class NotTwice:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ReferencedRows:
     """What the rows refer to is there: in ``to`` of another table at ``head``, or (``head`` None) of this one with the rows written.
 
     ``in_table``: whether rows that this table has now are still there afterwards. ``in_rows``: whether the rows written have ``to``.
@@ -57,11 +57,11 @@ class Alone:
     columns: tuple[str, ...]
 
 
-KeyCheck = NotTwice | Known
+KeyCheck = NotTwice | ReferencedRows
 Check = KeyCheck | Alone
 
 
-def checks_of(env: EnvironmentRoot, place: Place, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
+def checks_of(env: EnvironmentRoot, place: PinnedTable, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
     """What has to be looked at for a write of ``fit.columns``; of a collection without keys only in a merge. ``on``: of a merge.
 
     Raises Unfit where that cannot be known before the statement runs, RowsReferredTo, and TableMissing for what is referred to.
@@ -76,7 +76,7 @@ def checks_of(env: EnvironmentRoot, place: Place, fit: WriteFit, mode: Mode, on:
     return (*asked.checks(keys, live_names(place.state, name, place.head.schema)), *alone)
 
 
-def _check_not_referred_to(place: Place, written: frozenset[str], mode: Mode, on: frozenset[str]) -> None:
+def _check_not_referred_to(place: PinnedTable, written: frozenset[str], mode: Mode, on: frozenset[str]) -> None:
     """Raises RowsReferredTo. Whether a row is referred to is not asked, as TRUNCATE does not in other databases: the other table may get
     one that refers to it at any moment, and nothing would make the two writers conflict."""
     if mode is Mode.APPEND:
@@ -97,7 +97,7 @@ def _check_not_referred_to(place: Place, written: frozenset[str], mode: Mode, on
 @dataclass(frozen=True, slots=True)
 class _Asked:
     env: EnvironmentRoot
-    place: Place
+    place: PinnedTable
     written: frozenset[str]
     mode: Mode
     on: tuple[str, ...]
@@ -139,14 +139,16 @@ class _Asked:
             case Mode.MERGE:  # on exactly the key: where it is in the table, that row is updated
                 return NotTwice(key.rule, columns, set(self.on) != set(columns), self.on, changes=not set(columns) <= set(self.on))
 
-    def _reference(self, key: Reference, columns: tuple[str, ...], names: Mapping[str, str]) -> Known:
+    def _reference(self, key: Reference, columns: tuple[str, ...], names: Mapping[str, str]) -> ReferencedRows:
         state = self.place.state
         if key.collection == self.place.shard.collection:
             to = self._columns(key, key.to, names)
-            return Known(key.rule, columns, None, to, self.mode is not Mode.OVERWRITE, self.written.issuperset(to))
+            return ReferencedRows(key.rule, columns, None, to, self.mode is not Mode.OVERWRITE, self.written.issuperset(to))
         if key.collection not in state.objects:
             raise Unfit(columns[0], f"refers to {key.collection}, which has no table")
         shard = state.shard_of(key.collection)
         store = self.env.table_store(shard.uri, shard.table_id)
         head = read_head(store)
-        return Known(key.rule, columns, head, self._columns(key, key.to, live_names(state, key.collection, head.schema)), store=store)
+        return ReferencedRows(
+            key.rule, columns, head, self._columns(key, key.to, live_names(state, key.collection, head.schema)), store=store
+        )

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.access.errors import KeyViolated, RowsTwice
-from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check, Known, NotTwice
+from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check, NotTwice, ReferencedRows
 from airflow_provider_schemamig.core.access.select import version_sql
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.schema.sql import quote
@@ -80,7 +80,7 @@ def _judged(rows: str, table: str, checks: Sequence[Check]) -> str:
             if check.changes:
                 joins.append(_matched(check, table, number))
                 verdict += f" OR coalesce(m{number}.{_OWN}_rows, 0) > 1"
-        elif isinstance(check, Known):
+        elif isinstance(check, ReferencedRows):
             joins.append(_there(check, rows, table, number))
             verdict = f"t{number}.{_OWN}_hit IS NULL"
         else:
@@ -116,7 +116,7 @@ def _another(check: NotTwice, number: int) -> str:
     return f" AND NOT ({same})"
 
 
-def _there(check: Known, rows: str, table: str, number: int) -> str:
+def _there(check: ReferencedRows, rows: str, table: str, number: int) -> str:
     named = ", ".join(f"{quote(column)} AS c{n}" for n, column in enumerate(check.to))
     if check.head is not None:
         sources = [version_sql(check.head.location.uri, check.head.version)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_schemamig import __version__
-from airflow_provider_schemamig.core.delta.actions import Commit, RawAction, encode_actions
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, encode_actions
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.storage import ObjectExists, StorageUnreach
 from airflow_provider_schemamig.core.times import now_millis
 
 #: Raises if a commit that came in between forbids ours.
-Judge = Callable[[Commit], None]
+Judge = Callable[[LogCommit], None]
 
 
 @dataclass(frozen=True, slots=True)

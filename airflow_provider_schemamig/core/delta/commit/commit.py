@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import Commit, RawAction, encode_actions
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, encode_actions
 from airflow_provider_schemamig.core.delta.commit.append import Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence, txn_of
@@ -163,7 +163,7 @@ def describe(change: Change) -> dict[str, Any]:
 
 def replay(base: Head, actions: Sequence[RawAction]) -> Head:
     """The head after these actions, read from the very bytes that will be written."""
-    commit = Commit(base.version + 1, encode_actions(actions), base.location.uri)
+    commit = LogCommit(base.version + 1, encode_actions(actions), base.location.uri)
     domains = {**base.domains, **{domain["domain"]: domain for domain in commit.domains}}
     return Head(base.location, base.version + 1, commit.protocol or base.protocol, commit.metadata or base.metadata, domains)
 
@@ -187,7 +187,7 @@ def _with_id(state: TableState, table_id: str) -> TableState:
     return state._replace(metadata={**state.metadata, "id": table_id})
 
 
-def _judge(commit: Commit, *, uri: str, fence: Fence, exclusive: bool) -> None:
+def _judge(commit: LogCommit, *, uri: str, fence: Fence, exclusive: bool) -> None:
     """A commit that came in between: whose is it, and may ours follow it?"""
     fence.check(commit)
     if commit.changes_table:
@@ -196,6 +196,6 @@ def _judge(commit: Commit, *, uri: str, fence: Fence, exclusive: bool) -> None:
         _refuse_files(commit, uri)
 
 
-def _refuse_files(commit: Commit, uri: str) -> None:
+def _refuse_files(commit: LogCommit, uri: str) -> None:
     if commit.has_files:
         raise FilesArrived(uri=uri, version=commit.version)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.delta.actions import Commit, RawAction
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, Judge, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
@@ -63,7 +63,7 @@ class Fence:
     def version(self) -> int:
         return self.epoch * EPOCH_STRIDE
 
-    def check(self, commit: Commit) -> None:
+    def check(self, commit: LogCommit) -> None:
         """Raises Fenced if the commit is of a later epoch, a fence or one of its statements."""
         self.check_version(max((int(txn["version"]) for txn in commit.txns if txn.get("appId") == self.app_id), default=None))
 

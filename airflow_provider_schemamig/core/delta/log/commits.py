@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
 from airflow_provider_schemamig.core.delta.names import physical_path
 from airflow_provider_schemamig.core.storage import ReadStore
 
 
-def commits(store: ReadStore, after: int, upto: int | None = None) -> Iterator[Commit]:
+def commits(store: ReadStore, after: int, upto: int | None = None) -> Iterator[LogCommit]:
     """Commits ``after + 1`` .. ``upto`` (None: the newest), oldest first. Raises LogTruncated if one of them is gone, TableMissing."""
     last = list_log(store).version if upto is None else upto
     for version in range(after + 1, last + 1):
@@ -72,7 +72,7 @@ def first_metadata_version(store: ReadStore, since: int, upto: int | None = None
     return next((commit.version for commit in commits(store, since, upto) if commit.changes_table), None)
 
 
-def unproven_since(store: ReadStore, since: int, upto: int, proven: Callable[[Commit], bool]) -> list[RawAction]:
+def unproven_since(store: ReadStore, since: int, upto: int, proven: Callable[[LogCommit], bool]) -> list[RawAction]:
     """The files added after ``since`` that are there at ``upto``, and whose rows did not all come with commits that are ``proven``, or
     before. A commit that only rearranges rows, or marks some as deleted, brings none; one that is proven brings its own, besides those
     of files that it replaces."""

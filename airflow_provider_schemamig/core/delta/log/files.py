@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from airflow_provider_schemamig.core.delta.actions import Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
@@ -119,7 +119,7 @@ class _Replay:
     changed: bool = False
     plain: bool = True
 
-    def take(self, commit: Commit) -> None:
+    def take(self, commit: LogCommit) -> None:
         adds = {file_id(add): add for add in commit.adds}
         removes = {file_id(remove): remove for remove in commit.removes}
         self.seen.update(adds)

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.actions import CLUSTERING, ROW_IDS, R
 from airflow_provider_schemamig.core.delta.errors import AnotherTable, LogDamaged, LogTruncated, TableMissing
 from airflow_provider_schemamig.core.delta.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
 from airflow_provider_schemamig.core.delta.log.listing import LogFiles, commit_key, list_from, list_log, read_commit, table_exists
-from airflow_provider_schemamig.core.delta.log.snapshot import Snapshot, read_checkpoint, read_crc
+from airflow_provider_schemamig.core.delta.log.snapshot import LogSnapshot, read_checkpoint, read_crc
 from airflow_provider_schemamig.core.delta.metadata.clustering import Clustering, clustering_of
 from airflow_provider_schemamig.core.delta.names import logical_path
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
@@ -173,7 +173,7 @@ class _Search:
     def done(self) -> bool:
         return self.protocol is not None and self.metadata is not None and _domains_of(self.protocol) <= self.domains.keys()
 
-    def take(self, found: Snapshot) -> None:
+    def take(self, found: LogSnapshot) -> None:
         self.protocol = self.protocol or found.protocol
         self.metadata = self.metadata or found.metadata
         self.domains = {domain["domain"]: domain for domain in found.domains or ()} | self.domains

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated, TableMissing
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
 
@@ -83,10 +83,10 @@ def crc_key(version: int) -> str:
     return f"{LOG}/{version:0{_DIGITS}d}{_CRC}"
 
 
-def read_commit(store: ReadStore, version: int) -> Commit:
+def read_commit(store: ReadStore, version: int) -> LogCommit:
     """Raises LogTruncated if there is no such commit."""
     try:
-        return Commit(version, store.get(commit_key(version)), store.location.uri)
+        return LogCommit(version, store.get(commit_key(version)), store.location.uri)
     except ObjectMissing:
         raise LogTruncated(uri=store.location.uri, version=version) from None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.core.delta.actions import Commit, RawAction
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.delta.log.listing import LOG, crc_key
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class LogSnapshot:
     """The table's state at one version, as far as it is no file. ``domains`` and ``txns`` None: not known here."""
 
     protocol: RawAction
@@ -31,7 +31,7 @@ class Snapshot:
     txns: Sequence[RawAction] | None
 
 
-def read_crc(store: ReadStore, version: int) -> Snapshot | None:
+def read_crc(store: ReadStore, version: int) -> LogSnapshot | None:
     """Spark's version checksum, which repeats protocol and metadata; None if it is missing, damaged or lacks them: it is best effort."""
     try:
         found = json.loads(store.get(crc_key(version)))
@@ -40,10 +40,10 @@ def read_crc(store: ReadStore, version: int) -> Snapshot | None:
         return None
     if not isinstance(protocol, dict) or not isinstance(metadata, dict) or "schemaString" not in metadata:
         return None
-    return Snapshot(protocol, metadata, found.get("domainMetadata"), found.get("setTransactions"))
+    return LogSnapshot(protocol, metadata, found.get("domainMetadata"), found.get("setTransactions"))
 
 
-def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool = False) -> Snapshot:
+def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool = False) -> LogSnapshot:
     """A classic, multi-part or V2 checkpoint, its parts in any order. Raises LogDamaged if it lacks protocol or metaData.
 
     The sidecars of a V2 checkpoint hold files only. Transaction identifiers can be many; they are read on request.
@@ -55,7 +55,7 @@ def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool =
             found[kind] += actions
     if not found["protocol"] or not found["metaData"]:
         raise LogDamaged(uri=store.location.uri, reason=f"checkpoint {'/'.join(names)} lacks protocol or metaData")
-    return Snapshot(found["protocol"][-1], found["metaData"][-1], found["domainMetadata"], found.get("txn"))
+    return LogSnapshot(found["protocol"][-1], found["metaData"][-1], found["domainMetadata"], found.get("txn"))
 
 
 def _actions(store: ReadStore, name: str, kinds: Sequence[str]) -> Mapping[str, Sequence[RawAction]]:
@@ -81,10 +81,10 @@ def _is_there(metadata: Any, kind: str) -> bool:
     return any(found is None or not found.has_null_count or found.null_count < rows for rows, found in chunks)
 
 
-def read_json(store: ReadStore, name: str) -> Commit:
+def read_json(store: ReadStore, name: str) -> LogCommit:
     """A V2 checkpoint in JSON, which reads like a commit; it must not disappear. Raises LogDamaged."""
     with _damage(store, name):
-        return Commit(-1, store.get(f"{LOG}/{name}"), store.location.uri)
+        return LogCommit(-1, store.get(f"{LOG}/{name}"), store.location.uri)
 
 
 def read_parquet(

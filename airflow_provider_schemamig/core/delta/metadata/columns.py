@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.metadata.dependents import (
     layout_user,
     only_compares,
 )
-from airflow_provider_schemamig.core.delta.metadata.editor import Draft, set_type_at, taken_name, type_at
+from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft, set_type_at, taken_name, type_at
 from airflow_provider_schemamig.core.delta.metadata.errors import ColumnInUse, NotInstant
 from airflow_provider_schemamig.core.delta.metadata.forbidden import not_nulls_in
 from airflow_provider_schemamig.core.delta.names import JsonField, unenforced_not_nulls
@@ -53,7 +53,7 @@ TYPE_CHANGES = "delta.typeChanges"
 IDENTITY = "delta.identity.start"
 
 
-def add(draft: Draft, change: AddColumn) -> None:
+def add(draft: MetadataDraft, change: AddColumn) -> None:
     """Last in its struct. A column that stands there already (hidden, say) with this type gets default, comment and nullability."""
     parent, name = parent_and_name(change.path)
     struct = draft.struct(change, parent)
@@ -77,7 +77,7 @@ def add(draft: Draft, change: AddColumn) -> None:
         _set(taken, key, new["metadata"].get(key))
 
 
-def drop(draft: Draft, change: DropColumn) -> None:
+def drop(draft: MetadataDraft, change: DropColumn) -> None:
     """A column that is not there is dropped already. Files that carry the column need column mapping to forget it."""
     place = draft.find(change.path)
     if place is None:
@@ -95,7 +95,7 @@ def drop(draft: Draft, change: DropColumn) -> None:
     _drop_from_stats(draft, change.path)
 
 
-def rename(draft: Draft, change: RenameColumn) -> None:
+def rename(draft: MetadataDraft, change: RenameColumn) -> None:
     """The name in the schema, in partitioning, in CHECKs; files keep the physical name. Also for partition and clustering columns."""
     parent, _ = parent_and_name(change.path)
     place = draft.find(change.path)
@@ -118,7 +118,7 @@ def rename(draft: Draft, change: RenameColumn) -> None:
     _rename_in_stats(draft, change.path, join(parent, change.name))
 
 
-def change_type(draft: Draft, change: ChangeType) -> None:
+def change_type(draft: MetadataDraft, change: ChangeType) -> None:
     """A widening; recorded on the nearest field, so that readers convert older files (feature typeWidening)."""
     place = draft.place(change, change.path)
     found = _slot_type(place.field, place.inside)
@@ -141,16 +141,16 @@ def change_type(draft: Draft, change: ChangeType) -> None:
         _set(place.field, VARCHAR_KEY, declared["metadata"].get(VARCHAR_KEY))
 
 
-def relax(draft: Draft, change: Relax) -> None:
+def relax(draft: MetadataDraft, change: Relax) -> None:
     _set_nullable(draft, change, True)
 
 
-def set_not_null(draft: Draft, change: SetNotNull) -> None:
+def set_not_null(draft: MetadataDraft, change: SetNotNull) -> None:
     """Enforced by every writer from this commit on; what is in the files already is the caller's business."""
     _set_nullable(draft, change, False)
 
 
-def set_default(draft: Draft, change: SetDefault) -> None:
+def set_default(draft: MetadataDraft, change: SetDefault) -> None:
     """Rows written from now on; files stay as they are (never EXISTS_DEFAULT: only Spark would see it)."""
     found = draft.field(change, change.path)
     _refuse_identity(change, found)
@@ -162,14 +162,14 @@ def set_default(draft: Draft, change: SetDefault) -> None:
         _set(found, DEFAULT_KEY, change.new)
 
 
-def set_comment(draft: Draft, change: SetComment) -> None:
+def set_comment(draft: MetadataDraft, change: SetComment) -> None:
     if not change.path:
         draft.description = change.new
     else:
         _set(draft.field(change, change.path), COMMENT_KEY, change.new)
 
 
-def reorder(draft: Draft, change: ReorderColumns) -> None:
+def reorder(draft: MetadataDraft, change: ReorderColumns) -> None:
     """The fields listed come first, in that order; others keep their order behind them."""
     position = {name: number for number, name in enumerate(change.new)}
     draft.struct(change, change.path)["fields"].sort(key=lambda f: position.get(f["name"], len(position)))
@@ -195,7 +195,7 @@ def _set(found: JsonField, key: str, value: Any) -> None:
     found["metadata"] = metadata if value is None else {**metadata, key: value}
 
 
-def _set_nullable(draft: Draft, change: Relax | SetNotNull, nullable: bool) -> None:
+def _set_nullable(draft: MetadataDraft, change: Relax | SetNotNull, nullable: bool) -> None:
     place = draft.place(change, change.path)
     if not place.inside:
         _refuse_identity(change, place.field)
@@ -214,7 +214,7 @@ def _refuse_identity(change: Relax | SetNotNull | SetDefault, found: JsonField) 
         raise ColumnInUse(op=change.op, path=change.path, user="its own generation")
 
 
-def _expression_user(draft: Draft, path: str) -> str | None:
+def _expression_user(draft: MetadataDraft, path: str) -> str | None:
     check = next(check_users(draft, path), None)
     if check is not None:
         return f"CHECK {check}"
@@ -222,7 +222,7 @@ def _expression_user(draft: Draft, path: str) -> str | None:
     return None if generated is None else f"the generated column {generated}"
 
 
-def _refuse_retyping(draft: Draft, change: ChangeType, found: JsonField, root: str) -> None:
+def _refuse_retyping(draft: MetadataDraft, change: ChangeType, found: JsonField, root: str) -> None:
     """Delta refuses any dependent expression; a CHECK that only compares gives the same answers for a wider type."""
     metadata = found["metadata"]
     user = next((f"CHECK {name}" for name in check_users(draft, root) if not only_compares(draft.configuration[CONSTRAINT + name])), None)
@@ -235,7 +235,7 @@ def _refuse_retyping(draft: Draft, change: ChangeType, found: JsonField, root: s
         raise ColumnInUse(op=change.op, path=change.path, user=user)
 
 
-def _rename_in_checks(draft: Draft, change: RenameColumn, root: str) -> None:
+def _rename_in_checks(draft: MetadataDraft, change: RenameColumn, root: str) -> None:
     """Raises ColumnInUse where the expression cannot be followed, RenameInLambda."""
     for name in list(check_users(draft, root)):
         key = CONSTRAINT + name
@@ -249,7 +249,7 @@ def _rename_in_checks(draft: Draft, change: RenameColumn, root: str) -> None:
             raise ColumnInUse(op=change.op, path=change.path, user=f"CHECK {name}") from None
 
 
-def _rename_in_stats(draft: Draft, old: str, new: str) -> None:
+def _rename_in_stats(draft: MetadataDraft, old: str, new: str) -> None:
     if STATS_COLUMNS in draft.configuration:
         columns = [_moved(column, old, new) for column in stats_columns(draft.configuration)]
         draft.configuration[STATS_COLUMNS] = ",".join(columns)
@@ -263,7 +263,7 @@ def _moved(column: str, old: str, new: str) -> str:
     return ".".join(name if may_stand_bare(name) else quote(name) for name in names)
 
 
-def _drop_from_stats(draft: Draft, path: str) -> None:
+def _drop_from_stats(draft: MetadataDraft, path: str) -> None:
     if STATS_COLUMNS in draft.configuration:
         columns = [column for column in stats_columns(draft.configuration) if not _is_at(column, path)]
         draft.configuration[STATS_COLUMNS] = ",".join(columns)

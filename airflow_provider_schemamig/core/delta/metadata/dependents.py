@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from airflow_provider_schemamig.core.delta.metadata.editor import Draft
+from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft
 from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 
@@ -18,14 +18,14 @@ GENERATED = "delta.generationExpression"
 _WORD = re.compile(r"\w+")
 
 
-def check_users(draft: Draft, path: str) -> Iterator[str]:
+def check_users(draft: MetadataDraft, path: str) -> Iterator[str]:
     """Names of the CHECKs that use the column at ``path``, a struct around it, or a field inside it."""
     for key, text in draft.configuration.items():
         if key.startswith(CONSTRAINT) and uses(text, path):
             yield key.removeprefix(CONSTRAINT)
 
 
-def generated_users(draft: Draft, path: str) -> Iterator[str]:
+def generated_users(draft: MetadataDraft, path: str) -> Iterator[str]:
     """Names of the other generated columns that are computed from the column at ``path``."""
     for name, field in fields_in(draft.schema):
         expression = (field.get("metadata") or {}).get(GENERATED)
@@ -33,7 +33,7 @@ def generated_users(draft: Draft, path: str) -> Iterator[str]:
             yield name
 
 
-def layout_user(draft: Draft, path: str) -> str | None:
+def layout_user(draft: MetadataDraft, path: str) -> str | None:
     """``PARTITIONED BY`` or ``CLUSTER BY`` if the rows are laid out by the column or by a field inside it."""
     if path in draft.partition_columns:
         return "PARTITIONED BY"

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.features import effective_features, with_features
 from airflow_provider_schemamig.core.delta.metadata import columns, table
 from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, Clustering
-from airflow_provider_schemamig.core.delta.metadata.editor import Draft, open_draft
+from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft, open_draft
 from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta, check_allowed
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.delta.needs import needed_features
@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
 from airflow_provider_schemamig.core.schema.expressions.rules import refuse_check, refuse_default
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 
-_EDITORS: Mapping[type[Any], Callable[[Draft, Any], None]] = {
+_EDITORS: Mapping[type[Any], Callable[[MetadataDraft, Any], None]] = {
     c.AddColumn: columns.add,
     c.DropColumn: columns.drop,
     c.RenameColumn: columns.rename,
@@ -88,7 +88,7 @@ def edit(
     return TableState(protocol, metadata, draft.clustering)
 
 
-def _refuse_unusable(draft: Draft, change: c.Change) -> None:
+def _refuse_unusable(draft: MetadataDraft, change: c.Change) -> None:
     """Raises UnusableExpression for a CHECK or DEFAULT that would stop every writer."""
     match change:
         case c.AddCheck(check=check):
@@ -126,7 +126,7 @@ def unsealed(protocol: RawAction, metadata: RawAction) -> tuple[RawAction, RawAc
     return _closed(protocol, metadata, draft)
 
 
-def _closed(protocol: RawAction, metadata: RawAction, draft: Draft) -> tuple[RawAction, RawAction]:
+def _closed(protocol: RawAction, metadata: RawAction, draft: MetadataDraft) -> tuple[RawAction, RawAction]:
     edited = draft.close()
     if edited == metadata:  # nothing is worth a commit, so nothing is worth a protocol change either
         return protocol, metadata

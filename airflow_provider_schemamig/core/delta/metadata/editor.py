@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.schema.errors import NotApplicable
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MetadataPlace:
     """Where a path leads: ``struct`` holds ``field``, the nearest column or struct field, and ``inside`` the way on into its type
     (``element``, ``key``, ``value``); empty if the path names the field itself. ``root``: path up to the first array or map."""
 
@@ -36,7 +36,7 @@ class Place:
 
 
 @dataclass
-class Draft:
+class MetadataDraft:
     """Mutable; made from raw actions by ``open_draft``, turned into raw actions by ``close``."""
 
     metadata: RawAction
@@ -54,7 +54,7 @@ class Draft:
     def is_mapped(self) -> bool:
         return self.configuration.get(MAPPING_MODE, "none").lower() in ("name", "id")
 
-    def place(self, change: Change, path: str) -> Place:
+    def place(self, change: Change, path: str) -> MetadataPlace:
         """Raises NotApplicable if nothing is there."""
         found = self.find(path)
         if found is None:
@@ -78,7 +78,7 @@ class Draft:
             raise self.refused(change, "there is no such struct")
         return found
 
-    def find(self, path: str) -> Place | None:
+    def find(self, path: str) -> MetadataPlace | None:
         parts = path.split(".")
         struct, found, root = self.schema, None, ""
         inside: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class Draft:
             if inner is None:
                 return None
             here, inside = inner, (*inside, part)
-        return None if found is None else Place(struct, found, inside, root)
+        return None if found is None else MetadataPlace(struct, found, inside, root)
 
     def physical(self, path: str) -> tuple[str, ...]:
         """Physical names along a dotted path through structs."""
@@ -158,8 +158,8 @@ class Draft:
         return {key: value for key, value in result.items() if key != "description" or value is not None}
 
 
-def open_draft(metadata: RawAction, forget: Sequence[ColumnPath], clustering: Clustering) -> Draft:
-    return Draft(
+def open_draft(metadata: RawAction, forget: Sequence[ColumnPath], clustering: Clustering) -> MetadataDraft:
+    return MetadataDraft(
         metadata=metadata,
         schema=json.loads(metadata["schemaString"]),
         configuration=dict(metadata.get("configuration") or {}),

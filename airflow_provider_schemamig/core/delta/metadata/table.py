@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_schemamig.core.delta.metadata.clustering import check_clustering
-from airflow_provider_schemamig.core.delta.metadata.editor import Draft
+from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster, NotInstant
 from airflow_provider_schemamig.core.delta.names import logical_path
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, check_property
@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpr
 from airflow_provider_schemamig.core.schema.retention import DEFAULT_HOURS, hours_of, longer
 
 
-def set_property(draft: Draft, change: SetProperty) -> None:
+def set_property(draft: MetadataDraft, change: SetProperty) -> None:
     check_property(change.key, change.new)
     found, new = draft.configuration.get(change.key), change.new
     if found not in (change.old, new):
@@ -34,7 +34,7 @@ def set_property(draft: Draft, change: SetProperty) -> None:
         draft.configuration[change.key] = new
 
 
-def add_check(draft: Draft, change: AddCheck) -> None:
+def add_check(draft: MetadataDraft, change: AddCheck) -> None:
     """Enforced by every writer from this commit on, without a scan; old rows are validated afterwards."""
     key = _key_of(draft, change.check.name)
     found = draft.configuration.get(key)
@@ -44,7 +44,7 @@ def add_check(draft: Draft, change: AddCheck) -> None:
         raise draft.refused(change, f"there is a CHECK {change.check.name} of that name: {found}")
 
 
-def drop_check(draft: Draft, change: DropCheck) -> None:
+def drop_check(draft: MetadataDraft, change: DropCheck) -> None:
     key = _key_of(draft, change.check.name)
     found = draft.configuration.get(key)
     if found is None:
@@ -54,11 +54,11 @@ def drop_check(draft: Draft, change: DropCheck) -> None:
     del draft.configuration[key]
 
 
-def nothing(draft: Draft, change: AddKey | DropKey | AddForeignKey | DropForeignKey) -> None:
+def nothing(draft: MetadataDraft, change: AddKey | DropKey | AddForeignKey | DropForeignKey) -> None:
     """Keys are registry elements: nothing of them is on the table."""
 
 
-def change_clustering(draft: Draft, change: ChangeClustering) -> None:
+def change_clustering(draft: MetadataDraft, change: ChangeClustering) -> None:
     """New files are clustered by it whenever somebody runs OPTIMIZE; older ones are laid out anew afterwards."""
     before, after = (tuple(draft.physical(path) for path in columns) for columns in (change.old, change.new))
     if draft.clustering == after:
@@ -75,12 +75,12 @@ def change_clustering(draft: Draft, change: ChangeClustering) -> None:
     draft.clustering = after
 
 
-def not_instant(draft: Draft, change: ChangePartitioning) -> None:
+def not_instant(draft: MetadataDraft, change: ChangePartitioning) -> None:
     reason = "existing files are laid out the old way"
     raise NotInstant(op=change.op, path=", ".join(change.old or change.new), reason=reason)
 
 
-def _key_of(draft: Draft, name: str) -> str:
+def _key_of(draft: MetadataDraft, name: str) -> str:
     """The property a constraint has or gets. Delta writes names in lower case and finds them ignoring case."""
     wanted = (CONSTRAINT + name).lower()
     return next((key for key in draft.configuration if key.lower() == wanted), wanted)

@@ -67,7 +67,7 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredLedger:
     """``version``: the ledger's, one more than the backup's; ``files``: how many were of the backup. ``generation`` and ``epoch``: up to
     these nothing is given out any more."""
 
@@ -78,7 +78,7 @@ class Restored:
     notes: tuple[str, ...] = ()
 
 
-def restore(env: EnvironmentRoot, folder: str) -> Restored:
+def restore(env: EnvironmentRoot, folder: str) -> RestoredLedger:
     """Bring a backup to an environment that has no ledger (or is half-way through restoring this very backup).
 
     What was lost since the backup gave out generations and epochs, and its processes may live. So the ledger opens with one more commit,
@@ -109,7 +109,7 @@ def restore(env: EnvironmentRoot, folder: str) -> Restored:
     given_out = LedgerReader(env).state().given_out
     assert given_out is not None  # just written
     notes = (*made.notes, *_place_notes(env, manifest))
-    return Restored(manifest.version + 1, len(manifest.checksums), given_out.generation, given_out.epoch, notes)
+    return RestoredLedger(manifest.version + 1, len(manifest.checksums), given_out.generation, given_out.epoch, notes)
 
 
 def _check_content(store: Store, checksums: Mapping[str, str], folder: str) -> None:

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.ledger.admin.edit_errors import (
     RowProtected,
     UnknownRow,
 )
-from airflow_provider_schemamig.core.ledger.admin.findings import Finding
+from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding
 from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows, strictest_types
 from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, decode, encode, encode_key, row_type_of
 from airflow_provider_schemamig.core.ledger.errors import (
@@ -74,7 +74,7 @@ class Edited:
     changed: bool
     #: What ``force`` went over.
     signs: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[LedgerFinding, ...] = ()
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class _Task:
     before: dict[str, int]
     after: str | None
     signs: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[LedgerFinding, ...] = ()
 
     @property
     def where(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.ledger.admin.findings import Finding
+from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -30,7 +30,7 @@ class EditUnsound(Refusal):
     """The ledger would be less sound than before. ``findings``: what ``verify`` would find then and does not now."""
 
     code = "edit_unsound"
-    findings: Sequence[Finding]
+    findings: Sequence[LedgerFinding]
 
     @property
     def message(self) -> str:

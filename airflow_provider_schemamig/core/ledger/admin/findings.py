@@ -58,7 +58,7 @@ REMEDIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LedgerFinding:
     """``where`` names the row, file or folder in words. ``collection`` and ``key``: the row as ``ledger dump`` prints it, if it is one."""
 
     code: str
@@ -86,6 +86,6 @@ class Finding:
         }
 
 
-def of_row(code: str, collection: str, key: str, text: str) -> Finding:
+def of_row(code: str, collection: str, key: str, text: str) -> LedgerFinding:
     """A finding about a row; ``key`` as it is stored."""
-    return Finding(code, f"{collection} {key}", text, collection, key)
+    return LedgerFinding(code, f"{collection} {key}", text, collection, key)

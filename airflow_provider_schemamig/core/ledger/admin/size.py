@@ -43,7 +43,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
+class LedgerCompaction:
     """What ``ledger compact`` would take out of the ledger now. Its old files stay on the disk for a week, for slow readers."""
 
     rows: int
@@ -65,7 +65,7 @@ class LedgerSize:
     log_files: int
     collections: tuple[CollectionSize, ...]
     growth: tuple[Growth, ...]
-    compaction: Compaction
+    compaction: LedgerCompaction
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ledger size``."""
@@ -96,7 +96,7 @@ def size(reader: LedgerReader) -> LedgerSize:
         log_files=len(reader.env.store().names(LOG)),
         collections=collections,
         growth=_growth(rows, since, version),
-        compaction=Compaction(len(rows) - live_rows, text_bytes - live_bytes, max(0, files - 1)),
+        compaction=LedgerCompaction(len(rows) - live_rows, text_bytes - live_bytes, max(0, files - 1)),
     )
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from itertools import pairwise
 
-from airflow_provider_schemamig.core.ledger.admin.findings import Finding
+from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding
 from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
 from airflow_provider_schemamig.core.storage import ObjectMissing
 
 
-def verify(reader: LedgerReader) -> tuple[Finding, ...]:
+def verify(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
     """All that is wrong with the ledger, files first; empty if it is sound. Raises NoEnvironment and LedgerTooNew, which are no damage."""
     if not reader.exists():
         reader.state()
@@ -28,14 +28,14 @@ def verify(reader: LedgerReader) -> tuple[Finding, ...]:
         try:
             version = reader.table.head()
         except LedgerDamaged as error:
-            return (Finding("unreadable_log", LOG, error.reason),)
+            return (LedgerFinding("unreadable_log", LOG, error.reason),)
         damaged = tuple(_data_findings(reader))
     if damaged:
         return damaged  # what the rest would find only follows from the holes
     return check_rows(reader.env, version, reader.table.scan())
 
 
-def _log_findings(reader: LedgerReader) -> Iterator[Finding]:
+def _log_findings(reader: LedgerReader) -> Iterator[LedgerFinding]:
     store = reader.env.store()
     versions = []
     for name in store.names(LOG):
@@ -45,26 +45,26 @@ def _log_findings(reader: LedgerReader) -> Iterator[Finding]:
         try:
             actions = [json.loads(line) for line in store.get(f"{LOG}/{name}").splitlines()]
         except (ValueError, RecursionError) as error:
-            yield Finding("unreadable_log", f"{LOG}/{name}", f"not JSON ({error})")
+            yield LedgerFinding("unreadable_log", f"{LOG}/{name}", f"not JSON ({error})")
             continue
         # delta-rs reads an empty file as a commit of nothing
         if not any(isinstance(action, dict) and "commitInfo" in action for action in actions):
-            yield Finding("unreadable_log", f"{LOG}/{name}", "it is not a whole commit")
+            yield LedgerFinding("unreadable_log", f"{LOG}/{name}", "it is not a whole commit")
     for before, after in pairwise(versions):
         if after != before + 1:
-            yield Finding("log_gap", LOG, f"version {before} is followed by version {after}")
+            yield LedgerFinding("log_gap", LOG, f"version {before} is followed by version {after}")
 
 
-def _data_findings(reader: LedgerReader) -> Iterator[Finding]:
+def _data_findings(reader: LedgerReader) -> Iterator[LedgerFinding]:
     try:
         reader.table.scan()
         return
     except LedgerDamaged as error:
-        found = tuple(_bad_files(reader)) or (Finding("unreadable_data", FOLDER, error.reason),)
+        found = tuple(_bad_files(reader)) or (LedgerFinding("unreadable_data", FOLDER, error.reason),)
     yield from found
 
 
-def _bad_files(reader: LedgerReader) -> Iterator[Finding]:
+def _bad_files(reader: LedgerReader) -> Iterator[LedgerFinding]:
     # Only here, on a damaged ledger: delta-rs reads all files at once and does not always name the bad one.
     import pyarrow
     import pyarrow.parquet
@@ -75,6 +75,6 @@ def _bad_files(reader: LedgerReader) -> Iterator[Finding]:
         try:
             pyarrow.parquet.read_table(io.BytesIO(store.get(where)))
         except ObjectMissing:
-            yield Finding("data_missing", where, "the file is not there")
+            yield LedgerFinding("data_missing", where, "the file is not there")
         except (pyarrow.ArrowException, OSError, ValueError) as error:
-            yield Finding("unreadable_data", where, str(error).splitlines()[0])
+            yield LedgerFinding("unreadable_data", where, str(error).splitlines()[0])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from airflow_provider_schemamig.core.ledger.admin.findings import Finding, of_row
+from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding, of_row
 from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, decode, encode_key, row_type_of
 from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerDamaged
 from airflow_provider_schemamig.core.ledger.fold import sums
@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
-Rule = Callable[[State], Iterator[Finding]]
+Rule = Callable[[State], Iterator[LedgerFinding]]
 
 _UNFINISHED = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 #: What the deployment of a hold that is not closed has come to.
@@ -46,22 +46,22 @@ _RELEASE = (EnvironmentRelease.COLLECTION, encode_key(EnvironmentRelease.key))
 _SINCE = (LedgerSince.COLLECTION, encode_key(LedgerSince.key))
 
 
-def check_rows(env: EnvironmentRoot, version: int, rows: Sequence[RawRow]) -> tuple[Finding, ...]:
+def check_rows(env: EnvironmentRoot, version: int, rows: Sequence[RawRow]) -> tuple[LedgerFinding, ...]:
     """All that is wrong with ``rows``, the updates of ``env``'s ledger up to its head ``version``. Raises LedgerTooNew."""
     found = [*_sum_findings(rows), *_time_findings(rows, version)]
     try:
         state = State.of(version, rows, env.location.uri)
     except LedgerDamaged as error:
         found += _row_findings(rows, ROW_TYPES)
-        return tuple(found) or (Finding("no_config", error.where, error.reason),)
+        return tuple(found) or (LedgerFinding("no_config", error.where, error.reason),)
     found += _row_findings(rows, strictest_types(state.format))
     try:
         state.config  # noqa: B018 - decodes the row that everything else rests on
         state.upgrades  # noqa: B018 - runs the steps of an older format, which the rules see it through
     except LedgerDamaged as error:
-        return tuple(found) or (Finding("no_config", error.where, error.reason),)
+        return tuple(found) or (LedgerFinding("no_config", error.where, error.reason),)
     except FormatStepFailed as error:
-        return (*found, Finding("format_step_failed", f"format {error.source}", error.reason))
+        return (*found, LedgerFinding("format_step_failed", f"format {error.source}", error.reason))
     rules: tuple[Rule, ...] = (*_RULES, functools.partial(_place_findings, env))
     for rule in rules:
         found.extend(_guarded(rule, state))
@@ -77,7 +77,7 @@ def strictest_types(number: int) -> tuple[type[Any], ...]:
     return (*(row_type for row_type in ROW_TYPES if collection_of(row_type) in FROZEN_COLLECTIONS), *older)
 
 
-def _guarded(rule: Rule, state: State) -> Iterator[Finding]:
+def _guarded(rule: Rule, state: State) -> Iterator[LedgerFinding]:
     """A rule as far as the rows it reads can be decoded; the damage itself was found by the row checks before."""
     try:
         yield from rule(state)
@@ -88,7 +88,7 @@ def _guarded(rule: Rule, state: State) -> Iterator[Finding]:
 # --- stored updates ------------------------------------------------------------------------------------------------------------------
 
 
-def _sum_findings(rows: Sequence[RawRow]) -> Iterator[Finding]:
+def _sum_findings(rows: Sequence[RawRow]) -> Iterator[LedgerFinding]:
     values: dict[tuple[str, str], int] = {}
     for (collection, key, value), count in sums(rows).items():
         if count < 0:
@@ -102,7 +102,7 @@ def _sum_findings(rows: Sequence[RawRow]) -> Iterator[Finding]:
             yield of_row("two_values", collection, key, f"{count} values for one key")
 
 
-def _row_findings(rows: Sequence[RawRow], types: tuple[type[Any], ...]) -> Iterator[Finding]:
+def _row_findings(rows: Sequence[RawRow], types: tuple[type[Any], ...]) -> Iterator[LedgerFinding]:
     for collection, key, value in sums(rows):
         row_type = row_type_of(collection, key, types)
         try:
@@ -112,13 +112,13 @@ def _row_findings(rows: Sequence[RawRow], types: tuple[type[Any], ...]) -> Itera
             yield of_row("unreadable_row", collection, key, error.reason)
 
 
-def _time_findings(rows: Sequence[RawRow], version: int) -> Iterator[Finding]:
+def _time_findings(rows: Sequence[RawRow], version: int) -> Iterator[LedgerFinding]:
     for row in rows:
         if not 0 <= row.ts <= version or row.diff == 0:
             yield of_row("wrong_time", row.collection, row.key, f"diff {row.diff} at {row.ts}, the head is {version}")
 
 
-def _since_findings(rows: Sequence[RawRow], state: State) -> Iterator[Finding]:
+def _since_findings(rows: Sequence[RawRow], state: State) -> Iterator[LedgerFinding]:
     """History begins where ``since`` says: there is always an update of that version (the config row's at least), and none before."""
     try:
         since = state.since
@@ -129,7 +129,7 @@ def _since_findings(rows: Sequence[RawRow], state: State) -> Iterator[Finding]:
         yield of_row("wrong_since", *_SINCE, f"history is said to begin at version {since}, its first update is of version {first}")
 
 
-def _history_findings(rows: Sequence[RawRow]) -> Iterator[Finding]:
+def _history_findings(rows: Sequence[RawRow]) -> Iterator[LedgerFinding]:
     """Generation and epoch only grow, over all the history that is left; ``since`` too."""
     leaders: list[tuple[int, ...]] = []
     sinces: list[tuple[int, ...]] = []
@@ -146,7 +146,7 @@ def _history_findings(rows: Sequence[RawRow]) -> Iterator[Finding]:
     yield from _backwards(sinces, _SINCE, "since")
 
 
-def _backwards(values: list[tuple[int, ...]], row: tuple[str, str], what: str) -> Iterator[Finding]:
+def _backwards(values: list[tuple[int, ...]], row: tuple[str, str], what: str) -> Iterator[LedgerFinding]:
     for before, after in pairwise(values):
         if any(new < old for old, new in zip(before, after, strict=True)):
             yield of_row("went_backwards", *row, f"({what}) went from {before} to {after}")
@@ -155,7 +155,7 @@ def _backwards(values: list[tuple[int, ...]], row: tuple[str, str], what: str) -
 # --- between rows --------------------------------------------------------------------------------------------------------------------
 
 
-def _object_findings(state: State) -> Iterator[Finding]:
+def _object_findings(state: State) -> Iterator[LedgerFinding]:
     from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 
     for name, row in state.objects.items():
@@ -173,7 +173,7 @@ def _object_findings(state: State) -> Iterator[Finding]:
             yield _of("wrong_fingerprint", row, f"stored {row.fingerprint}, its declaration has {found}")
 
 
-def _release_findings(state: State) -> Iterator[Finding]:
+def _release_findings(state: State) -> Iterator[LedgerFinding]:
     from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 
     if state.release is None:
@@ -185,7 +185,7 @@ def _release_findings(state: State) -> Iterator[Finding]:
         yield of_row("wrong_set_fingerprint", *_RELEASE, f"stored {state.release.fingerprint}, its objects have {found}")
 
 
-def _leader_findings(state: State) -> Iterator[Finding]:
+def _leader_findings(state: State) -> Iterator[LedgerFinding]:
     leader = state.leader
     if leader is None:
         return
@@ -196,7 +196,7 @@ def _leader_findings(state: State) -> Iterator[Finding]:
         yield of_row("leader_not_promoted", *_LEADER, f"the deployment of generation {leader.generation} is only claimed")
 
 
-def _intent_findings(state: State) -> Iterator[Finding]:
+def _intent_findings(state: State) -> Iterator[LedgerFinding]:
     leader = state.leader
     for intent in state.intents.values():
         if leader is None or intent.epoch > leader.epoch or intent.generation > leader.generation:
@@ -205,13 +205,13 @@ def _intent_findings(state: State) -> Iterator[Finding]:
             yield _of("intent_without_shard", intent, f"there is no shard {intent.shard}")
 
 
-def _element_findings(state: State) -> Iterator[Finding]:
+def _element_findings(state: State) -> Iterator[LedgerFinding]:
     for element in state.elements.values():
         if element.shard not in state.shards:
             yield _of("element_without_shard", element, f"there is no shard {element.shard}")
 
 
-def _generation_findings(state: State) -> Iterator[Finding]:
+def _generation_findings(state: State) -> Iterator[LedgerFinding]:
     """Whatever a generation left names a deployment: rollback, contract and clean-up look it up."""
     known = set(state.deployments)
     for rows in (state.shards, state.replacements, state.approvals, state.holds):
@@ -221,14 +221,14 @@ def _generation_findings(state: State) -> Iterator[Finding]:
                 yield _of("generation_unknown", row, f"generation {generation} has no deployment")
 
 
-def _hold_findings(state: State) -> Iterator[Finding]:
+def _hold_findings(state: State) -> Iterator[LedgerFinding]:
     for hold in state.holds.values():
         deployment = state.deployments.get(hold.generation)
         if deployment is not None and deployment.state not in _HELD.get(hold.state, (deployment.state,)):
             yield _of("hold_without_commit", hold, f"it is {hold.state}, its deployment {deployment.state}")
 
 
-def _replacement_findings(state: State) -> Iterator[Finding]:
+def _replacement_findings(state: State) -> Iterator[LedgerFinding]:
     """Only of deployments that may still be promoted: of others a row may outlive its shard until the next clean-up."""
     for row in state.replacements.values():
         deployment = state.deployments.get(row.generation)
@@ -236,7 +236,7 @@ def _replacement_findings(state: State) -> Iterator[Finding]:
             yield _of("replacement_without_shard", row, f"there is no shard {row.shard}")
 
 
-def _place_findings(env: EnvironmentRoot, state: State) -> Iterator[Finding]:
+def _place_findings(env: EnvironmentRoot, state: State) -> Iterator[LedgerFinding]:
     """Every shard has a place of its own; tables that were adopted are never deleted, so two rows may name one."""
     at: dict[str, Shard] = {}
     for _, shard in sorted(state.shards.items()):
@@ -252,7 +252,7 @@ def _place_findings(env: EnvironmentRoot, state: State) -> Iterator[Finding]:
             yield _of("unusable_uri", shard, f"{shard.uri} is no folder that schemamig makes for it")
 
 
-def _orphan_findings(state: State) -> Iterator[Finding]:
+def _orphan_findings(state: State) -> Iterator[LedgerFinding]:
     """A live shard belongs to an object, one that is being built to a replacement or an open intent, a retired one to a way back."""
     wanted: Mapping[ShardState, set[str]] = {
         ShardState.LIVE: {row.shard for row in state.objects.values()},
@@ -273,7 +273,7 @@ def _is_taken_away_later(state: State, shard: Shard) -> bool:
     return shard.retired_by == shard.generation or (hold is not None and hold.state is not HoldState.CLOSED)
 
 
-def _of(code: str, row: Any, text: str) -> Finding:
+def _of(code: str, row: Any, text: str) -> LedgerFinding:
     return of_row(code, row.COLLECTION, encode_key(row.key), text)
 
 

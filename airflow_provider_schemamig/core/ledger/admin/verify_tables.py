@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, read_fence
 from airflow_provider_schemamig.core.delta.errors import LogTruncated, TableMissing
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.admin.findings import Finding, of_row
+from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding, of_row
 from airflow_provider_schemamig.core.ledger.codec import encode_key
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch, shard_folders
@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 _LOOKS = 3
 
 
-def verify_tables(reader: LedgerReader) -> tuple[Finding, ...]:
+def verify_tables(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
     """Tables, folders and plans that are missing, left over or newer than the ledger. Where ledger rows cannot be read, what they name
     is left out: ``verify`` found that already. Raises as reading the ledger and the storage does."""
     for _ in range(_LOOKS):
@@ -39,7 +39,7 @@ def verify_tables(reader: LedgerReader) -> tuple[Finding, ...]:
     return found
 
 
-def _findings(env: EnvironmentRoot, state: State, folders: tuple[str, ...]) -> Iterator[Finding]:
+def _findings(env: EnvironmentRoot, state: State, folders: tuple[str, ...]) -> Iterator[LedgerFinding]:
     try:
         shards = tuple(shard for _, shard in sorted(state.shards.items()))
         yield from _orphan_folders(env, state, folders, shards)
@@ -49,17 +49,17 @@ def _findings(env: EnvironmentRoot, state: State, folders: tuple[str, ...]) -> I
         return
 
 
-def _orphan_folders(env: EnvironmentRoot, state: State, folders: tuple[str, ...], shards: tuple[Shard, ...]) -> Iterator[Finding]:
+def _orphan_folders(env: EnvironmentRoot, state: State, folders: tuple[str, ...], shards: tuple[Shard, ...]) -> Iterator[LedgerFinding]:
     known = {place for shard in shards if (place := _place(env, shard)) is not None}
     left = [folder for folder in folders if env.table_location(folder).uri not in known]
     # A table that was given back (``unmanage``) has no shard row any more; the rows of its schemas stay.
     given_back = {entry.shard for entry in state.schemas.values()} if left else set()
     for folder in left:
         if folder.rpartition("/")[2] not in given_back and env.table_store(folder).names("_delta_log"):
-            yield Finding("orphan_folder", folder, "a table of ours, and no shard row names it")
+            yield LedgerFinding("orphan_folder", folder, "a table of ours, and no shard row names it")
 
 
-def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...]) -> Iterator[Finding]:
+def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...]) -> Iterator[LedgerFinding]:
     """Of live shards only: a retired one's files go before its row does."""
     epoch = Epoch(next_epoch(state) - 1)
     highest = epoch
@@ -85,7 +85,7 @@ def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...
         yield of_row("fence_ahead", Leader.COLLECTION, encode_key(Leader.key), text)
 
 
-def _plan_findings(env: EnvironmentRoot, state: State) -> Iterator[Finding]:
+def _plan_findings(env: EnvironmentRoot, state: State) -> Iterator[LedgerFinding]:
     """Plans that are still to be run, or to be gone back by."""
     held = {hold.generation for hold in state.holds.values() if hold.state is not HoldState.CLOSED}
     for generation, deployment in sorted(state.deployments.items()):

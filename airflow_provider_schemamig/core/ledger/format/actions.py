@@ -26,7 +26,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class LedgerSnapshot:
     """Every row of the collections that a format knows, as that format's types."""
 
     rows: Sequence[Stored]

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from airflow_provider_schemamig.core.ledger.format import objects_v1
-from airflow_provider_schemamig.core.ledger.format.actions import Action, Snapshot
+from airflow_provider_schemamig.core.ledger.format.actions import Action, LedgerSnapshot
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 
 
@@ -30,8 +30,8 @@ class Step:
 
     source: int
     title: str
-    upgrade: Callable[[Snapshot], Sequence[Action]]
-    verify: Callable[[Snapshot, Snapshot], str | None]
+    upgrade: Callable[[LedgerSnapshot], Sequence[Action]]
+    verify: Callable[[LedgerSnapshot, LedgerSnapshot], str | None]
 
     @classmethod
     def of(cls, source: int, module: Any) -> Step:

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.codec import RawRow, decode, encode, encode_key, row_type_of
 from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerDamaged
 from airflow_provider_schemamig.core.ledger.fold import replaced
-from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, Snapshot, Stored, Update
+from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, LedgerSnapshot, Stored, Update
 from airflow_provider_schemamig.core.ledger.format.formats import Formats, Step
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, EnvironmentConfig
 
@@ -56,13 +56,13 @@ def carry(standing: Standing, step: Step, formats: Formats, version: int) -> Car
     return Carried(after, rows, len(wanted))
 
 
-def _snapshot(standing: Standing, types: tuple[type[Any], ...]) -> Snapshot:
+def _snapshot(standing: Standing, types: tuple[type[Any], ...]) -> LedgerSnapshot:
     rows = []
     for (collection, key), (value, version) in standing.items():
         row_type = row_type_of(collection, key, types)
         if row_type is not None:
             rows.append(Stored(decode(row_type, key, value), version))
-    return Snapshot(rows)
+    return LedgerSnapshot(rows)
 
 
 def _broken(step: Step, reason: str) -> FormatStepFailed:
@@ -72,7 +72,7 @@ def _broken(step: Step, reason: str) -> FormatStepFailed:
 # --- what a step may answer ----------------------------------------------------------------------------------------------------------
 
 
-def _wanted(step: Step, before: Snapshot, actions: Iterable[Action], formats: Formats) -> dict[Address, Any]:
+def _wanted(step: Step, before: LedgerSnapshot, actions: Iterable[Action], formats: Formats) -> dict[Address, Any]:
     """Address -> the new row there, or None where a row goes. Raises FormatStepFailed for what no step may do."""
     known = {_address(row): row for row in before}
     wanted: dict[Address, Any] = {}

@@ -268,7 +268,7 @@ class Deployment:
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class BuildingShard:
     COLLECTION: ClassVar[str] = "replacements"
     collection: str
     version: str
@@ -435,7 +435,7 @@ TYPES: tuple[type, ...] = (
     GivenOut,
     Leader,
     Deployment,
-    Replacement,
+    BuildingShard,
     Approval,
     Object,
     Shard,

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.release.folder.errors import LOCK_FILE, REL
 from airflow_provider_schemamig.core.release.folder.lock import is_snapshot, module_file, render_lock, snapshot_file, version_of
 from airflow_provider_schemamig.core.release.folder.read import (
     Folder,
-    Settings,
+    ReleaseSettings,
     folder_and_settings,
     read_lock,
     read_release,
@@ -95,7 +95,7 @@ def new(path: Path, title: str, *, version: Version | None = None, part: Part = 
     head = release.snapshots[release.version]
     schema = reading.unfrozen or head
     drafts = draft_steps(head.declarations, schema.declarations, ask)
-    toml = with_version(reading.texts[RELEASE_TOML], Settings(release.name, target, release.min_version))
+    toml = with_version(reading.texts[RELEASE_TOML], ReleaseSettings(release.name, target, release.min_version))
     module = module_file(target)
     store = _store(path)
     store.put(module, module_text(title, drafts).encode())
@@ -148,9 +148,9 @@ def _refuse_taken(folder: Folder, target: Version, module: bytes) -> None:
             raise VersionTaken(file=file, version=version, target=target)
 
 
-def _renumber(path: Path, folder: Folder, settings: Settings, target: Version, module: bytes) -> Rebased:
+def _renumber(path: Path, folder: Folder, settings: ReleaseSettings, target: Version, module: bytes) -> Rebased:
     own = settings.version
-    toml = with_version(folder.files[RELEASE_TOML].decode(), Settings(settings.name, target, settings.min_version))
+    toml = with_version(folder.files[RELEASE_TOML].decode(), ReleaseSettings(settings.name, target, settings.min_version))
     files = {module_file(target): module, LOCK_FILE: _lock_without(folder, own), RELEASE_TOML: toml}
     store = _store(path)
     store.put(module_file(target), module)
@@ -180,7 +180,7 @@ def _checked_title(title: str) -> str:
     return text
 
 
-def with_version(text: str, wanted: Settings) -> bytes:
+def with_version(text: str, wanted: ReleaseSettings) -> bytes:
     """release.toml with another version, and everything else as its author wrote it."""
     data = _VERSION_LINE.sub(lambda found: f'{found[1]}"{wanted.version}"', text, count=1).encode()
     if read_settings(Folder(Path(), {RELEASE_TOML: data}), []) != wanted:

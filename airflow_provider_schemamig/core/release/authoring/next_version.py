@@ -32,8 +32,8 @@ from airflow_provider_schemamig.core.release.folder.read import (
     Folder,
     Reading,
     Release,
-    Settings,
-    Snapshot,
+    ReleaseSettings,
+    ReleaseSnapshot,
     read_folder,
     read_lock,
     read_settings,
@@ -54,8 +54,8 @@ class NextVersion:
     files: Mapping[str, bytes]
 
     @cached_property
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self.version, SCHEMA_SQL, self.files[SCHEMA_SQL].decode())
+    def snapshot(self) -> ReleaseSnapshot:
+        return ReleaseSnapshot(self.version, SCHEMA_SQL, self.files[SCHEMA_SQL].decode())
 
     def write(self) -> tuple[str, ...]:
         """Write what is not there yet; the names of these files."""
@@ -68,7 +68,7 @@ class NextVersion:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFolder:
     """A release folder as it is, with what is wrong with it. ``is_new``: without a release.toml it holds no release yet."""
 
     path: Path
@@ -95,16 +95,16 @@ class Known:
         return self.release
 
 
-def known(path: Path) -> Known:
+def known(path: Path) -> KnownFolder:
     """Read and check the folder at ``path``."""
     reading, refusals = check_reading(path)
-    return Known(path, reading, tuple(refusals), is_new=not (path / RELEASE_TOML).exists())
+    return KnownFolder(path, reading, tuple(refusals), is_new=not (path / RELEASE_TOML).exists())
 
 
 def first_version(path: Path, schema: str) -> NextVersion:
     """Version 1.0.0 of a new folder, named after it. Raises FolderNotEmpty, InvalidReleaseToml."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", path.absolute().name)
-    toml = Settings(name, FIRST_VERSION, FIRST_VERSION).toml
+    toml = ReleaseSettings(name, FIRST_VERSION, FIRST_VERSION).toml
     refusals: list[Refusal] = []
     read_settings(Folder(path, {RELEASE_TOML: toml}), refusals)
     raise_refusals(refusals)
@@ -121,7 +121,7 @@ def first_version(path: Path, schema: str) -> NextVersion:
 _TOP = frozenset({"snapshots", SCHEMA_SQL, LOCK_FILE})
 
 
-def next_version(folder: Known, schema: str, title: str, why: str, steps: Sequence[DraftStep] = ()) -> NextVersion:
+def next_version(folder: KnownFolder, schema: str, title: str, why: str, steps: Sequence[DraftStep] = ()) -> NextVersion:
     """The minor version after the folder's head, with ``schema`` as schema.sql. Raises what is wrong with the folder or would be with it.
 
     What an earlier run of the same command left behind is no reason against it.
@@ -130,7 +130,7 @@ def next_version(folder: Known, schema: str, title: str, why: str, steps: Sequen
     version = bump(release.version, Part.MINOR)
     module = module_text(title, steps, f"Why: {why}").encode()
     text, frozen = schema.encode(), snapshot_file(version)
-    toml = with_version(folder.reading.texts[RELEASE_TOML], Settings(release.name, version, release.min_version))
+    toml = with_version(folder.reading.texts[RELEASE_TOML], ReleaseSettings(release.name, version, release.min_version))
     begun = {module_file(version): module, frozen: text}
     files = {**begun, LOCK_FILE: _lock(folder.path, release, version, begun), SCHEMA_SQL: text, RELEASE_TOML: toml}
     made = NextVersion(folder.path, release.name, version, files)
@@ -148,7 +148,7 @@ def _lock(path: Path, release: Release, version: Version, begun: Mapping[str, by
     return render_lock(completed(kept, digests, release.min_version, version)).encode()
 
 
-def _unexplained(folder: Known, made: NextVersion) -> list[Refusal]:
+def _unexplained(folder: KnownFolder, made: NextVersion) -> list[Refusal]:
     """What is wrong with the folder, but for the files of ``made`` that an earlier run has written."""
     here = _files_of(folder.path)
     written = {file for file, data in made.files.items() if here.get(file) == data}

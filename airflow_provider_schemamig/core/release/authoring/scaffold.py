@@ -29,7 +29,14 @@ from airflow_provider_schemamig.core.release.folder.lock import (
     version_of,
 )
 from airflow_provider_schemamig.core.release.folder.modules import read_module
-from airflow_provider_schemamig.core.release.folder.read import Folder, Settings, Snapshot, folder_and_settings, read_lock, read_settings
+from airflow_provider_schemamig.core.release.folder.read import (
+    Folder,
+    ReleaseSettings,
+    ReleaseSnapshot,
+    folder_and_settings,
+    read_lock,
+    read_settings,
+)
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
 from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
 
@@ -46,14 +53,14 @@ _SCHEMA_TEMPLATE = """\
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFolder:
     """What a command wrote: the head's version, and the files that changed, relative to the folder."""
 
     version: Version
     files: tuple[str, ...]
 
 
-def init(path: Path, name: str) -> Written:
+def init(path: Path, name: str) -> WrittenFolder:
     """Make a release folder for the data product ``name`` at version 1.0.0; it passes ``check``.
 
     Raises FolderNotEmpty, InvalidReleaseToml for a name that cannot be, UnreadableFile.
@@ -65,17 +72,17 @@ def init(path: Path, name: str) -> Written:
         raise UnreadableFile(file=str(path), reason=error.strerror or str(error)) from error
     if found:
         raise FolderNotEmpty(file=str(path), found=found)
-    toml = Settings(name, FIRST_VERSION, FIRST_VERSION).toml
+    toml = ReleaseSettings(name, FIRST_VERSION, FIRST_VERSION).toml
     read_settings(Folder(path, {RELEASE_TOML: toml}), refusals)
     raise_refusals(refusals)
     schema = _SCHEMA_TEMPLATE.encode()
     frozen = snapshot_file(FIRST_VERSION)
     files = {RELEASE_TOML: toml, SCHEMA_SQL: schema, frozen: schema, LOCK_FILE: render_lock({frozen: digest(schema)}).encode()}
     path.mkdir(parents=True, exist_ok=True)
-    return Written(FIRST_VERSION, _write(path, {}, files))
+    return WrittenFolder(FIRST_VERSION, _write(path, {}, files))
 
 
-def snapshot(path: Path) -> Written:
+def snapshot(path: Path) -> WrittenFolder:
     """Freeze schema.sql as the head's snapshot, and lock every snapshot and released module that has no line yet.
 
     Raises, together, whatever makes that wrong: a released file that was edited, a version above the head, SQL that does not parse...
@@ -84,10 +91,10 @@ def snapshot(path: Path) -> Written:
     refusals: list[Refusal] = []
     files = _frozen(folder, settings, refusals)
     raise_refusals(refusals)
-    return Written(settings.version, _write(path, folder.files, files))
+    return WrittenFolder(settings.version, _write(path, folder.files, files))
 
 
-def _frozen(folder: Folder, settings: Settings, refusals: list[Refusal]) -> dict[str, bytes]:
+def _frozen(folder: Folder, settings: ReleaseSettings, refusals: list[Refusal]) -> dict[str, bytes]:
     """The snapshot and the lock that are to be written; reasons against them are appended to ``refusals``."""
     head, schema = settings.version, folder.files[SCHEMA_SQL]
     _must_parse(folder, settings, refusals)
@@ -107,7 +114,7 @@ def _frozen(folder: Folder, settings: Settings, refusals: list[Refusal]) -> dict
     return {snapshot_file(head): schema, LOCK_FILE: render_lock(entries).encode()}
 
 
-def _must_parse(folder: Folder, settings: Settings, refusals: list[Refusal]) -> None:
+def _must_parse(folder: Folder, settings: ReleaseSettings, refusals: list[Refusal]) -> None:
     """Freezing what nobody can read helps nobody; a released module is locked only if it can be read."""
     for file, data in folder.files.items():
         version = version_of(file)
@@ -122,7 +129,7 @@ def _must_parse(folder: Folder, settings: Settings, refusals: list[Refusal]) -> 
             read_module(text, file, refusals)
             continue
         try:
-            _ = Snapshot(settings.version, SCHEMA_SQL, text).declarations
+            _ = ReleaseSnapshot(settings.version, SCHEMA_SQL, text).declarations
         except Refusal as refusal:
             refusals.append(refusal)
 

@@ -53,7 +53,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ReleaseSnapshot:
     """The schema at one version. The text is parsed when it is first asked for; ``file`` is where its author would mend it."""
 
     version: Version
@@ -76,7 +76,7 @@ class Release:
     name: str
     version: Version
     min_version: Version
-    snapshots: Mapping[Version, Snapshot]
+    snapshots: Mapping[Version, ReleaseSnapshot]
     modules: Mapping[Version, Migration]
 
     @cached_property
@@ -99,7 +99,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReleaseSettings:
     """``release.toml``."""
 
     name: str
@@ -137,7 +137,7 @@ class Reading:
 
     release: Release | None
     refusals: list[Refusal]
-    unfrozen: Snapshot | None = None
+    unfrozen: ReleaseSnapshot | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -173,7 +173,7 @@ def read_release(path: Path) -> Reading:
     release = _assemble(folder, settings, texts, modules)
     head = release.snapshots.get(settings.version)
     is_frozen = SCHEMA_SQL not in texts or (head is not None and head.text == texts[SCHEMA_SQL])
-    return Reading(release, refusals, None if is_frozen else Snapshot(settings.version, SCHEMA_SQL, texts[SCHEMA_SQL]), texts)
+    return Reading(release, refusals, None if is_frozen else ReleaseSnapshot(settings.version, SCHEMA_SQL, texts[SCHEMA_SQL]), texts)
 
 
 def read_folder(path: Path, refusals: list[Refusal]) -> Folder | None:
@@ -241,7 +241,7 @@ def _decoded(folder: Folder, refusals: list[Refusal]) -> Iterator[tuple[str, str
                 refusals.append(UnreadableFile(file=file, reason=f"byte {error.start} is not UTF-8"))
 
 
-def folder_and_settings(path: Path) -> tuple[Folder, Settings]:
+def folder_and_settings(path: Path) -> tuple[Folder, ReleaseSettings]:
     """Both, for who works on a folder that may be wrong in other ways. Raises all that keeps them from being read."""
     refusals: list[Refusal] = []
     folder = read_folder(path, refusals)
@@ -253,7 +253,7 @@ def folder_and_settings(path: Path) -> tuple[Folder, Settings]:
     return folder, settings
 
 
-def read_settings(folder: Folder, refusals: list[Refusal]) -> Settings | None:
+def read_settings(folder: Folder, refusals: list[Refusal]) -> ReleaseSettings | None:
     """``release.toml``, or None with the reasons appended to ``refusals``."""
     data = folder.files.get(RELEASE_TOML)
     if data is None:
@@ -277,7 +277,7 @@ def read_settings(folder: Folder, refusals: list[Refusal]) -> Settings | None:
     if version < minimum:
         refusals.append(VersionBelowMinimum(file=RELEASE_TOML, version=version, minimum=minimum))
         return None
-    return Settings(str(name), version, minimum)
+    return ReleaseSettings(str(name), version, minimum)
 
 
 def _version(values: Mapping[str, object], key: str, refusals: list[Refusal]) -> Version | None:
@@ -306,7 +306,7 @@ def read_lock(folder: Folder, texts: Mapping[str, str], refusals: list[Refusal])
     return parse_lock(texts[LOCK_FILE], refusals) if LOCK_FILE in texts else None
 
 
-def _range_refusals(folder: Folder, lock: Mapping[str, str], settings: Settings) -> Iterator[Refusal]:
+def _range_refusals(folder: Folder, lock: Mapping[str, str], settings: ReleaseSettings) -> Iterator[Refusal]:
     """Snapshots are exactly min..head, modules exactly those above min."""
     low, head = settings.min_version, settings.version
     known = {low, head}
@@ -330,18 +330,18 @@ def _range_refusals(folder: Folder, lock: Mapping[str, str], settings: Settings)
             yield MissingModule(file=module_file(version), version=version)
 
 
-def _head_refusals(folder: Folder, settings: Settings) -> Iterator[Refusal]:
+def _head_refusals(folder: Folder, settings: ReleaseSettings) -> Iterator[Refusal]:
     file = snapshot_file(settings.version)
     schema, frozen = folder.files.get(SCHEMA_SQL), folder.files.get(file)
     if schema is not None and frozen is not None and schema != frozen:
         yield SchemaNotFrozen(file=file, version=settings.version, digest=digest(schema))
 
 
-def _assemble(folder: Folder, settings: Settings, texts: Mapping[str, str], modules: Mapping[str, Migration | None]) -> Release:
+def _assemble(folder: Folder, settings: ReleaseSettings, texts: Mapping[str, str], modules: Mapping[str, Migration | None]) -> Release:
     supported = {file: v for file in texts if (v := version_of(file)) is not None and settings.min_version <= v <= settings.version}
-    snapshots = {version: Snapshot(version, file, texts[file]) for file, version in supported.items() if is_snapshot(file)}
+    snapshots = {version: ReleaseSnapshot(version, file, texts[file]) for file, version in supported.items() if is_snapshot(file)}
     head = snapshots.get(settings.version)
     if head is not None and head.text == texts.get(SCHEMA_SQL):
-        snapshots[settings.version] = Snapshot(settings.version, SCHEMA_SQL, head.text)
+        snapshots[settings.version] = ReleaseSnapshot(settings.version, SCHEMA_SQL, head.text)
     migrations = {version: found for file, version in supported.items() if (found := modules.get(file)) is not None}
     return Release(folder.path, settings.name, settings.version, settings.min_version, snapshots, migrations)

@@ -36,7 +36,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """A rule's hit. ``reason``: why its author allows it, or None."""
 
     rule: Rule

@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.release.folder.errors import SCHEMA_SQL
 from airflow_provider_schemamig.core.release.folder.lock import module_file
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.lint.hit import Hit
-from airflow_provider_schemamig.core.release.lint.model import Finding, LintError, Rule, Severity
+from airflow_provider_schemamig.core.release.lint.model import LintError, LintFinding, Rule, Severity
 from airflow_provider_schemamig.core.release.lint.rules import comments as rules_comments
 from airflow_provider_schemamig.core.release.lint.subject import Subject
 from airflow_provider_schemamig.core.release.lint.suppress import Suppression, suppressions
@@ -29,8 +29,8 @@ class Review:
 
     release: Release | None
     refusals: tuple[Refusal, ...]
-    findings: tuple[Finding, ...] = ()
-    allowed: tuple[Finding, ...] = ()
+    findings: tuple[LintFinding, ...] = ()
+    allowed: tuple[LintFinding, ...] = ()
 
     @property
     def errors(self) -> tuple[LintError, ...]:
@@ -48,15 +48,15 @@ def review(path: Path) -> Review:
     return Review(release, (), findings, allowed)
 
 
-def lint(subject: Subject) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def lint(subject: Subject) -> tuple[tuple[LintFinding, ...], tuple[LintFinding, ...]]:
     """What the rules find, sorted by place; apart what comments allow."""
     comments = suppressions(subject)
-    found = [Finding(rule, hit, _reason(rule, hit, comments)) for rule in RULES for hit in rule.check(subject)]
+    found = [LintFinding(rule, hit, _reason(rule, hit, comments)) for rule in RULES for hit in rule.check(subject)]
     found.sort(key=lambda finding: (finding.hit.file == SCHEMA_SQL, finding.hit.file, finding.hit.line, finding.rule.code))
     return tuple(f for f in found if f.reason is None), tuple(f for f in found if f.reason is not None)
 
 
-def error_of(finding: Finding) -> LintError:
+def error_of(finding: LintFinding) -> LintError:
     hit, rule = finding.hit, finding.rule
     return LintError(collection=hit.collection, file=hit.file, line=hit.line, rule=rule.code, name=rule.name, text=hit.text)
 

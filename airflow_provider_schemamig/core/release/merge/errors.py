@@ -26,7 +26,7 @@ class StepRefusal(FileRefusal):
 
 
 @dataclass(eq=False, kw_only=True)
-class UnknownCollection(StepRefusal):
+class StepOfUnknownCollection(StepRefusal):
     code = "unknown_collection"
     name: str
     similar: Sequence[str] = ()
@@ -111,7 +111,7 @@ class UnnamedDrop(StepRefusal):
 
 
 @dataclass(eq=False, kw_only=True)
-class UnknownPath(StepRefusal):
+class StepOfUnknownPath(StepRefusal):
     code = "unknown_path"
     path: str
     argument: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins, compose, levels, match, readded_of, renames_of
-from airflow_provider_schemamig.core.release.merge.lineage import Event
+from airflow_provider_schemamig.core.release.merge.lineage import LineageEvent
 from airflow_provider_schemamig.core.release.steps import Evolution
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.widening import is_widening
@@ -45,7 +45,7 @@ class _Facts:
     through_values: bool = False
 
 
-def compose_events(old: Declaration, new: Declaration, events: Sequence[Event]) -> Composition:
+def compose_events(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> Composition:
     """Compose evolutions (and changes that needed no step) that lead from ``old`` to ``new``. Raises CannotMerge."""
     origins: Origins = match(old, old, {})
     facts: dict[ColumnPath, _Facts] = {}
@@ -61,7 +61,7 @@ def compose_events(old: Declaration, new: Declaration, events: Sequence[Event]) 
     return Composition(old, new, renames_of(old, new, origins))
 
 
-def _follow(event: Event, step: Origins, facts: dict[ColumnPath, _Facts]) -> dict[ColumnPath, _Facts]:
+def _follow(event: LineageEvent, step: Origins, facts: dict[ColumnPath, _Facts]) -> dict[ColumnPath, _Facts]:
     found: dict[ColumnPath, _Facts] = {}
     for level in levels(event.old, event.new, step):
         kept = set()

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Ve
 from airflow_provider_schemamig.core.release.columns import match, renames_of
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.evolutions import CannotMerge, compose_events
-from airflow_provider_schemamig.core.release.merge.lineage import Event, Lineage, trace_to
+from airflow_provider_schemamig.core.release.merge.lineage import CollectionLineage, LineageEvent, trace_to
 from airflow_provider_schemamig.core.release.merge.merged import Replace, RewriteStep
 from airflow_provider_schemamig.core.release.queries.projection import NotProjectable, project
 from airflow_provider_schemamig.core.release.queries.query import bind, body, placeholders
@@ -71,14 +71,14 @@ def version_before(release: Release, version: Version) -> Version:
     return release.versions[release.versions.index(version) - 1]
 
 
-def shown(old: Declaration, new: Declaration, events: Sequence[Event]) -> str | None:
+def shown(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> str | None:
     """The SELECT list that shows ``old`` as ``new``; None if that is the same table. Raises CannotMerge, NotProjectable."""
     renames = compose_events(old, new, events).renames
     columns = project(old, new, renames)
     return None if not renames and _is_same(old, new) else columns
 
 
-def shown_back(old: Declaration, new: Declaration, events: Sequence[Event]) -> tuple[str | None, tuple[ColumnPath, ...]]:
+def shown_back(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> tuple[str | None, tuple[ColumnPath, ...]]:
     """The other way round: ``new`` as ``old``, with the columns of ``old`` that are NULL then. Raises CannotMerge, NotProjectable."""
     origins = match(old, new, compose_events(old, new, events).renames)
     backwards = {before: after for after, before in origins.items()}
@@ -99,7 +99,7 @@ def _is_same(old: Declaration, new: Declaration) -> bool:
     return old.name == new.name and {f.name: f.type for f in old.fields} == {f.name: f.type for f in new.fields}
 
 
-def _projection(name: CollectionName, lineage: Lineage | None) -> str:
+def _projection(name: CollectionName, lineage: CollectionLineage | None) -> str:
     old, new = (None, None) if lineage is None else (lineage.source, lineage.end)
     if lineage is None or old is None or new is None:
         raise CannotMerge(f"the query reads {name}, which is removed before it runs")

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LineageEvent:
     """One collection changed, or had a step, in the migration to ``version``. ``old`` bears the name of the release before."""
 
     version: Version
@@ -22,12 +22,12 @@ class Event:
 
 
 @dataclass(slots=True)
-class Lineage:
+class CollectionLineage:
     """One collection over the releases looked at. ``source`` is None if it was created on the way, ``end`` None if it was removed."""
 
     source: Declaration | None
     end: Declaration | None
-    events: list[Event] = field(default_factory=list)
+    events: list[LineageEvent] = field(default_factory=list)
 
     @property
     def is_made_anew(self) -> bool:
@@ -36,23 +36,23 @@ class Lineage:
 
 
 @dataclass(slots=True)
-class Trace:
+class CollectionTrace:
     """All collections at one version: those that live, by their name there, and those that ended on the way."""
 
     version: Version
-    alive: dict[CollectionName, Lineage]
-    ended: list[Lineage] = field(default_factory=list)
+    alive: dict[CollectionName, CollectionLineage]
+    ended: list[CollectionLineage] = field(default_factory=list)
 
-    def of_source(self, name: CollectionName) -> Lineage | None:
+    def of_source(self, name: CollectionName) -> CollectionLineage | None:
         """What became of the collection that had ``name`` at the source."""
         lineages = (*self.alive.values(), *self.ended)
         return next((lineage for lineage in lineages if lineage.source is not None and lineage.source.name == name), None)
 
 
-def traces(release: Release, source: Version) -> Iterator[Trace]:
+def traces(release: Release, source: Version) -> Iterator[CollectionTrace]:
     """The trace at ``source`` and at every version after it, up to the head. It is one object that moves on: read it before the next."""
     declared = release.declarations(source)
-    trace = Trace(source, {name: Lineage(declaration, declaration) for name, declaration in declared.items()})
+    trace = CollectionTrace(source, {name: CollectionLineage(declaration, declaration) for name, declaration in declared.items()})
     yield trace
     for version in release.versions:
         if version > source:
@@ -60,16 +60,16 @@ def traces(release: Release, source: Version) -> Iterator[Trace]:
             yield trace
 
 
-def trace_to(release: Release, source: Version, target: Version) -> Trace:
+def trace_to(release: Release, source: Version, target: Version) -> CollectionTrace:
     """The trace from ``source`` at ``target``, both supported versions, ``target`` not before ``source``."""
     return next(trace for trace in traces(release, source) if trace.version == target)
 
 
-def _advance(trace: Trace, release: Release, version: Version) -> None:
+def _advance(trace: CollectionTrace, release: Release, version: Version) -> None:
     before, after = release.declarations(trace.version), release.declarations(version)
     steps = {step.collection: step for step in release.steps(version)}
     renamed = {step.renamed_from: step.collection for step in steps.values() if isinstance(step, Evolution) and step.renamed_from}
-    alive: dict[CollectionName, Lineage] = {}
+    alive: dict[CollectionName, CollectionLineage] = {}
     for old_name, lineage in trace.alive.items():
         name = renamed.get(old_name, old_name)
         step, old, new = steps.get(name), before[old_name], after.get(name)
@@ -78,10 +78,10 @@ def _advance(trace: Trace, release: Release, version: Version) -> None:
             trace.ended.append(lineage)
             continue
         if step is not None or (old is not new and old != new):
-            lineage.events.append(Event(version, step, old, new))
+            lineage.events.append(LineageEvent(version, step, old, new))
         lineage.end = new
         alive[name] = lineage
     for name, new in after.items():
         if name not in alive:
-            alive[name] = Lineage(None, new)
+            alive[name] = CollectionLineage(None, new)
     trace.version, trace.alive = version, alive

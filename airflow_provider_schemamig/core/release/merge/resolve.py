@@ -9,7 +9,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.evolutions import CannotMerge, compose_events
 from airflow_provider_schemamig.core.release.merge.fills import fill_inputs, shown, with_source_names
-from airflow_provider_schemamig.core.release.merge.lineage import Event, Lineage, Trace
+from airflow_provider_schemamig.core.release.merge.lineage import CollectionLineage, CollectionTrace, LineageEvent
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, Replace
 from airflow_provider_schemamig.core.release.merge.rewrites import derived, fold_rewrite
 from airflow_provider_schemamig.core.release.queries.projection import NotProjectable
@@ -27,7 +27,7 @@ class Unmergeable:
     reason: str
 
 
-def resolve(release: Release, source: Version, trace: Trace) -> tuple[tuple[MergedStep, ...], tuple[Unmergeable, ...]]:
+def resolve(release: Release, source: Version, trace: CollectionTrace) -> tuple[tuple[MergedStep, ...], tuple[Unmergeable, ...]]:
     """The merged steps from ``source`` to the trace's version, sorted by collection, and what cannot be merged."""
     resolver = _Resolver(release, source, trace)
     steps: list[MergedStep] = []
@@ -42,7 +42,7 @@ def resolve(release: Release, source: Version, trace: Trace) -> tuple[tuple[Merg
 
 
 class _Resolver:
-    def __init__(self, release: Release, source: Version, trace: Trace) -> None:
+    def __init__(self, release: Release, source: Version, trace: CollectionTrace) -> None:
         self.release = release
         self.source = source
         self.trace = trace
@@ -51,7 +51,7 @@ class _Resolver:
         self.recreated: set[CollectionName] = set()
         self.source_names = release.declarations(source).keys()
 
-    def living(self, name: CollectionName, lineage: Lineage) -> tuple[MergedStep, ...]:
+    def living(self, name: CollectionName, lineage: CollectionLineage) -> tuple[MergedStep, ...]:
         """The steps of a collection that the target has."""
         old, new = lineage.source, lineage.end
         if new is None:
@@ -69,7 +69,7 @@ class _Resolver:
             return (fold_rewrite(self.release, self.source, self.trace.version, lineage),)
         return self._evolved(name, old, new, lineage.events)
 
-    def _younger(self, name: CollectionName, lineage: Lineage, new: Declaration) -> MergedStep:
+    def _younger(self, name: CollectionName, lineage: CollectionLineage, new: Declaration) -> MergedStep:
         if name not in self.source_names:
             return Create(name, new)
         if name not in self.ended:
@@ -81,7 +81,7 @@ class _Resolver:
             return Replace(name, old, new, None, False, None)
         return self._replace(name, old, new, lineage.events[last:])
 
-    def _evolved(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[Event]) -> tuple[MergedStep, ...]:
+    def _evolved(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> tuple[MergedStep, ...]:
         composed = compose_events(old, new, events)
         renamed_from = None if old.name == name else old.name
         try:
@@ -95,7 +95,7 @@ class _Resolver:
             return ()
         return (Evolve(name, renamed_from, old, new, composed.renames, found.dropped),)
 
-    def _replaced(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[Event]) -> tuple[MergedStep, ...]:
+    def _replaced(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> tuple[MergedStep, ...]:
         if old.name == name:
             return (self._replace(name, old, new, events),)
         step = events[0].step
@@ -104,7 +104,7 @@ class _Resolver:
         # Renamed and then replaced by an empty table: nothing of the old one goes on.
         return Remove(old.name, old), Create(name, new)
 
-    def _replace(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[Event]) -> Replace:
+    def _replace(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> Replace:
         """``events`` begins with the replacement that counts: the last one."""
         event, after = events[0], events[1:]
         step = event.step
@@ -120,7 +120,7 @@ class _Resolver:
         return replaced
 
 
-def _projected(fill: str, shape: Declaration, new: Declaration, after: Sequence[Event]) -> str:
+def _projected(fill: str, shape: Declaration, new: Declaration, after: Sequence[LineageEvent]) -> str:
     """A fill written for ``shape`` as one that gives ``new``."""
     if any(isinstance(event.step, Rewrite) for event in after):
         raise CannotMerge("it is filled by a query and rewritten later")

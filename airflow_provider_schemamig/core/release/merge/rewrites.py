@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.release.merge.fills import (
     version_before,
     with_source_names,
 )
-from airflow_provider_schemamig.core.release.merge.lineage import Event, Lineage, trace_to
+from airflow_provider_schemamig.core.release.merge.lineage import CollectionLineage, LineageEvent, trace_to
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
 from airflow_provider_schemamig.core.release.queries.projection import NotProjectable
 from airflow_provider_schemamig.core.release.queries.query import bind_tables, body, placeholders
@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.release.steps import Rewrite
 from airflow_provider_schemamig.core.schema.model import Declaration
 
 
-def fold_rewrite(release: Release, source: Version, target: Version, lineage: Lineage) -> RewriteStep:
+def fold_rewrite(release: Release, source: Version, target: Version, lineage: CollectionLineage) -> RewriteStep:
     """The one step of a collection that is rewritten at least once, and neither replaced nor removed. Raises CannotMerge."""
     old, new = lineage.source, lineage.end
     assert old is not None and new is not None  # a collection that lives on both sides
@@ -63,8 +63,8 @@ def derived(columns: str, query: str) -> str:
 class _Part:
     """A rewrite and the evolutions after it, up to the next; the first part of all has only evolutions."""
 
-    rewrite: Event | None
-    evolutions: list[Event] = field(default_factory=list)
+    rewrite: LineageEvent | None
+    evolutions: list[LineageEvent] = field(default_factory=list)
 
     @property
     def step(self) -> Rewrite | None:
@@ -76,7 +76,7 @@ class _Part:
         return self.rewrite.version
 
 
-def _parts(events: Sequence[Event]) -> list[_Part]:
+def _parts(events: Sequence[LineageEvent]) -> list[_Part]:
     parts = [_Part(None)]
     for event in events:
         if isinstance(event.step, Rewrite):

@@ -118,7 +118,7 @@ class _Pair:
         if source == step.collection and source in self.new:
             return e.StepForNewCollection(**self._at(source, line))
         similar = difflib.get_close_matches(source, self.old, n=3)
-        return e.UnknownCollection(**self._at(step.collection, line), name=source, similar=similar)
+        return e.StepOfUnknownCollection(**self._at(step.collection, line), name=source, similar=similar)
 
     def _explains(self, step: Step, line: int) -> Iterator[Refusal]:
         old, new = self.old[step.collection], self.new.get(step.collection)
@@ -195,7 +195,7 @@ class _Pair:
         known, kept = {path for path, _ in walk(old.fields)}, set(match(old, new, step.renames).values())
         for path, name in step.rename:
             if path not in known:
-                yield e.UnknownPath(**at, path=path, argument="rename"), path
+                yield e.StepOfUnknownPath(**at, path=path, argument="rename"), path
             elif path not in kept:
                 yield e.StepNotDone(**at, what=f"{path} is renamed to {name}"), path
 
@@ -204,7 +204,7 @@ class _Pair:
         known, declared = {path for path, _ in walk(old.fields)}, {path for path, _ in walk(new.fields)}
         for path in step.drop:
             if path not in known:
-                yield e.UnknownPath(**at, path=path, argument="drop")
+                yield e.StepOfUnknownPath(**at, path=path, argument="drop")
             elif path not in found.dropped:
                 yield e.StepNotDone(**at, what=f"{path} is dropped" + self._why_not_gone(path, found.dropped, declared))
         unnamed = [path for path in found.dropped if path not in step.drop and path not in step.renames]

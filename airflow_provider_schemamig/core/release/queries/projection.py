@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.release.columns import Level, Origins, inner_levels, match
+from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels, match
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
 from airflow_provider_schemamig.core.schema.widening import is_widening
@@ -39,7 +39,7 @@ def project(source: Declaration, target: Declaration, renames: Mapping[ColumnPat
     ``renames``: path in ``source`` -> new last name. Raises NotProjectable for the first field that needs more than an instant change.
     """
     projector = _Projector(source.name, match(source, target, renames))
-    items = projector.fields(Level("", source.fields, "", target.fields), "")
+    items = projector.fields(ColumnLevel("", source.fields, "", target.fields), "")
     return ", ".join(sql if sql == quote(name) else f"{sql} AS {quote(name)}" for name, sql in items)
 
 
@@ -49,7 +49,7 @@ class _Projector:
         self.origins = origins
         self.variables = 0
 
-    def fields(self, level: Level, container: str) -> list[tuple[str, str]]:
+    def fields(self, level: ColumnLevel, container: str) -> list[tuple[str, str]]:
         """(name, expression) of each field of a struct, or of the columns; ``container`` is the struct's own expression."""
         found = {new.name: (old, old_path, new_path) for old, new, old_path, new_path in level.pairs(self.origins)}
         items = []

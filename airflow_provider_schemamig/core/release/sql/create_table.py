@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.errors import UnsupportedClause
 from airflow_provider_schemamig.core.release.sql.types import data_type
-from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, Token
+from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 from airflow_provider_schemamig.core.schema.model import DataType
 
 
@@ -50,7 +50,7 @@ class DraftForeignKey:
 
 
 @dataclass
-class Draft:
+class TableDraft:
     name: Token
     columns: list[DraftColumn] = field(default_factory=list)
     checks: list[DraftCheck] = field(default_factory=list)
@@ -87,9 +87,9 @@ REFUSED_OPTIONS: dict[tuple[str, ...], str] = {
 }
 
 
-def create_table(cursor: Cursor) -> Draft:
+def create_table(cursor: Cursor) -> TableDraft:
     """Read one statement. Raises SqlSyntax, UnsupportedClause; other findings are noted on the cursor."""
-    draft = Draft(_header(cursor))
+    draft = TableDraft(_header(cursor))
     cursor.expect("(")
     _element(cursor, draft)
     while cursor.accept(","):
@@ -115,9 +115,9 @@ def _header(cursor: Cursor) -> Token:
     return name
 
 
-def _element(cursor: Cursor, draft: Draft) -> None:
+def _element(cursor: Cursor, draft: TableDraft) -> None:
     """A column or a table constraint."""
-    if cursor.looks_at("CONSTRAINT") and cursor.peek(1).kind in (Kind.WORD, Kind.QUOTED) and constraint_follows(cursor, 2):
+    if cursor.looks_at("CONSTRAINT") and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED) and constraint_follows(cursor, 2):
         cursor.next()
         table_constraint(cursor, draft, cursor.name())
     elif constraint_follows(cursor, 0):
@@ -132,7 +132,7 @@ def constraint_follows(cursor: Cursor, ahead: int) -> bool:
     return pair in (("CHECK", "("), ("UNIQUE", "("), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
 
 
-def table_constraint(cursor: Cursor, draft: Draft, name: Token | None) -> None:
+def table_constraint(cursor: Cursor, draft: TableDraft, name: Token | None) -> None:
     """``CHECK (...)``, ``PRIMARY KEY (...)``, ``UNIQUE (...)`` or ``FOREIGN KEY (...) REFERENCES ...``, added to the draft."""
     token = cursor.peek()
     if cursor.accept("CHECK"):
@@ -149,7 +149,7 @@ def table_constraint(cursor: Cursor, draft: Draft, name: Token | None) -> None:
     refuse(cursor, REFUSED_OPTIONS)
 
 
-def references(cursor: Cursor, draft: Draft, name: Token | None, columns: list[Token], token: Token) -> None:
+def references(cursor: Cursor, draft: TableDraft, name: Token | None, columns: list[Token], token: Token) -> None:
     """``REFERENCES t [(...)]`` of these columns, added to the draft."""
     cursor.expect("REFERENCES")
     target = cursor.name()
@@ -157,7 +157,7 @@ def references(cursor: Cursor, draft: Draft, name: Token | None, columns: list[T
     draft.foreign_keys.append(DraftForeignKey(name, columns, target, referenced_columns, token))
 
 
-def _column(cursor: Cursor, draft: Draft) -> None:
+def _column(cursor: Cursor, draft: TableDraft) -> None:
     column = DraftColumn(cursor.column_name(), data_type(cursor))
     draft.columns.append(column)
     seen: set[str] = set()
@@ -170,7 +170,7 @@ def _column(cursor: Cursor, draft: Draft) -> None:
             seen.add(option)
 
 
-def _column_option(cursor: Cursor, draft: Draft, column: DraftColumn) -> str | None:
+def _column_option(cursor: Cursor, draft: TableDraft, column: DraftColumn) -> str | None:
     """Read one option; gives the name of one that may stand only once."""
     if cursor.accept("NOT", "NULL"):
         column.nullable = False
@@ -185,7 +185,7 @@ def _column_option(cursor: Cursor, draft: Draft, column: DraftColumn) -> str | N
     return None
 
 
-def _column_constraint(cursor: Cursor, draft: Draft, column: DraftColumn) -> None:
+def _column_constraint(cursor: Cursor, draft: TableDraft, column: DraftColumn) -> None:
     name = cursor.name() if cursor.accept("CONSTRAINT") else None
     token = cursor.peek()
     if cursor.accept("CHECK"):
@@ -202,7 +202,7 @@ def _column_constraint(cursor: Cursor, draft: Draft, column: DraftColumn) -> Non
         raise cursor.unexpected("a comma, ) or a column option (NOT NULL, DEFAULT, COMMENT, CHECK, PRIMARY KEY, UNIQUE, REFERENCES)")
 
 
-def _clauses(cursor: Cursor, draft: Draft) -> None:
+def _clauses(cursor: Cursor, draft: TableDraft) -> None:
     seen: set[str] = set()
     while not cursor.at_end:
         refuse(cursor, _REFUSED_CLAUSES)
@@ -216,13 +216,13 @@ def _clauses(cursor: Cursor, draft: Draft) -> None:
         _CLAUSES[clause](cursor, draft)
 
 
-def _using(cursor: Cursor, draft: Draft) -> None:
+def _using(cursor: Cursor, draft: TableDraft) -> None:
     token = cursor.name()
     if token.text.lower() != "delta":
         raise unsupported(cursor, token, f"USING {token.text}", "collections are Delta tables")
 
 
-def _partitioned_by(cursor: Cursor, draft: Draft) -> None:
+def _partitioned_by(cursor: Cursor, draft: TableDraft) -> None:
     cursor.expect("(")
     while True:
         token = cursor.name()
@@ -236,7 +236,7 @@ def _partitioned_by(cursor: Cursor, draft: Draft) -> None:
     cursor.expect(")")
 
 
-def cluster_by(cursor: Cursor, draft: Draft) -> None:
+def cluster_by(cursor: Cursor, draft: TableDraft) -> None:
     """``(a, b.c, ...)``, added to the draft."""
     if not cursor.looks_at("("):
         reason = "name the columns, so that the declaration says how the table is clustered"
@@ -252,11 +252,11 @@ def cluster_by(cursor: Cursor, draft: Draft) -> None:
     cursor.expect(")")
 
 
-def _comment(cursor: Cursor, draft: Draft) -> None:
+def _comment(cursor: Cursor, draft: TableDraft) -> None:
     draft.comment = cursor.string()
 
 
-def table_properties(cursor: Cursor, draft: Draft) -> None:
+def table_properties(cursor: Cursor, draft: TableDraft) -> None:
     """``(key = value, ...)``, added to the draft."""
     cursor.expect("(")
     while True:
@@ -271,7 +271,7 @@ def table_properties(cursor: Cursor, draft: Draft) -> None:
 
 def property_key(cursor: Cursor) -> str:
     """``'a.b'`` or ``a.b``."""
-    if cursor.peek().kind is Kind.STRING:
+    if cursor.peek().kind is TokenKind.STRING:
         return cursor.next().text
     key = cursor.name().text
     while cursor.accept("."):
@@ -281,14 +281,14 @@ def property_key(cursor: Cursor) -> str:
 
 def _property_value(cursor: Cursor) -> str:
     token = cursor.peek()
-    if token.kind in (Kind.STRING, Kind.NUMBER):
+    if token.kind in (TokenKind.STRING, TokenKind.NUMBER):
         return cursor.next().text
     if token.upper in ("TRUE", "FALSE"):
         return cursor.next().text.lower()
     raise cursor.unexpected("a string, a number, true or false")
 
 
-_CLAUSES: dict[tuple[str, ...], Callable[[Cursor, Draft], None]] = {
+_CLAUSES: dict[tuple[str, ...], Callable[[Cursor, TableDraft], None]] = {
     ("USING",): _using,
     ("PARTITIONED", "BY"): _partitioned_by,
     ("CLUSTER", "BY"): cluster_by,

@@ -8,7 +8,7 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX, InvalidName, 
 from airflow_provider_schemamig.core.release.sql.errors import InvalidSqlName, SqlRefusal, SqlSyntax
 from airflow_provider_schemamig.core.release.sql.text import line_and_column
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression, has_subquery
-from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, Token
+from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 
 R = TypeVar("R", bound=SqlRefusal)
 
@@ -24,7 +24,7 @@ class Cursor:
         self.refusals: list[SqlRefusal] = []
         self._tokens = tokens
         self._position = 0
-        self._end = Token(Kind.SYMBOL, "the end of the statement", len(text), len(text))
+        self._end = Token(TokenKind.SYMBOL, "the end of the statement", len(text), len(text))
 
     def peek(self, ahead: int = 0) -> Token:
         position = self._position + ahead
@@ -43,7 +43,7 @@ class Cursor:
         """True if the next tokens are these keywords (capitals) or symbols."""
         for ahead, word in enumerate(words):
             token = self.peek(ahead)
-            if token.upper != word and (token.kind is not Kind.SYMBOL or token.text != word):
+            if token.upper != word and (token.kind is not TokenKind.SYMBOL or token.text != word):
                 return False
         return True
 
@@ -62,18 +62,18 @@ class Cursor:
         return token
 
     def string(self) -> str:
-        if self.peek().kind is not Kind.STRING:
+        if self.peek().kind is not TokenKind.STRING:
             raise self.unexpected("a string")
         return self.next().text
 
     def integer(self) -> int:
         token = self.peek()
-        if token.kind is not Kind.NUMBER or not token.text.isdecimal():
+        if token.kind is not TokenKind.NUMBER or not token.text.isdecimal():
             raise self.unexpected("a whole number")
         return int(self.next().text)
 
     def name(self) -> Token:
-        if self.peek().kind not in (Kind.WORD, Kind.QUOTED):
+        if self.peek().kind not in (TokenKind.WORD, TokenKind.QUOTED):
             raise self.unexpected("a name")
         return self.next()
 
@@ -110,7 +110,7 @@ class Cursor:
         first, last, depth = self.peek(), None, 0
         while not self.at_end and not (depth == 0 and self._ends_expression(last, ends)):
             last = self.next()
-            if last.kind is Kind.SYMBOL:
+            if last.kind is TokenKind.SYMBOL:
                 depth += (last.text in "([{") - (last.text in ")]}")
         if last is None:
             raise self.unexpected("an expression")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name, constraint_rule
-from airflow_provider_schemamig.core.release.sql.create_table import Draft, DraftCheck, DraftForeignKey, DraftKey
+from airflow_provider_schemamig.core.release.sql.create_table import DraftCheck, DraftForeignKey, DraftKey, TableDraft
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
-from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, InvalidSqlName, InvalidUse, UnknownColumn, UnsafeProperty
+from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, InvalidSqlName, InvalidUse, UndeclaredColumn, UnsafeProperty
 from airflow_provider_schemamig.core.schema.expressions.parse import column_references, unknown_references
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token
 from airflow_provider_schemamig.core.schema.model import Check, DataType, Declaration, Field, ForeignKey, Key, Primitive, Struct
@@ -23,7 +23,7 @@ MAX_CLUSTERING_COLUMNS = 4
 class Builder:
     """Checks one draft; findings are noted on the cursor, at their places."""
 
-    def __init__(self, cursor: Cursor, draft: Draft) -> None:
+    def __init__(self, cursor: Cursor, draft: TableDraft) -> None:
         self._cursor = cursor
         self._draft = draft
         self._fields: tuple[Field, ...] = ()
@@ -196,7 +196,7 @@ class Builder:
         self._cursor.note(DuplicateName, token, kind=kind, name=token.text if name is None else name)
 
     def _unknown(self, token: Token, name: str, used_by: str) -> None:
-        self._cursor.note(UnknownColumn, token, name=name, used_by=used_by)
+        self._cursor.note(UndeclaredColumn, token, name=name, used_by=used_by)
 
     def _invalid_use(self, token: Token, used_by: str, reason: str) -> None:
         self._cursor.note(InvalidUse, token, used_by=used_by, reason=reason)

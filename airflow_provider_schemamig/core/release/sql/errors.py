@@ -132,7 +132,7 @@ class DuplicateCollection(SqlRefusal):
 
 
 @dataclass(eq=False)
-class UnknownColumn(SqlRefusal):
+class UndeclaredColumn(SqlRefusal):
     code = "unknown_column"
     name: str
     used_by: str

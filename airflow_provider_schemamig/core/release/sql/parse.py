@@ -36,7 +36,7 @@ def parse_schema(sql_text: str, file: str) -> tuple[Declaration, ...]:
 
     A PRIMARY KEY's columns become NOT NULL, an unnamed CHECK gets a name that depends on its expression only, CHECK names are lower
     case (Delta's), ``DEFAULT NULL`` is no default, a foreign key without columns means the other's primary key.
-    Raises SqlSyntax, UnknownType, UnsupportedClause, UnsafeProperty, InvalidSqlName, DuplicateName, DuplicateCollection, UnknownColumn,
+    Raises SqlSyntax, UnknownType, UnsupportedClause, UnsafeProperty, InvalidSqlName, DuplicateName, DuplicateCollection, UndeclaredColumn,
     InvalidUse (the one, or all of them in Refused). Everything that is not understood is refused, nothing is ignored.
     """
     refusals: list[SqlRefusal] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, UnknownType, UnsupportedClause
-from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, Token
+from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 
 _ATOMIC = {
@@ -37,7 +37,7 @@ def data_type(cursor: Cursor, *, depth: int = 0, in_collection: bool = False) ->
     token = cursor.peek()
     if depth > _MAX_NESTING:
         raise cursor.syntax(f"types are nested deeper than {_MAX_NESTING}", token)
-    if token.kind is not Kind.WORD:
+    if token.kind is not TokenKind.WORD:
         raise cursor.unexpected("a data type")
     name = cursor.next().text.lower()
     match name:
@@ -134,12 +134,12 @@ def _refuse(cursor: Cursor, token: Token, type_name: str, reason: str) -> DataTy
 def _skip_parameters(cursor: Cursor) -> None:
     """What follows an unknown type: ``(10)``, ``<...>``, or the words of an interval."""
     closing = {"(": ")", "<": ">"}
-    opened = cursor.peek().text if cursor.peek().kind is Kind.SYMBOL and cursor.peek().text in closing else None
+    opened = cursor.peek().text if cursor.peek().kind is TokenKind.SYMBOL and cursor.peek().text in closing else None
     if opened is None:
         return
     depth = 0
     while not cursor.at_end:
         token = cursor.next()
-        depth += (token.text == opened) - (token.text == closing[opened]) if token.kind is Kind.SYMBOL else 0
+        depth += (token.text == opened) - (token.text == closing[opened]) if token.kind is TokenKind.SYMBOL else 0
         if depth == 0:
             return

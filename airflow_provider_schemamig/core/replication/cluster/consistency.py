@@ -10,13 +10,13 @@ from itertools import combinations
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
 from airflow_provider_schemamig.core.replication.cluster.registry import Hashes, NodeState
 from airflow_provider_schemamig.core.replication.model import EnvId
-from airflow_provider_schemamig.core.replication.stream.lineage import Mark, are_alike
+from airflow_provider_schemamig.core.replication.stream.lineage import ReleaseMark, are_alike
 
 #: A hash, and what is known of the columns.
-Schema = tuple[Fingerprint, tuple[Mark, ...]]
+Schema = tuple[Fingerprint, tuple[ReleaseMark, ...]]
 
 
-class Verdict(StrEnum):
+class ClusterVerdict(StrEnum):
     """Ordered: the worst of a cluster's collections is the cluster's."""
 
     CONSISTENT = "consistent"
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        return list(Verdict).index(self)
+        return list(ClusterVerdict).index(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +83,19 @@ def set_groups(nodes: Sequence[NodeState], depth: int) -> tuple[Group, ...]:
     )
 
 
-def verdict_of(groups: Sequence[Group]) -> Verdict:
+def verdict_of(groups: Sequence[Group]) -> ClusterVerdict:
     """Of one collection: are any two of its schemas one behind the other?"""
     if len(groups) < 2:
-        return Verdict.CONSISTENT
+        return ClusterVerdict.CONSISTENT
     related = all(
         not set(one.current).isdisjoint(other.previous) or not set(other.current).isdisjoint(one.previous)
         for one, other in combinations(groups, 2)
     )
-    return Verdict.ROLLING_UPGRADE if related else Verdict.DIVERGED
+    return ClusterVerdict.ROLLING_UPGRADE if related else ClusterVerdict.DIVERGED
 
 
-def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.CONSISTENT)
+def worst(verdicts: Sequence[ClusterVerdict]) -> ClusterVerdict:
+    return max(verdicts, key=lambda verdict: verdict.rank, default=ClusterVerdict.CONSISTENT)
 
 
 def differing(nodes: Sequence[NodeState], depth: int) -> Mapping[CollectionName, tuple[Group, ...]]:

@@ -26,7 +26,14 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, InvalidName, SchemaId, Version
 from airflow_provider_schemamig.core.replication.model import FOLDER, EnvId, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
-from airflow_provider_schemamig.core.replication.stream.lineage import Lineage, Mark, distinct, lineage_in, marks_of, releases_passed
+from airflow_provider_schemamig.core.replication.stream.lineage import (
+    ColumnLineage,
+    ReleaseMark,
+    distinct,
+    lineage_in,
+    marks_of,
+    releases_passed,
+)
 from airflow_provider_schemamig.core.replication.stream.stored_state import parsed, read_states, wake
 from airflow_provider_schemamig.core.schema.fingerprint import ALGORITHM, fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
@@ -56,10 +63,10 @@ class Hashes:
     current: Fingerprint
     previous: tuple[Fingerprint, ...]
     table_version: int
-    marks: tuple[tuple[Mark, ...], ...] = ()
+    marks: tuple[tuple[ReleaseMark, ...], ...] = ()
 
     @property
-    def schemas(self) -> tuple[tuple[Fingerprint, tuple[Mark, ...]], ...]:
+    def schemas(self) -> tuple[tuple[Fingerprint, tuple[ReleaseMark, ...]], ...]:
         """The current one, then the previous ones, as far as they are told apart."""
         hashes = (self.current, *self.previous)
         return tuple(zip(hashes, (*self.marks, *((),) * (len(hashes) - len(self.marks))), strict=True))
@@ -134,7 +141,7 @@ def node_state(env: EnvironmentRoot, state: State, streams: Sequence[StreamState
     )
 
 
-def _hashes(current: SchemaEntry, lineage: Lineage) -> Hashes:
+def _hashes(current: SchemaEntry, lineage: ColumnLineage) -> Hashes:
     found = list(islice(distinct(current, lineage), KEPT + 1))
     _, *previous = (fingerprint(entry.declared) for entry in found)
     marks = tuple(marks_of(entry, lineage, KEPT) for entry in found)

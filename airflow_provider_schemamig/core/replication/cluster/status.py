@@ -14,7 +14,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
-from airflow_provider_schemamig.core.replication.cluster.consistency import Group, Verdict, differing, set_groups, verdict_of, worst
+from airflow_provider_schemamig.core.replication.cluster.consistency import ClusterVerdict, Group, differing, set_groups, verdict_of, worst
 from airflow_provider_schemamig.core.replication.cluster.registry import (
     Lineages,
     NodeState,
@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.replication.cluster.registry import (
     node_state,
     published,
 )
-from airflow_provider_schemamig.core.replication.model import Pause, Settings, StreamState
+from airflow_provider_schemamig.core.replication.model import Pause, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
 from airflow_provider_schemamig.core.replication.stream.stored_state import states
 from airflow_provider_schemamig.core.schema.changes import Change
@@ -43,7 +43,7 @@ class SchemaStatus:
     told: NodeState | None
     streams: tuple[StreamState, ...]
     damaged: tuple[NoteDamaged, ...]
-    settings: Settings
+    settings: StreamSettings
 
     @property
     def waiting(self) -> bool:
@@ -91,7 +91,7 @@ class ClusterStatus:
     changes: Mapping[tuple[CollectionName, Fingerprint], tuple[Change, ...] | None]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClusterVerdict:
         return worst([verdict_of(groups) for groups in self.differing.values()])
 
     @property
@@ -100,8 +100,9 @@ class ClusterStatus:
         return tuple(stream for node in self.nodes for stream in node.waiting)
 
     def is_stale(self, node: NodeState) -> bool:
-        """True of a node that was not heard of for ``Settings.stale``, or whose clock is as far ahead; never of the environment itself,
-        which is looked at now."""
+        """Return whether a node was not heard of for ``StreamSettings.stale``, or has a clock that is as far ahead.
+
+        Never of the environment itself, which is looked at now."""
         return abs((self._now - node.updated_at).total_seconds()) > self.local.settings.stale.total_seconds()
 
     def to_json(self) -> dict[str, Any]:
@@ -141,14 +142,14 @@ class ClusterStatus:
         return {"verdict": verdict_of(groups).value, "groups": found}
 
 
-def schema_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: Settings | None = None) -> SchemaStatus:
+def schema_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: StreamSettings | None = None) -> SchemaStatus:
     """What ``env`` has, and where the streams into it stand. Raises NoEnvironment where no environment is."""
-    return _local(env, now, settings or Settings())[0]
+    return _local(env, now, settings or StreamSettings())[0]
 
 
-def cluster_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: Settings | None = None) -> ClusterStatus:
+def cluster_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: StreamSettings | None = None) -> ClusterStatus:
     """The same, and what ``env`` has heard of others. What cannot be read is reported, and in nobody's way. Raises NoEnvironment."""
-    local, own = _local(env, now, settings or Settings())
+    local, own = _local(env, now, settings or StreamSettings())
     found = [item for item in published(env) if not (isinstance(item, NodeState) and item.env_id == local.node.env_id)]
     others = [item for item in found if isinstance(item, NodeState)]
     known = {damage.where for damage in local.damaged}  # its own object, perhaps
@@ -203,7 +204,7 @@ def _release(node: NodeState) -> str | None:
     return str(node.release) if node.release is not None else None
 
 
-def _local(env: EnvironmentRoot, now: pendulum.DateTime, settings: Settings) -> tuple[SchemaStatus, Lineages]:
+def _local(env: EnvironmentRoot, now: pendulum.DateTime, settings: StreamSettings) -> tuple[SchemaStatus, Lineages]:
     state = LedgerReader(env).state()
     known = lineages(state)
     found = list(states(env))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import ROW_TRACKING, Commit, RawAction
+from airflow_provider_schemamig.core.delta.actions import ROW_TRACKING, LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.fence import txn_of
 from airflow_provider_schemamig.core.delta.commit.row_ids import numbered
@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
-from airflow_provider_schemamig.core.replication.stream.apply import VIEW, Table, query_of
+from airflow_provider_schemamig.core.replication.stream.apply import VIEW, EventTable, query_of
 from airflow_provider_schemamig.core.replication.stream.checkpoint import RESTORE, CheckpointMoved, Span, note_of
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping as Mapped
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
@@ -57,17 +57,17 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CopyPlace:
     """Where rows are put: the table as it was looked at, and all that the commit says of streams: who, and the transaction versions."""
 
-    table: Table
+    table: EventTable
     span: Span
     txns: Mapping[str, int]
     #: Rows that others append meanwhile may stand beside.
     beside_others: bool
 
 
-def copy_rows(source: Table, event: SchemaEntry, target: Table, mapping: Mapped, jobs: JobRunner) -> Copied:
+def copy_rows(source: EventTable, event: SchemaEntry, target: EventTable, mapping: Mapped, jobs: JobRunner) -> Copied:
     """All rows of ``source`` at the version it was looked at, as ``target`` has them; its own rules are asked of each.
 
     Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, FilesDiffer, UnsupportedFeature,
@@ -114,7 +114,7 @@ def _check_keys(filled: Mapping[str, Any], mapping: Mapped, jobs: JobRunner) -> 
         raise DuplicateKeys(collection=filled["collection"], columns=mapping.match, rows=int(found["count"]))
 
 
-def put_in_place(copied: Copied, look: Callable[[], Place]) -> tuple[Place, int]:
+def put_in_place(copied: Copied, look: Callable[[], CopyPlace]) -> tuple[CopyPlace, int]:
     """Commit it; the place as it was then, and the table's version. ``look`` is asked again whenever somebody was faster, and raises if it
     is not to be.
 
@@ -135,12 +135,12 @@ def put_in_place(copied: Copied, look: Callable[[], Place]) -> tuple[Place, int]
     raise CheckpointMoved(collection=place.table.shard.collection, uri=place.table.uri)
 
 
-def _commit(copied: Copied, place: Place) -> Appended:
+def _commit(copied: Copied, place: CopyPlace) -> Appended:
     table, span = place.table, place.span
     gone = active_files(table.store, table.head.version).values()
     now, numbers = now_millis(), ROW_TRACKING in table.head.features
 
-    def judge(commit: Commit) -> None:
+    def judge(commit: LogCommit) -> None:
         touched = commit.changes_table or commit.removes or (commit.adds and not place.beside_others)
         if numbers or touched or any(txn.get("appId") in place.txns for txn in commit.txns):
             raise CheckpointMoved(collection=table.shard.collection, uri=table.uri)

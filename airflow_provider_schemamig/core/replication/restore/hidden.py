@@ -11,13 +11,13 @@ from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.replication.stream.compatibility import Target
+from airflow_provider_schemamig.core.replication.stream.compatibility import TargetSchema
 from airflow_provider_schemamig.core.replication.stream.lineage import Doubt, doubts, lineage_of
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 
 
-def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: Target) -> str:
+def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetSchema) -> str:
     """In words; empty if there are none. ``head``: of the origin's table, whose rows are of the schema ``entry``."""
     hidden = _in_files(head.declaration(entry.collection), stored_names(head.schema)).keys() - _declared(entry).keys()
     there = {path for path, _ in walk(target.current.declared.fields)}

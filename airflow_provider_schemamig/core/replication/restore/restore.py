@@ -26,14 +26,14 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
-from airflow_provider_schemamig.core.replication.restore.full_copy import Place, copy_rows, put_in_place
+from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
-from airflow_provider_schemamig.core.replication.stream.apply import Table, query_of, table_at
+from airflow_provider_schemamig.core.replication.stream.apply import EventTable, query_of, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget, position
-from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, Refused, Target, Way, decide, target_of
+from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import entry_at
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
-from airflow_provider_schemamig.core.replication.stream.position import Ends, check_nothing_undone, standing_in
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_nothing_undone, standing_in
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -59,7 +59,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredRows:
     """``version``: of the origin's table ``shard``, which the target's now is equal to. ``table_version``: of the target's, with the rows
     in it."""
 
@@ -96,14 +96,14 @@ def restore(
     allow_lossy: bool = False,
     jobs: Jobs,
     listen: Listener = silent,
-) -> Restored:
+) -> RestoredRows:
     """Make the target's rows those of the origin at ``version``, and let the stream go on from there.
 
     Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotAhead, LoopingStream; ShardMoving; NotInRelease if an end has no such
     collection; what reading the origin raises if its version cannot be read (any more).
     """
     listen(Event("restore", collection))
-    ends = Ends.of(origin, target)
+    ends = StreamEnds.of(origin, target)
     done = try_restore(ends, collection, Wish(version, allow_schema_change, allow_lossy), jobs)
     stream, now = ends.stream(collection), pendulum.now("UTC")
     known = read_state(target, stream) or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
@@ -111,7 +111,7 @@ def restore(
     return done
 
 
-def try_restore(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> Restored:
+def try_restore(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Jobs) -> RestoredRows:
     """The origin or the target may change its table meanwhile: then it is copied anew."""
     for _ in range(_TRIES - 1):
         try:
@@ -121,7 +121,7 @@ def try_restore(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) 
     return _attempt(ends, collection, wish, jobs)
 
 
-def _attempt(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> Restored:
+def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Jobs) -> RestoredRows:
     ends.require(collection)
     stream = ends.stream(collection)
     source = table_at(ends.origin.env, ends.origin.state.shard_of(collection), wish.version)
@@ -139,10 +139,10 @@ def _attempt(ends: Ends, collection: CollectionName, wish: Wish, jobs: Jobs) -> 
     # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
     for app_id in app_ids(place.txns):
         forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), reached(place.txns, app_id))
-    return Restored(source.shard.shard, source.head.version, version, copied.rows)
+    return RestoredRows(source.shard.shard, source.head.version, version, copied.rows)
 
 
-def _place(ends: Ends, stream: Stream, source: Table, entry: SchemaEntry, wish: Wish) -> Place:
+def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEntry, wish: Wish) -> CopyPlace:
     """The table first, then the ledgers: should either table be sealed and left after this, the commit is not made.
 
     The stream may have gone on beyond the rows: then it goes back along with them.
@@ -164,10 +164,10 @@ def _place(ends: Ends, stream: Stream, source: Table, entry: SchemaEntry, wish: 
         own = reached(known, app_id)
         txns |= go_to(app_id, own, Reached(own.term + 1, hi if app_id == live else own.version))
     span = Span(stream, shard, reached(known, live), hi, fingerprint(entry.declared), RESTORE)
-    return Place(table, span, txns, beside_others=wish.allow_lossy)
+    return CopyPlace(table, span, txns, beside_others=wish.allow_lossy)
 
 
-def _check(ends: Ends, stream: Stream, source: Table, table: Table, wish: Wish) -> None:
+def _check(ends: StreamEnds, stream: Stream, source: EventTable, table: EventTable, wish: Wish) -> None:
     """May the rows take the place of those of ``table``? Raises ShardMoving, TargetAppendOnly, OriginReplaced, RestoreWouldLose,
     CheckpointMoved."""
     collection, shard, hi = stream.collection, source.shard.shard, source.head.version
@@ -183,34 +183,34 @@ def _check(ends: Ends, stream: Stream, source: Table, table: Table, wish: Wish) 
         _check_own(ends, stream, table)
 
 
-def _gate(ends: Ends, source: Table, table: Table, wish: Wish) -> tuple[SchemaEntry, Mapping]:
+def _gate(ends: StreamEnds, source: EventTable, table: EventTable, wish: Wish) -> tuple[SchemaEntry, Mapping]:
     """Raises RestoreChangesSchema, OriginReplaced."""
     version, collection = source.head.version, table.shard.collection
     entry = entry_at(ends.origin.state, source.shard.shard, version)
     if entry is None:
         reason = f"no schema in its ledger is as old as version {version}"
         raise OriginReplaced(collection=collection, shard=source.shard.shard, reason=reason)
-    target: Target = target_of(ends.target.state, collection, table.head)
+    target: TargetSchema = target_of(ends.target.state, collection, table.head)
     allowed = wish.allow_schema_change
     depth = len(target.previous) if allowed else wish.depth
     found = decide(entry, lineage_of(ends.origin.state, collection), target, depth, trusts_names=allowed)
     local = fingerprint(target.current.declared)
-    if not isinstance(found, Refused):
+    if not isinstance(found, RefusedEvent):
         try:
             query_of(source.head, entry, found.mapping)
         except Unfit as unfit:
-            found = Refused(f"{unfit.path} {unfit.reason}", local)
-    if not (isinstance(found, Refused) or allowed) and (left := hidden_values(ends.origin.state, entry, source.head, target)):
-        found = Refused(left, local)
-    if isinstance(found, Refused) or (found.way is Way.CONTENT and not (allowed or wish.is_first)):
-        detail = found.detail if isinstance(found, Refused) else "every column fits"
+            found = RefusedEvent(f"{unfit.path} {unfit.reason}", local)
+    if not (isinstance(found, RefusedEvent) or allowed) and (left := hidden_values(ends.origin.state, entry, source.head, target)):
+        found = RefusedEvent(left, local)
+    if isinstance(found, RefusedEvent) or (found.way is Way.CONTENT and not (allowed or wish.is_first)):
+        detail = found.detail if isinstance(found, RefusedEvent) else "every column fits"
         raise RestoreChangesSchema(
             collection=collection, version=version, event_hash=fingerprint(entry.declared), local_hash=local, detail=detail
         )
     return entry, found.mapping
 
 
-def _check_own(ends: Ends, stream: Stream, table: Table) -> None:
+def _check_own(ends: StreamEnds, stream: Stream, table: EventTable) -> None:
     """Raises RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
     origins = ends.origin.state.shard_of(stream.collection)
     there = ends.origin.env.table_store(origins.uri, origins.table_id)
@@ -225,7 +225,7 @@ def _check_own(ends: Ends, stream: Stream, table: Table) -> None:
                     tables.append(table_at(ends.target.env, row, row.sealed_version))
 
 
-def _own_commits(stream: Stream, table: Table, back: int) -> tuple[Sequence[int], set[str] | None]:
+def _own_commits(stream: Stream, table: EventTable, back: int) -> tuple[Sequence[int], set[str] | None]:
     """The versions of the target's table, newest first, that changed rows and did not come from the origin: down to ``back``, which the
     origin has, or to the last restore from there, and as far as the log still goes. And the tables whose rows came after that; None: all
     that were retired for it."""
@@ -248,7 +248,7 @@ def _own_commits(stream: Stream, table: Table, back: int) -> tuple[Sequence[int]
     return found, None
 
 
-def restored_at(state: StreamState, done: Restored) -> StreamState:
+def restored_at(state: StreamState, done: RestoredRows) -> StreamState:
     """What stopped the stream or let it wait is over."""
     version = done.version
     state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, behind_since=None)

@@ -36,7 +36,7 @@ VIEW = "schemamig_events"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class EventTable:
     """A table as it was looked at: the origin's at the version that is read, or the target's before it is written to."""
 
     env: EnvironmentRoot
@@ -58,13 +58,13 @@ class Brought:
     skipped: bool
 
 
-def table_at(env: EnvironmentRoot, shard: Shard, version: int | None = None) -> Table:
+def table_at(env: EnvironmentRoot, shard: Shard, version: int | None = None) -> EventTable:
     """Raises TableMissing, LogTruncated."""
     store = env.table_store(shard.uri, shard.table_id)
-    return Table(env, shard, store, read_head(store, version))
+    return EventTable(env, shard, store, read_head(store, version))
 
 
-def bring(source: Table, event: SchemaEntry, since: int, target: Table, mapping: Mapping, span: Span, jobs: JobRunner) -> Brought:
+def bring(source: EventTable, event: SchemaEntry, since: int, target: EventTable, mapping: Mapping, span: Span, jobs: JobRunner) -> Brought:
     """Bring the changes of ``source`` after version ``since`` up to the version it was looked at, with the checkpoint ``span.hi``.
 
     Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, WroteOtherColumns, CheckpointMoved.
@@ -126,7 +126,7 @@ def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, s
 
 
 @contextlib.contextmanager
-def _changes(source: Table, since: int, scratch: EnvironmentRoot, span: Span, difference: FileDifference) -> Iterator[dict[str, Any]]:
+def _changes(source: EventTable, since: int, scratch: EnvironmentRoot, span: Span, difference: FileDifference) -> Iterator[dict[str, Any]]:
     """The request's ``changes``, read with the schema of their time."""
     upto = source.head.version
     if difference.removed and feed_serves(source.store, since, upto):
@@ -141,7 +141,7 @@ def _changes(source: Table, since: int, scratch: EnvironmentRoot, span: Span, di
         yield found
 
 
-def check_columns(target: Table, mapping: Mapping, version: int, span: Span) -> None:
+def check_columns(target: EventTable, mapping: Mapping, version: int, span: Span) -> None:
     """A statement finds columns by name, and a change of metadata just before Spark planned it does not abort it (as in ``writer``)."""
     after = read_head(target.store, version).schema
     for column in mapping.fit.columns:

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import put_txns, read_txns
 from airflow_provider_schemamig.core.delta.commit.txn_terms import Reached, reached, term_id
@@ -74,7 +74,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Note(Tag):
+class CheckpointNote(Tag):
     """What a commit of ours says of itself, which is what Spark's say."""
 
     span: Span
@@ -84,9 +84,9 @@ class Note(Tag):
         return self.span.user_metadata
 
 
-def note_of(span: Span) -> Note:
+def note_of(span: Span) -> CheckpointNote:
     """Of a commit of no generation."""
-    return Note(Generation(0), Epoch(0), span.action, span)
+    return CheckpointNote(Generation(0), Epoch(0), span.action, span)
 
 
 def position(table: ReadStore, stream: Stream, shard: ShardId, at: int | None = None) -> Reached:
@@ -109,7 +109,7 @@ def move(table: Store, head: Head, span: Span) -> int:
     if head.sealed_for is not None or position(table, span.stream, span.shard) != span.since:
         raise moved
 
-    def judge(commit: Commit) -> None:
+    def judge(commit: LogCommit) -> None:
         # Ours may follow no other of its id, and none may follow a seal, which is to be the last commit of its table.
         if commit.metadata is not None or any(txn.get("appId") == span.txn_app_id for txn in commit.txns):
             raise moved

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.releases import entries_of
-from airflow_provider_schemamig.core.delta.actions import Commit, RawAction
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import read_head
@@ -31,7 +31,7 @@ _CHANGING = frozenset({IntentKind.EVOLVE, IntentKind.EXPAND, IntentKind.CHANGE, 
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class OriginDrift:
     """``version``: the first commit of the origin that no row of its ledger covers."""
 
     version: int
@@ -92,15 +92,15 @@ class Columns:
             found = self._hashes[entry.key] = fingerprint(entry.declared)
         return found
 
-    def lost(self, version: int) -> Drift | None:
+    def lost(self, version: int) -> OriginDrift | None:
         """What keeps a row written at ``version`` from being read: columns that were gone, or others, before all was put right again."""
         if self._astray is None:
             return None
         assert self._good is not None  # or nobody could have gone astray
         found = [difference for difference in _differences(self._good, self._astray) if difference.expected != ABSENT]
-        return Drift(version, tuple(f"{difference}, for a while" for difference in found)) if found else None
+        return OriginDrift(version, tuple(f"{difference}, for a while" for difference in found)) if found else None
 
-    def take(self, commit: Commit) -> Drift | None:
+    def take(self, commit: LogCommit) -> OriginDrift | None:
         """Look at a commit with metaData. Drift: nobody put right what it did, so nothing after it can be brought. Raises LogTruncated."""
         assert commit.metadata is not None
         good, live = self._before(commit.version), self._declared(commit.metadata)
@@ -118,7 +118,7 @@ class Columns:
         if later is not None and later.since_table_version <= self._upto:
             self._astray, self._accepted = None, later
             return None
-        return Drift(commit.version, (live,) if isinstance(live, str) else tuple(map(str, _differences(good, live))))
+        return OriginDrift(commit.version, (live,) if isinstance(live, str) else tuple(map(str, _differences(good, live))))
 
     def _before(self, version: int) -> Declaration:
         """The columns in force before a commit: all before it was as it should be, or the stream would not have come so far."""

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
-from airflow_provider_schemamig.core.replication.stream.lineage import Doubt, Lineage, distinct, doubts, lineage_of
+from airflow_provider_schemamig.core.replication.stream.lineage import ColumnLineage, Doubt, distinct, doubts, lineage_of
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at, join
@@ -38,14 +38,14 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetSchema:
     """What the gate has to know of a collection at the target. ``previous``: schemas that it had, the last one first, each once; two with
     one hash may be of other columns. ``live``: the table's columns, hidden ones included."""
 
     current: SchemaEntry
     previous: tuple[SchemaEntry, ...]
     live: Shape
-    lineage: Lineage
+    lineage: ColumnLineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,51 +59,53 @@ class Mapping:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedEvent:
     mapping: Mapping
     way: Way
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedEvent:
     """``detail``: the columns that differ, by name. ``local_hash``: the target's."""
 
     detail: str
     local_hash: Fingerprint
 
 
-def target_of(state: State, collection: CollectionName, head: Head) -> Target:
+def target_of(state: State, collection: CollectionName, head: Head) -> TargetSchema:
     """The gate's view of a collection that the target has. ``head``: of its live table. Raises LedgerDamaged."""
     current, lineage = state.entry(collection), lineage_of(state, collection)
     _, *previous = distinct(current, lineage)
-    return Target(current, tuple(previous), Shape(head.declaration(collection), stored_names(head.schema)), lineage)
+    return TargetSchema(current, tuple(previous), Shape(head.declaration(collection), stored_names(head.schema)), lineage)
 
 
-def decide(event: SchemaEntry, origin: Lineage, target: Target, depth: int, *, trusts_names: bool = False) -> Accepted | Refused:
+def decide(
+    event: SchemaEntry, origin: ColumnLineage, target: TargetSchema, depth: int, *, trusts_names: bool = False
+) -> AcceptedEvent | RefusedEvent:
     """``event``: the origin's schema of the event, and ``origin`` all it had. ``depth``: how many of the target's previous schemas are
     accepted. ``trusts_names``: columns of which nothing else is known are the same if their names are."""
     hashed, local = fingerprint(event.declared), fingerprint(target.current.declared)
     try:
         if hashed == local and _is_same(event, origin, target.current, target):
-            return Accepted(_by_identity(event.declared, target.current, target), Way.CURRENT)
+            return AcceptedEvent(_by_identity(event.declared, target.current, target), Way.CURRENT)
         differences = tuple(_differences(event.declared, target.current.declared))
         for number, entry in enumerate(target.previous):
             if fingerprint(entry.declared) == hashed and _is_same(event, origin, entry, target):
                 if number < depth:
-                    return Accepted(_by_identity(event.declared, entry, target), Way.PREVIOUS)
+                    return AcceptedEvent(_by_identity(event.declared, entry, target), Way.PREVIOUS)
                 # What it left behind on purpose: a rewrite may have given the same columns another meaning.
                 left = f"the target left the event's schema {number + 1} schemas ago, and accepts the last {depth}"
-                return Refused("; ".join((left, *differences)), local)
+                return RefusedEvent("; ".join((left, *differences)), local)
         found = doubts(event, origin, target.current, target.lineage)
         doubted = [f"{path} {doubt.value}" for path, doubt in found.items() if doubt is Doubt.OTHER or not trusts_names]
         if differences or doubted:
-            return Refused("; ".join((*differences, *doubted)), local)
-        return Accepted(_by_name(event.declared, target), Way.CONTENT)
+            return RefusedEvent("; ".join((*differences, *doubted)), local)
+        return AcceptedEvent(_by_name(event.declared, target), Way.CONTENT)
     except Unfit as unfit:
-        return Refused(f"{unfit.path or 'the table'} {unfit.reason}", local)
+        return RefusedEvent(f"{unfit.path or 'the table'} {unfit.reason}", local)
 
 
-def _is_same(event: SchemaEntry, origin: Lineage, entry: SchemaEntry, target: Target) -> bool:
+def _is_same(event: SchemaEntry, origin: ColumnLineage, entry: SchemaEntry, target: TargetSchema) -> bool:
     """Are the columns of ``entry``, whose hash is the event's, the event's?"""
     return not doubts(event, origin, entry, target.lineage)
 
@@ -111,7 +113,7 @@ def _is_same(event: SchemaEntry, origin: Lineage, entry: SchemaEntry, target: Ta
 # --- a schema that the target has or had ---------------------------------------------------------------------------------------------
 
 
-def _by_identity(event: Declaration, entry: SchemaEntry, target: Target) -> Mapping:
+def _by_identity(event: Declaration, entry: SchemaEntry, target: TargetSchema) -> Mapping:
     """``entry``: the target's own row of the event's schema. Raises Unfit."""
     if entry.shard != target.current.shard:
         raise Unfit("", "was made anew since (a rewrite or a replacement), so rows of the schema before it need what that step did to them")
@@ -121,7 +123,7 @@ def _by_identity(event: Declaration, entry: SchemaEntry, target: Target) -> Mapp
     return _mapping(replace(event, fields=_without(event.fields, gone, "")), kept, target)
 
 
-def _dropped(wanted: Shape, entry: SchemaEntry, target: Target) -> frozenset[ColumnPath]:
+def _dropped(wanted: Shape, entry: SchemaEntry, target: TargetSchema) -> frozenset[ColumnPath]:
     """The fields that the target had then and has dropped since. Not what a rollback took away, which may come again, and not one whose
     name is another field's now."""
     if _is_later(entry, target.current):
@@ -162,7 +164,7 @@ def _without(fields: Fields, gone: frozenset[ColumnPath], path: str) -> Fields:
 # --- a schema that it never had ------------------------------------------------------------------------------------------------------
 
 
-def _by_name(event: Declaration, target: Target) -> Mapping:
+def _by_name(event: Declaration, target: TargetSchema) -> Mapping:
     """The event's columns are the target's of the same names; hidden ones of these names are not meant. Raises Unfit."""
     own = shape_of(target.current)
     return _mapping(event, Shape(event, own.stored, own.new), target)
@@ -219,13 +221,13 @@ def _is_wide_enough(event: Primitive, own: Primitive) -> bool:
 # --- both ----------------------------------------------------------------------------------------------------------------------------
 
 
-def _mapping(event: Declaration, wanted: Shape, target: Target) -> Mapping:
+def _mapping(event: Declaration, wanted: Shape, target: TargetSchema) -> Mapping:
     """``event``'s columns, which ``wanted`` knows by the same names. Raises Unfit."""
     fit = fit_writer(bare(event.fields), wanted, target.live, ahead=False)
     return Mapping(event, fit, _key(fit, target))
 
 
-def _key(fit: WriteFit, target: Target) -> tuple[str, ...]:
+def _key(fit: WriteFit, target: TargetSchema) -> tuple[str, ...]:
     """The target's primary key as its table calls the columns. Raises Unfit if the event does not have all of it."""
     declared = target.current.declared
     if declared.primary_key is None:

@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
@@ -21,18 +21,18 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, OriginReplaced
-from airflow_provider_schemamig.core.replication.stream.columns import Columns, Drift, entry_at
+from airflow_provider_schemamig.core.replication.stream.columns import Columns, OriginDrift, entry_at
 from airflow_provider_schemamig.core.replication.stream.provenance import Said, is_event, said_by
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.retention import made_at
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import id_drift
 
-__all__ = ["Batch", "Drift", "Found", "entry_at", "newest_version", "next_events", "row_of"]
+__all__ = ["EventBatch", "FoundEvents", "OriginDrift", "entry_at", "newest_version", "next_events", "row_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """Events that are brought together: the commits after ``lo`` up to ``hi`` of the origin's ``shard``, all of one schema (``entry``)
     under one metaData of the table. ``lo + 1`` and ``hi`` are events; between them there may be commits that change no row.
 
@@ -49,7 +49,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEvents:
     """``seen``: up to there, the batch's ``lo`` if there is one, nothing is to be brought. ``head_version``: of the origin's table.
 
     ``behind_since``: when the first commit after ``seen`` that is to be brought was made; None: there is none, or none says when.
@@ -57,15 +57,17 @@ class Found:
     with a batch, because what lies before is brought first.
     """
 
-    batch: Batch | None
+    batch: EventBatch | None
     seen: int
     head_version: int
     behind_since: pendulum.DateTime | None = None
-    drift: Drift | None = None
+    drift: OriginDrift | None = None
     waits: str = ""
 
 
-def next_events(env: EnvironmentRoot, state: State, collection: CollectionName, shard: ShardId, after: int, *, limit: int = 1000) -> Found:
+def next_events(
+    env: EnvironmentRoot, state: State, collection: CollectionName, shard: ShardId, after: int, *, limit: int = 1000
+) -> FoundEvents:
     """The next batch of ``shard`` after version ``after``, at most ``limit`` commits long.
 
     ``state``: of the origin's ledger, read after the stream came to ``after``; read anew here if an upgrade has changed the table since.
@@ -75,10 +77,10 @@ def next_events(env: EnvironmentRoot, state: State, collection: CollectionName, 
     store = env.table_store(row.uri, row.table_id)
     newest = newest_version(store, row, after)
     if newest <= after:
-        return Found(None, after, newest)
+        return FoundEvents(None, after, newest)
     astray = _id_drift(store, row, after)
     if astray is not None:
-        return Found(None, after, newest, made_at(store, after, newest), drift=astray)
+        return FoundEvents(None, after, newest, made_at(store, after, newest), drift=astray)
     try:
         return _Scan(env, state, store, collection, shard, after, newest, limit).run()
     except LogTruncated as error:  # cleaned up while it was read
@@ -113,13 +115,13 @@ def row_of(state: State, shard: ShardId) -> Shard:
     return row
 
 
-def _id_drift(store: ReadStore, row: Shard, after: int) -> Drift | None:
+def _id_drift(store: ReadStore, row: Shard, after: int) -> OriginDrift | None:
     """Drift of all after ``after`` if the table goes by another id. Raises OriginReplaced for another table: its versions are others."""
     head = look_at_head(store)
     found = id_drift(row, head)
     if head.is_another:
         raise OriginReplaced(collection=row.collection, shard=row.shard, reason=found[0])
-    return Drift(after + 1, found) if found else None
+    return OriginDrift(after + 1, found) if found else None
 
 
 class _Passed(Enum):
@@ -145,9 +147,9 @@ class _Scan:
     _columns: Columns = field(init=False)
     _is_fresh: bool = field(init=False, default=False)
 
-    def run(self) -> Found:
+    def run(self) -> FoundEvents:
         self._columns = Columns(self.store, self.state, self.shard, self.newest)
-        batch: Batch | None = None
+        batch: EventBatch | None = None
         for commit in commits(self.store, self.after, self.newest):
             if batch is not None and commit.metadata is not None:
                 break
@@ -165,10 +167,10 @@ class _Scan:
             else:
                 batch = replace(batch, hi=commit.version, commits=batch.commits + 1)
         if batch is None:
-            return Found(None, self.newest, self.newest)
-        return Found(batch, batch.lo, self.newest, made_at(self.store, batch.lo, self.newest))
+            return FoundEvents(None, self.newest, self.newest)
+        return FoundEvents(batch, batch.lo, self.newest, made_at(self.store, batch.lo, self.newest))
 
-    def _look(self, commit: Commit) -> SchemaEntry | Drift | str | _Passed:
+    def _look(self, commit: LogCommit) -> SchemaEntry | OriginDrift | str | _Passed:
         """An event's schema, or why it is none, or why nobody can tell."""
         drift = None if commit.metadata is None else self._take(commit)
         if drift is not None:
@@ -178,18 +180,18 @@ class _Scan:
         said = said_by(commit)
         return self._schema(commit, said) if is_event(commit, said, self.state.config.env_id) else _Passed.NOT_OURS
 
-    def _take(self, commit: Commit) -> Drift | None:
+    def _take(self, commit: LogCommit) -> OriginDrift | None:
         """Intents are written before a table is touched: the ledger as it is now knows what the commit was made for."""
         if not self._is_fresh and said_by(commit).action is not None:
             self._columns.renew(LedgerReader(self.env).state())
             self._is_fresh = True
         return self._columns.take(commit)
 
-    def _schema(self, commit: Commit, said: Said) -> SchemaEntry | Drift | str:
+    def _schema(self, commit: LogCommit, said: Said) -> SchemaEntry | OriginDrift | str:
         """The event's; or why nobody can tell: for good, or until the upgrade is over."""
         entry = self._columns.entry(commit.version)
         if entry is None:
-            return Drift(commit.version, ("no schema in the ledger is as old",))
+            return OriginDrift(commit.version, ("no schema in the ledger is as old",))
         lost = self._columns.lost(commit.version)
         if lost is not None:
             return lost
@@ -200,18 +202,18 @@ class _Scan:
             return entry
         return written
 
-    def _begin(self, commit: Commit, entry: SchemaEntry) -> Batch:
-        return Batch(self.collection, self.shard, commit.version - 1, commit.version, entry, self._columns.hash_of(entry), 1)
+    def _begin(self, commit: LogCommit, entry: SchemaEntry) -> EventBatch:
+        return EventBatch(self.collection, self.shard, commit.version - 1, commit.version, entry, self._columns.hash_of(entry), 1)
 
-    def _held_up(self, commit: Commit, by: Drift | str) -> Found:
+    def _held_up(self, commit: LogCommit, by: OriginDrift | str) -> FoundEvents:
         seen = commit.version - 1
         since = made_at(self.store, seen, self.newest)
-        if isinstance(by, Drift):
-            return Found(None, seen, self.newest, since, drift=by)
-        return Found(None, seen, self.newest, since, waits=by)
+        if isinstance(by, OriginDrift):
+            return FoundEvents(None, seen, self.newest, since, drift=by)
+        return FoundEvents(None, seen, self.newest, since, waits=by)
 
 
-def _overwrites(commit: Commit) -> bool:
+def _overwrites(commit: LogCommit) -> bool:
     """An older release's writer that puts its rows instead of all others takes newer columns' values away, too: no row of its own schema
     tells of that."""
     return (commit.info.get("operationParameters") or {}).get("mode") == "Overwrite"

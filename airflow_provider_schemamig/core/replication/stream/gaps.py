@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.log.listing import list_log
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuumed, ChangeFeedOff, LogCleaned
-from airflow_provider_schemamig.core.replication.stream.events import Batch, Found, row_of
+from airflow_provider_schemamig.core.replication.stream.events import EventBatch, FoundEvents, row_of
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute
@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.transfer.retention import Age, age_of
 PROBED = 100
 
 
-def check_gap(env: EnvironmentRoot, state: State, shard: ShardId, found: Found, now: pendulum.DateTime) -> str:
+def check_gap(env: EnvironmentRoot, state: State, shard: ShardId, found: FoundEvents, now: pendulum.DateTime) -> str:
     """A warning, while there is still time; "" if all is well. ``found``: what is next in the origin's shard (``next_events``).
 
     Raises LogCleaned, ChangeDataVacuumed, ChangeFeedOff, OriginReplaced, TableMissing. Costs nothing if nothing was committed.
@@ -56,7 +56,7 @@ def feed_serves(store: ReadStore, lo: int, hi: int) -> bool:
     return lo < hi and records_changes(at) and at["schemaString"] == read_head(store).metadata["schemaString"]
 
 
-def _check_files(store: ReadStore, batch: Batch) -> None:
+def _check_files(store: ReadStore, batch: EventBatch) -> None:
     kind = ChangeDataVacuumed if records_changes(read_head(store, batch.hi).metadata) else ChangeFeedOff
     for file in islice(_needed(store, batch.lo, batch.hi), PROBED):
         if not store.exists(file):

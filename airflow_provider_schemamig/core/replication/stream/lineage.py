@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.model import walk
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
+class ColumnLineage:
     """The schemas that a collection has had in an environment, oldest first; and by release those it had there, of which a rollback to it
     may leave several. What was rolled back counts as long as no other release has its number.
 
@@ -46,12 +46,12 @@ class Doubt(Enum):
     UNKNOWN = "is younger than the last release that both environments were at, so it may be another column in the target"
 
 
-def lineage_of(state: State, collection: CollectionName) -> Lineage:
+def lineage_of(state: State, collection: CollectionName) -> ColumnLineage:
     """By the ledger alone. Raises LedgerDamaged."""
     return lineage_in(state, [key for key in state.schemas if key[0] == collection], releases_passed(state))
 
 
-def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], passed: frozenset[Version]) -> Lineage:
+def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], passed: frozenset[Version]) -> ColumnLineage:
     """The same, for who has found out the collection's schemas and ``releases_passed`` for many."""
     entries = tuple(state.schemas[key] for key in sorted(keys, key=lambda key: key[1]))
     at: dict[Version, tuple[SchemaEntry, ...]] = {}
@@ -62,10 +62,10 @@ def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], pa
         before = [version for version in at if version <= release and version in passed]
         if before and release not in at:  # it left the collection as it was
             at[release] = (at[max(before)][-1],)
-    return Lineage("" if state.release is None else state.release.name, entries, at, passed)
+    return ColumnLineage("" if state.release is None else state.release.name, entries, at, passed)
 
 
-def distinct(current: SchemaEntry, lineage: Lineage) -> Iterator[SchemaEntry]:
+def distinct(current: SchemaEntry, lineage: ColumnLineage) -> Iterator[SchemaEntry]:
     """``current``, then the other schemas that there were, each once, the newest first. Two of one hash may be of other columns."""
     known = set()
     for entry in (current, *reversed(lineage.entries)):
@@ -94,7 +94,7 @@ def came_from(before: SchemaEntry, entry: SchemaEntry) -> Origins:
     return match_fields(shape_of(before), shape_of(entry)) if before.shard == entry.shard else {}
 
 
-def doubts(event: SchemaEntry, origin: Lineage, own: SchemaEntry, target: Lineage) -> Mapping[ColumnPath, Doubt]:
+def doubts(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target: ColumnLineage) -> Mapping[ColumnPath, Doubt]:
     """The fields of ``event`` that ``own``, a schema of the target, has by name and that are not known to be the same; by path.
 
     Nothing if the two environments are of different products: there is nothing but names then, and will not be.
@@ -123,7 +123,7 @@ def _doubt(seen: Sequence[tuple[ColumnPath | None, ColumnPath | None]]) -> Doubt
     return Doubt.OTHER if any(pair != (None, None) for pair in seen) else Doubt.UNKNOWN
 
 
-def _common(event: SchemaEntry, origin: Lineage, own: SchemaEntry, target: Lineage) -> Iterator[tuple[Origins, Origins]]:
+def _common(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target: ColumnLineage) -> Iterator[tuple[Origins, Origins]]:
     """What ``event`` and ``own`` have from each release that both environments were at, and that is one release by what it declares."""
     looked_at = set()
     for release in origin.at.keys() & target.at.keys():
@@ -134,12 +134,12 @@ def _common(event: SchemaEntry, origin: Lineage, own: SchemaEntry, target: Linea
                     yield came_from(one, event), came_from(other, own)
 
 
-def _are_strangers(origin: Lineage, target: Lineage) -> bool:
+def _are_strangers(origin: ColumnLineage, target: ColumnLineage) -> bool:
     """Of no common release: are they of different products, or does a release of one number declare another thing in each?"""
     return origin.product != target.product or not origin.passed.isdisjoint(target.passed)
 
 
-def _is_from_outside(path: ColumnPath, entry: SchemaEntry, lineage: Lineage) -> bool:
+def _is_from_outside(path: ColumnPath, entry: SchemaEntry, lineage: ColumnLineage) -> bool:
     """Was the column first seen in a schema from outside of a release? No release knows that one; its name is all there is."""
     first = next((before for before in lineage.entries if path in came_from(before, entry)), entry)
     return first.release is None
@@ -149,7 +149,7 @@ def _is_from_outside(path: ColumnPath, entry: SchemaEntry, lineage: Lineage) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ReleaseMark:
     """What a schema has from others of ``releases``, which declare the collection alike (``declares``, a piece of the hash).
 
     ``columns``: a digest of its columns and of what they were there. ``is_whole``: all were there, or are of no release.
@@ -161,7 +161,7 @@ class Mark:
     is_whole: bool
 
 
-def marks_of(entry: SchemaEntry, lineage: Lineage, limit: int) -> tuple[Mark, ...]:
+def marks_of(entry: SchemaEntry, lineage: ColumnLineage, limit: int) -> tuple[ReleaseMark, ...]:
     """Of the newest ``limit`` releases; by release."""
     found: dict[str, list[Version]] = {}
     for release in sorted(release for release, entries in lineage.at.items() if entries[-1].rolled_back is None)[-limit:]:
@@ -173,7 +173,9 @@ def marks_of(entry: SchemaEntry, lineage: Lineage, limit: int) -> tuple[Mark, ..
         paths = sorted(path for path, _ in walk(entry.declared.fields))
         text = canonical([[path, origins.get(path)] for path in paths])
         is_whole = all(path in origins or _is_from_outside(path, entry, lineage) for path in paths)
-        marks.append(Mark(short(fingerprint(before.declared)), tuple(releases), hashlib.sha256(text.encode()).hexdigest()[:16], is_whole))
+        marks.append(
+            ReleaseMark(short(fingerprint(before.declared)), tuple(releases), hashlib.sha256(text.encode()).hexdigest()[:16], is_whole)
+        )
     return tuple(marks)
 
 
@@ -182,7 +184,7 @@ def short(hash_: Fingerprint) -> str:
     return hash_.partition(":")[2][:16]
 
 
-def are_alike(one: Sequence[Mark], other: Sequence[Mark]) -> bool:
+def are_alike(one: Sequence[ReleaseMark], other: Sequence[ReleaseMark]) -> bool:
     """Are two schemas of one hash of the same columns, as ``doubts`` would say? True if either says nothing of itself."""
     if not one or not other:
         return True

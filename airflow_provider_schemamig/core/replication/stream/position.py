@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId, Versi
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, LoopingStream, OriginReplaced
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
-from airflow_provider_schemamig.core.replication.stream.apply import Table
+from airflow_provider_schemamig.core.replication.stream.apply import EventTable
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, move, position
 from airflow_provider_schemamig.core.replication.stream.lineage import doubts, lineage_of
 from airflow_provider_schemamig.core.replication.stream.successor import Successor, successor, was_left_after
@@ -82,21 +82,21 @@ class End:
 
 
 @dataclass(frozen=True)
-class Ends:
+class StreamEnds:
     origin: End
     target: End
 
     @classmethod
-    def of(cls, origin: EnvironmentRoot, target: EnvironmentRoot) -> Ends:
+    def of(cls, origin: EnvironmentRoot, target: EnvironmentRoot) -> StreamEnds:
         """Raises NoEnvironment, LoopingStream."""
         found = cls(End.of(origin), End.of(target))
         if found.origin.env_id == found.target.env_id:
             raise LoopingStream(env_id=found.origin.env_id)
         return found
 
-    def again(self) -> Ends:
+    def again(self) -> StreamEnds:
         """With both ledgers as they are now."""
-        return Ends.of(self.origin.env, self.target.env)
+        return StreamEnds.of(self.origin.env, self.target.env)
 
     def require(self, collection: CollectionName) -> None:
         """Raises NotInRelease unless both ends have the collection."""
@@ -123,7 +123,7 @@ class Standing:
     own: Reached
 
 
-def standing_in(target: End, stream: Stream, table: Table, shard: ShardId) -> Standing:
+def standing_in(target: End, stream: Stream, table: EventTable, shard: ShardId) -> Standing:
     """Where the rows of ``table`` stand in the versions of ``shard``, one of the origin's tables; ``NOTHING`` is possible."""
     own = position(table.store, stream, shard)
     before = (_through(target, stream, row, table.shard, shard) for row in target.retired_for(table.shard.shard))
@@ -144,7 +144,7 @@ def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: S
     return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
 
 
-def standing(ends: Ends, stream: Stream, table: Table) -> Standing | None:
+def standing(ends: StreamEnds, stream: Stream, table: EventTable) -> Standing | None:
     """Where the rows of the target's live table stand; None if no commit of the stream ever came there. Raises OriginReplaced."""
     live = ends.origin.state.objects[stream.collection].shard
     followed = [standing_in(ends.target, stream, table, shard) for shard in (live, *_before(ends.origin, live))]
@@ -196,7 +196,7 @@ def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | Non
         raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
 
 
-def check_standing(ends: Ends, stream: Stream, table: Table, where: Standing) -> None:
+def check_standing(ends: StreamEnds, stream: Stream, table: EventTable, where: Standing) -> None:
     """Of all tables of the target only the live one is brought to, from where it stands by both ledgers; who stood still may have old ones
     in hand.
 
@@ -209,12 +209,12 @@ def check_standing(ends: Ends, stream: Stream, table: Table, where: Standing) ->
         raise CheckpointMoved(collection=name, uri=table.uri)
 
 
-def carry(stream: Stream, table: Table, where: Standing) -> None:
+def carry(stream: Stream, table: EventTable, where: Standing) -> None:
     """Write down in ``table`` where its rows stand. Raises CheckpointMoved."""
     move(table.store, table.head, Span(stream, where.shard, where.own, where.at, None))
 
 
-def follow_rows(ends: Ends, stream: Stream, table: Table, drained: Standing) -> str:
+def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: Standing) -> str:
     """Go on in the origin's table that the rows of ``drained`` went to. Empty, or why that has to wait for the target.
 
     Raises OriginReplaced, LogCleaned, CheckpointMoved.
@@ -226,7 +226,7 @@ def follow_rows(ends: Ends, stream: Stream, table: Table, drained: Standing) -> 
     return ""
 
 
-def _made_the_same(ends: Ends, own: ShardId, drained: ShardId, new: Successor) -> bool:
+def _made_the_same(ends: StreamEnds, own: ShardId, drained: ShardId, new: Successor) -> bool:
     """Did the target's rows go through the rewrite, or back through it, as the origin's did?"""
     origin, target = ends.origin, ends.target
     if origin.state.shards[new.shard].generation > origin.state.shards[drained].generation:
@@ -234,7 +234,7 @@ def _made_the_same(ends: Ends, own: ShardId, drained: ShardId, new: Successor) -
     return any(target.rewrite_to(shard) and _is_made_alike(ends, drained, shard) for shard in target.undone_to(own))
 
 
-def _is_made_alike(ends: Ends, there: ShardId, own: ShardId) -> bool:
+def _is_made_alike(ends: StreamEnds, there: ShardId, own: ShardId) -> bool:
     """Did both tables begin with one schema, and with the columns of one release?"""
     theirs, ours = entries_of(ends.origin.state, there), entries_of(ends.target.state, own)
     if not theirs or not ours or fingerprint(theirs[0].declared) != fingerprint(ours[0].declared):

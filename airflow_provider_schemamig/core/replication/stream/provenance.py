@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.fingerprint import ALGORITHM
@@ -29,7 +29,7 @@ class Said:
         return self.action is not None and (self.action in _HOUSEKEEPING or self.action.startswith(_UNDO))
 
 
-def said_by(commit: Commit) -> Said:
+def said_by(commit: LogCommit) -> Said:
     """Nothing, for whoever does not say it in our words."""
     found = _object(commit.user_metadata)
     ours = found.get(RESERVED_PREFIX)
@@ -41,7 +41,7 @@ def said_by(commit: Commit) -> Said:
     return Said(origin=_text(found.get("origin")), schema_hash=Fingerprint(schema_hash))
 
 
-def is_event(commit: Commit, said: Said, env_id: str) -> bool:
+def is_event(commit: LogCommit, said: Said, env_id: str) -> bool:
     """Does a stream from the environment ``env_id`` bring it? Not what changes no row, nor what came from elsewhere: none is relayed."""
     return commit.changes_rows and not said.is_housekeeping and said.origin in (None, env_id)
 

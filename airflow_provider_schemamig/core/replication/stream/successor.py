@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.access.releases import planned_steps
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.listing import list_log
@@ -101,12 +101,12 @@ def _opened_after(env: EnvironmentRoot, shard: Shard, undone: ShardId) -> int:
     raise OriginReplaced(collection=shard.collection, shard=shard.shard, reason="it was never sealed")
 
 
-def _commits(store: ReadStore, shard: Shard, after: int, upto: int | None = None) -> Iterator[Commit]:
+def _commits(store: ReadStore, shard: Shard, after: int, upto: int | None = None) -> Iterator[LogCommit]:
     try:
         yield from commits(store, after, upto)
     except LogTruncated as error:
         raise LogCleaned(collection=shard.collection, uri=store.location.uri, after=after, first=error.version + 1) from error
 
 
-def _is_seal(commit: Commit, moved_to: ShardId) -> bool:
+def _is_seal(commit: LogCommit, moved_to: ShardId) -> bool:
     return commit.metadata is not None and f"{_SEAL}{moved_to}" in (commit.metadata.get("configuration") or {})

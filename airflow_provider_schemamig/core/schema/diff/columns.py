@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetDefault,
     SetNotNull,
 )
-from airflow_provider_schemamig.core.schema.diff.level import Level
+from airflow_provider_schemamig.core.schema.diff.level import FieldLevel
 from airflow_provider_schemamig.core.schema.diff.renames import in_order, retired_name
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, UnknownRename
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.schema.widening import is_widening
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DroppedField:
     """A column to be dropped: its path on the table now, in the old declaration, and its struct's path after cut-over."""
 
     path: ColumnPath
@@ -58,7 +58,7 @@ class Reorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenName:
     """A hidden field at ``path`` on the table, which is to be kept, and in words what would use its name or drop it."""
 
     path: ColumnPath
@@ -74,9 +74,9 @@ class ColumnDifferences:
     #: Additions whose name another column has until the renames are done.
     late: list[AddColumn] = field(default_factory=list)
     reorders: list[Reorder] = field(default_factory=list)
-    drops: list[Drop] = field(default_factory=list)
+    drops: list[DroppedField] = field(default_factory=list)
     #: What stands in the way of hidden fields that have to stay as they are.
-    taken: list[Taken] = field(default_factory=list)
+    taken: list[TakenName] = field(default_factory=list)
     #: path in ``new`` -> last name on the table now, where the two differ.
     now_names: dict[ColumnPath, str] = field(default_factory=dict)
 
@@ -121,7 +121,7 @@ class _Comparison:
         """``free``: whether a shadow column can stand in for the column around it; None for the columns themselves."""
         if now == old == new and not self._renames:
             return
-        level = Level(now, old, self._match(old, new, place))
+        level = FieldLevel(now, old, self._match(old, new, place))
         for pair in level.pairs:
             here = place.field(pair.now.name, pair.old.name, pair.new.name)
             self._field(pair.now, pair.old, pair.new, here, free)
@@ -199,10 +199,10 @@ class _Comparison:
         else:
             self.found.changes.append(ChangeType(path, now, new, widening=False, shadowable=free))
 
-    def _add(self, column: Field, level: Level, place: _Place) -> None:
+    def _add(self, column: Field, level: FieldLevel, place: _Place) -> None:
         hidden = level.hidden.get(column.name.lower())
         if hidden is not None and (path := join(place.now, hidden.name)) in self._kept:
-            self.found.taken.append(Taken(path, f"a new column {join(place.after, column.name)}"))
+            self.found.taken.append(TakenName(path, f"a new column {join(place.after, column.name)}"))
         elif hidden is not None:
             self._reuse(hidden, column, place.field(hidden.name, column.name, column.name))
         elif column.name.lower() in level.occupied:
@@ -223,18 +223,18 @@ class _Comparison:
         else:
             self._field(hidden, hidden, wanted, place, False if place.now.count(".") else None)
 
-    def _refuse_taken(self, level: Level, place: _Place) -> None:
+    def _refuse_taken(self, level: FieldLevel, place: _Place) -> None:
         """A rename to the name of a hidden column has nowhere to go."""
         for _, name in level.renames:
             hidden = level.hidden.get(name.lower())
             if hidden is not None:
                 path, wanted = join(place.now, hidden.name), f"a column renamed to {name}"
                 if path in self._kept:
-                    self.found.taken.append(Taken(path, wanted))
+                    self.found.taken.append(TakenName(path, wanted))
                     continue
                 raise HiddenConflict(collection=self._collection, path=path, found=type_sql(hidden.type), wanted=wanted)
 
-    def _drop(self, level: Level, place: _Place) -> None:
+    def _drop(self, level: FieldLevel, place: _Place) -> None:
         claimed = {name.lower() for _, name in level.renames} | {name.lower() for name in level.late}
         for column in level.leaving:
             retired_as = None
@@ -243,10 +243,10 @@ class _Comparison:
                 level.retired.add(column.name)
             path, old_path = join(place.now, column.name), join(place.old, column.name)
             inside = sorted(kept for kept in self._kept if kept.startswith(f"{path}."))
-            self.found.taken += [Taken(kept, f"the drop of {old_path} around it") for kept in inside]
-            self.found.drops.append(Drop(path, old_path, place.after, column, retired_as))
+            self.found.taken += [TakenName(kept, f"the drop of {old_path} around it") for kept in inside]
+            self.found.drops.append(DroppedField(path, old_path, place.after, column, retired_as))
 
-    def _order(self, level: Level, new: Fields, place: _Place) -> None:
+    def _order(self, level: FieldLevel, new: Fields, place: _Place) -> None:
         wanted = tuple(f.name for f in new)
         declared, hidden = set(wanted), {f.name for f in level.hidden.values()}
         # Hidden fields stay behind the others whatever they are called, and may be gone by the time that this is done.

@@ -18,7 +18,7 @@ class Pair:
     new: Field
 
 
-class Level:
+class FieldLevel:
     """One struct. ``early`` and ``late`` (names added before and after the renames) and ``retired`` fill up during the comparison."""
 
     def __init__(self, now: Fields, old: Fields, matched: Mapping[str, Field]) -> None:

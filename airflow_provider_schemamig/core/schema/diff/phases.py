@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change, Cost, DropColumn, Relax, RenameColumn
-from airflow_provider_schemamig.core.schema.diff.columns import ColumnDifferences, Drop, Taken
+from airflow_provider_schemamig.core.schema.diff.columns import ColumnDifferences, DroppedField, TakenName
 from airflow_provider_schemamig.core.schema.diff.compare import NO_RENAMES, compare
 from airflow_provider_schemamig.core.schema.errors import NameTaken
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
@@ -32,7 +32,7 @@ class Phases:
     cutover: tuple[Change, ...] = ()
     contract: tuple[Change, ...] = ()
     #: Against it: what would use the name of a field that is to be kept, or drop it.
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[TakenName, ...] = ()
 
 
 def phases(
@@ -62,7 +62,7 @@ def phases(
     return Phases(tuple(expand), online, tuple(cutover), contract, tuple(found.columns.taken))
 
 
-def relaxed(drops: Iterable[Drop]) -> Iterator[Relax]:
+def relaxed(drops: Iterable[DroppedField]) -> Iterator[Relax]:
     """Every NOT NULL inside what will be dropped: Delta checks a nested one even where the struct around it is NULL."""
     for drop in drops:
         parent, _ = parent_and_name(drop.path)

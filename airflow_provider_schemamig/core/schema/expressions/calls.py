@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from airflow_provider_schemamig.core.schema.expressions.functions import NON_DETERMINISTIC, NON_DETERMINISTIC_IF_EMPTY, WITHOUT_PARENTHESES
-from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, Token, tokens
+from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind, tokens
 
 #: Words before a parenthesis that call nothing.
 _WORDS = "and as between case distinct div else end escape from in interval is not or then when"
@@ -48,16 +48,16 @@ def calls(expression: str) -> tuple[Call, ...]:
 
 
 def _calls(found: tuple[Token, ...]) -> Iterator[Call]:
-    end = Token(Kind.SYMBOL, "", 0, 0)
+    end = Token(TokenKind.SYMBOL, "", 0, 0)
     before = ""
     for number, (token, following) in enumerate(pairwise([*found, end])):
         name = token.text.lower()
-        if token.kind in (Kind.WORD, Kind.QUOTED) and following.text == "(" and following.kind is Kind.SYMBOL:
+        if token.kind in (TokenKind.WORD, TokenKind.QUOTED) and following.text == "(" and following.kind is TokenKind.SYMBOL:
             is_type = before == "as" and name in _TYPES
             if not is_type and name not in _NO_CALLS and not (before in ("like", "ilike") and name in _AFTER_LIKE):
                 arguments, last = _arguments(found, number + 1)
                 yield Call(name, arguments, token.start, last.end)
-        elif token.kind is Kind.WORD and name in WITHOUT_PARENTHESES and before != ".":
+        elif token.kind is TokenKind.WORD and name in WITHOUT_PARENTHESES and before != ".":
             yield Call(name, 0, token.start, token.end)
         before = name
 
@@ -66,7 +66,7 @@ def _arguments(found: tuple[Token, ...], opens: int) -> tuple[int, Token]:
     """How many arguments stand in the parentheses that open at a token, and the one that closes them."""
     depth = commas = 0
     for token in found[opens:]:
-        if token.kind is Kind.SYMBOL:
+        if token.kind is TokenKind.SYMBOL:
             depth += (token.text in "([{") - (token.text in ")]}") if token.text else 0
             commas += token.text == "," and depth == 1
         if depth == 0:

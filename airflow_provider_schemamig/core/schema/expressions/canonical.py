@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Kind, Token, tokens
+from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Token, TokenKind, tokens
 
 _RESERVED = """
     ALL AND ANTI ANY AS ASC AT AUTHORIZATION BETWEEN BOTH BY CASE CAST CHECK COLLATE COLUMN CONSTRAINT CREATE CROSS CUBE CURRENT
@@ -41,12 +41,14 @@ _DOUBLE_QUOTED = re.compile(r'"([^"\'\\]*)"')
 @dataclass(frozen=True, slots=True)
 class _Piece:
     text: str
-    kind: Kind
+    kind: TokenKind
 
     @property
     def is_operand_end(self) -> bool:
         """True if an operand may end here, so that a sign behind it is an operator between two."""
-        return self.text in (")", "]") or (self.kind is not Kind.SYMBOL and self.text not in _KEYWORDS - {"NULL", "TRUE", "FALSE", "END"})
+        return self.text in (")", "]") or (
+            self.kind is not TokenKind.SYMBOL and self.text not in _KEYWORDS - {"NULL", "TRUE", "FALSE", "END"}
+        )
 
 
 @functools.lru_cache(maxsize=16384)
@@ -75,9 +77,9 @@ def _tokens(text: str) -> list[Token]:
 def _value(token: Token) -> tuple[str, str]:
     """What is equal for tokens that mean the same: backticks, case and the spelling of operators do not count, a string's text does."""
     match token.kind:
-        case Kind.WORD | Kind.QUOTED:
+        case TokenKind.WORD | TokenKind.QUOTED:
             return "name", token.text.lower()
-        case Kind.SYMBOL:
+        case TokenKind.SYMBOL:
             return "symbol", _SPELLED.get(token.text, token.text)
         case _:
             return token.kind, token.text
@@ -93,13 +95,13 @@ def _refuse_shifts(found: Sequence[Token]) -> None:
     """Raise BrokenText for ``<<`` and ``>>``: Delta puts blanks between the signs of a CHECK, and reads none of them back."""
     depth = 0  # of ARRAY<...>, whose ends may stand together
     for before, token in itertools.pairwise(found):
-        if token.kind is not Kind.SYMBOL or token.text not in ("<", ">"):
+        if token.kind is not TokenKind.SYMBOL or token.text not in ("<", ">"):
             continue
         if token.text == "<" and before.text.lower() in _WITH_TYPES_INSIDE:
             depth += 1
         elif token.text == ">" and depth:
             depth -= 1
-        elif before.kind is Kind.SYMBOL and before.text == token.text:
+        elif before.kind is TokenKind.SYMBOL and before.text == token.text:
             function = "SHIFTLEFT" if token.text == "<" else "SHIFTRIGHT"
             raise BrokenText(f"Delta knows no {token.text * 2}: write {function}(a, n)", token.start)
 
@@ -108,7 +110,7 @@ def _closing(found: Sequence[Token]) -> int:
     """Where the parenthesis that opens at 0 closes."""
     depth = 0
     for number, token in enumerate(found):
-        if token.kind is Kind.SYMBOL:
+        if token.kind is TokenKind.SYMBOL:
             depth += (token.text == "(") - (token.text == ")")
         if depth == 0:
             return number
@@ -124,9 +126,9 @@ def _pieces(found: Sequence[Token], text: str) -> list[_Piece]:
             continue  # ``10L`` comes as three tokens of one place
         last_start = token.start
         before = pieces[-1].text if pieces else ""
-        if token.kind is Kind.SYMBOL and token.text == "(":
+        if token.kind is TokenKind.SYMBOL and token.text == "(":
             openers.append(before)
-        elif token.kind is Kind.SYMBOL and token.text == ")" and len(openers) > 1:
+        elif token.kind is TokenKind.SYMBOL and token.text == ")" and len(openers) > 1:
             openers.pop()
         following = found[number + 1] if number + 1 < len(found) else None
         is_type = before == "AS" and openers[-1] in _CASTS
@@ -136,14 +138,14 @@ def _pieces(found: Sequence[Token], text: str) -> list[_Piece]:
 
 def _text(token: Token, source: str, before: str, is_type: bool, following: Token | None) -> str:
     match token.kind:
-        case Kind.QUOTED:
+        case TokenKind.QUOTED:
             return token.text if may_stand_bare(token.text) else source
-        case Kind.STRING:
+        case TokenKind.STRING:
             simple = _DOUBLE_QUOTED.fullmatch(source)
             return source if simple is None else f"'{simple[1]}'"
-        case Kind.SYMBOL:
+        case TokenKind.SYMBOL:
             return _SPELLED.get(source, source)
-        case Kind.WORD if is_type or (before != "." and _is_spelled_in_capitals(source, following)):
+        case TokenKind.WORD if is_type or (before != "." and _is_spelled_in_capitals(source, following)):
             return source.upper()
         case _:
             return source
@@ -151,7 +153,7 @@ def _text(token: Token, source: str, before: str, is_type: bool, following: Toke
 
 def _is_spelled_in_capitals(word: str, following: Token | None) -> bool:
     """Keywords, functions and the type of a literal (``date'2020-01-01'``); never a column, nor a field's name behind AS."""
-    if following is not None and (following.text == "(" or following.kind is Kind.STRING):
+    if following is not None and (following.text == "(" or following.kind is TokenKind.STRING):
         return True
     return word.upper() in _KEYWORDS and _PLAIN.fullmatch(word) is not None
 
@@ -168,12 +170,12 @@ def _joined(pieces: Sequence[_Piece]) -> str:
 
 
 def _touches(before: _Piece, piece: _Piece, sign: bool) -> bool:
-    if before.kind is Kind.SYMBOL and before.text in ("(", "[", ".", "::"):
+    if before.kind is TokenKind.SYMBOL and before.text in ("(", "[", ".", "::"):
         return True
     if sign:
         return piece.text not in _SIGNS
-    if piece.kind is not Kind.SYMBOL:
+    if piece.kind is not TokenKind.SYMBOL:
         return False
     if piece.text == "(":
-        return before.kind is Kind.WORD and before.text not in _APART
+        return before.kind is TokenKind.WORD and before.text not in _APART
     return piece.text in (")", "]", "[", ",", ".", "::")

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
-from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Kind, Token, tokens
+from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 
 #: Names that Spark gives a type besides its own.
@@ -109,19 +109,19 @@ class _Reader:
             return found
         token = self.take()
         source = self.text[token.start : token.end]
-        if token.kind is Kind.STRING:
+        if token.kind is TokenKind.STRING:
             return self.string(token)
-        if token.kind is Kind.NUMBER or (token.text == "." and self.position < len(self.found)):
+        if token.kind is TokenKind.NUMBER or (token.text == "." and self.position < len(self.found)):
             return self.number(token)
         if (in_hex := _HEX.fullmatch(source)) is not None:
             return Constant(Primitive("binary"), bytes.fromhex(in_hex[1]))
-        if token.kind is not Kind.WORD:
+        if token.kind is not TokenKind.WORD:
             raise self.unknown()
         return self.word(token.text.lower())
 
     def string(self, token: Token) -> Constant:
         text = token.text
-        while self.position < len(self.found) and self.found[self.position].kind is Kind.STRING:
+        while self.position < len(self.found) and self.found[self.position].kind is TokenKind.STRING:
             text += self.take().text  # strings beside each other are one
         return Constant(Primitive("string"), text)
 
@@ -148,7 +148,7 @@ class _Reader:
         if name in ("null", "true", "false"):
             return Constant(NULL) if name == "null" else Constant(Primitive("boolean"), name == "true")
         following = self.found[self.position] if self.position < len(self.found) else None
-        if following is not None and following.kind is Kind.STRING and name in ("date", "timestamp", "timestamp_ntz", "timestamp_ltz"):
+        if following is not None and following.kind is TokenKind.STRING and name in ("date", "timestamp", "timestamp_ntz", "timestamp_ltz"):
             return self.cast(Constant(Primitive("string"), self.take().text), Primitive(_ALIASES.get(name, name)))
         if self.accept("("):
             return self.call(name)
@@ -229,7 +229,7 @@ class _Reader:
     def type(self) -> DataType:
         token = self.take()
         name = _ALIASES.get(token.text.lower(), token.text.lower())
-        if token.kind is not Kind.WORD:
+        if token.kind is not TokenKind.WORD:
             raise self.unknown()
         if not self.accept("("):
             return Primitive("decimal(10,0)" if name == "decimal" else name)
@@ -243,7 +243,7 @@ class _Reader:
 
     def looks_at(self, *symbols: str) -> bool:
         here = self.found[self.position] if self.position < len(self.found) else None
-        return here is not None and here.kind is Kind.SYMBOL and here.text in symbols
+        return here is not None and here.kind is TokenKind.SYMBOL and here.text in symbols
 
     def accept(self, symbol: str) -> bool:
         found = self.looks_at(symbol)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
 from airflow_provider_schemamig.core.schema.expressions.paths import follow_column, identifiers
-from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Kind, Token, tokens
+from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import Field
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def _names(text: str) -> Iterator[Token]:
     found = tokens(text)
     for before, token, after in zip((None, *found), found, (*found[1:], None), strict=False):
         inside = before is not None and (before.text == "." or before.upper == "AS")
-        prefix = token.kind is Kind.WORD and after is not None and (after.text == "(" or after.kind is Kind.STRING)
-        if token.kind in (Kind.WORD, Kind.QUOTED) and not inside and not prefix:
+        prefix = token.kind is TokenKind.WORD and after is not None and (after.text == "(" or after.kind is TokenKind.STRING)
+        if token.kind in (TokenKind.WORD, TokenKind.QUOTED) and not inside and not prefix:
             yield token
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedPath:
     """A reference as far as the types tell. ``type`` and ``path``: of what it ends at; ``node``: the outermost node that belongs to it.
 
     ``named``: each name in the text (an identifier, or a string in brackets) with the path of the column or field it means.
@@ -28,15 +28,15 @@ class Followed:
     arrays: int = 0
 
 
-def follow_column(column: exp.Column, fields: Sequence[Field]) -> Followed:
+def follow_column(column: exp.Column, fields: Sequence[Field]) -> FollowedPath:
     """Where a column reference of an expression over ``fields`` ends."""
-    here = Followed(column, Struct(tuple(fields)))
+    here = FollowedPath(column, Struct(tuple(fields)))
     for part in identifiers(column):
         here = _step(here, part)
     return follow(here)
 
 
-def follow(here: Followed) -> Followed:
+def follow(here: FollowedPath) -> FollowedPath:
     """Goes on through the fields, indexes and keys behind ``here``."""
     from sqlglot import exp
 
@@ -75,7 +75,7 @@ def leaves_below(data_type: DataType, path: str) -> Iterator[str]:
             yield from leaves_below(value, f"{path}.value")
 
 
-def _step(here: Followed, name: exp.Expr) -> Followed:
+def _step(here: FollowedPath, name: exp.Expr) -> FollowedPath:
     """``here`` followed by a field's name."""
     if here.lost:
         return replace(here, lost=(*here.lost, name))
@@ -93,7 +93,7 @@ def _step(here: Followed, name: exp.Expr) -> Followed:
     return replace(here, type=field.type, path=path, named=(*here.named, (name, path)), arrays=arrays)
 
 
-def _in_brackets(here: Followed, bracket: exp.Bracket) -> Followed:
+def _in_brackets(here: FollowedPath, bracket: exp.Bracket) -> FollowedPath:
     """``here`` followed by ``[0]``, by a map's key, or by a struct field's name as a string."""
     from sqlglot import exp
 

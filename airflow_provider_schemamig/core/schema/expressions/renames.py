@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.expressions.parse import canonical_expression, parse_expression, spliced
-from airflow_provider_schemamig.core.schema.expressions.paths import Followed, follow, follow_column, leaves_below
+from airflow_provider_schemamig.core.schema.expressions.paths import FollowedPath, follow, follow_column, leaves_below
 from airflow_provider_schemamig.core.schema.model import Array, Field
 from airflow_provider_schemamig.core.schema.sql import quote, string_sql
 from airflow_provider_schemamig.exceptions import Refusal
@@ -78,7 +78,7 @@ class _Renaming:
         self._read_back(expression, found, text)
         return text
 
-    def _refuse_lost(self, reference: Followed) -> None:
+    def _refuse_lost(self, reference: FollowedPath) -> None:
         """A name that leads nowhere could be anybody's: a table's, or a field's of a type that is not known."""
         names = {path.rpartition(".")[2]: path for path in self.wanted}
         for node in reference.lost:
@@ -86,7 +86,7 @@ class _Renaming:
             if path is not None:
                 raise self._refusal(path)
 
-    def _refuse_names_inside(self, reference: Followed) -> None:
+    def _refuse_names_inside(self, reference: FollowedPath) -> None:
         """A whole value has the names of the fields inside: ``to_json(s)`` and ``f(s).x`` find others after a rename."""
         inside = (path.lower() for path in leaves_below(reference.type, reference.path)) if not reference.lost else ()
         path = next((path for path in inside if path in self.wanted), None)
@@ -135,7 +135,7 @@ class _Renaming:
         return RenameInLambda(expression=self.text, path=self.wanted[path][0])
 
 
-def _names_do_not_count(reference: Followed) -> bool:
+def _names_do_not_count(reference: FollowedPath) -> bool:
     """Whether a whole value stands where only its own being there, or its size, or single fields of its elements are looked at."""
     from sqlglot import exp
 
@@ -152,7 +152,7 @@ def _names_do_not_count(reference: Followed) -> bool:
     return bool(names & _GIVE_THE_LAMBDA) and bool(lambdas) and all(_uses_single_fields(body, reference) for body in lambdas)
 
 
-def _uses_single_fields(body: exp.Lambda, reference: Followed) -> bool:
+def _uses_single_fields(body: exp.Lambda, reference: FollowedPath) -> bool:
     """Whether a lambda over the elements takes nothing out of them that has fields of its own."""
     from sqlglot import exp
 
@@ -162,7 +162,7 @@ def _uses_single_fields(body: exp.Lambda, reference: Followed) -> bool:
         is_variable = name.name.lower() in variables and not isinstance(name.parent, exp.Column)
         if not is_variable or (isinstance(name.parent, exp.Dot) and name.arg_key == "expression"):
             continue
-        end = None if element is None else follow(Followed(name, element, reference.path))
+        end = None if element is None else follow(FollowedPath(name, element, reference.path))
         if end is None or end.lost or next(leaves_below(end.type, ""), None) is not None:
             return False
     return True

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.expressions.operands import NUMBERS,
 from airflow_provider_schemamig.core.schema.expressions.operators import takes
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, has_subquery, parse_expression, unknown_references
 from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
-from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, tokens
+from airflow_provider_schemamig.core.schema.expressions.tokens import TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -134,14 +134,14 @@ def _word_faults(expression: str) -> Iterator[str]:
     found = [token for token in tokens(expression) if token.end > token.start]
     openers: list[int] = []
     for number, token in enumerate(found):
-        if token.kind is Kind.SYMBOL and token.text in _NO_SIGNS:
+        if token.kind is TokenKind.SYMBOL and token.text in _NO_SIGNS:
             yield f"Spark reads no {token.text} in an expression"
-        if token.kind is Kind.WORD and expression[token.start : token.start + 2].lower() == "0x":
+        if token.kind is TokenKind.WORD and expression[token.start : token.start + 2].lower() == "0x":
             yield f"Spark takes {expression[token.start : token.end]} for a name"
         closes_in = False
-        if token.kind is Kind.SYMBOL and token.text == "(":
+        if token.kind is TokenKind.SYMBOL and token.text == "(":
             openers.append(number)
-        elif token.kind is Kind.SYMBOL and token.text == ")" and openers:
+        elif token.kind is TokenKind.SYMBOL and token.text == ")" and openers:
             closes_in = found[openers.pop() - 1].text.upper() == "IN"
         before = [item.text.upper() for item in found[max(0, number - 2) : number]]
         ends_is = token.text.upper() in _AFTER_IS and (before[-1:] == ["IS"] or before == ["IS", "NOT"])

@@ -20,7 +20,7 @@ class BrokenText(ValueError):
         self.offset = offset
 
 
-class Kind(StrEnum):
+class TokenKind(StrEnum):
     WORD = "word"
     QUOTED = "quoted name"
     STRING = "string"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 class Token(NamedTuple):
     """``text`` is the value (a string's without quotes), ``start`` and ``end`` its place in the statement, end exclusive."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     end: int
@@ -39,7 +39,7 @@ class Token(NamedTuple):
     @property
     def upper(self) -> str:
         """A bare word in capitals, to compare with keywords; other tokens never equal a keyword."""
-        return self.text.upper() if self.kind is Kind.WORD else ""
+        return self.text.upper() if self.kind is TokenKind.WORD else ""
 
 
 def tokens(text: str) -> tuple[Token, ...]:
@@ -56,8 +56,8 @@ def tokens(text: str) -> tuple[Token, ...]:
         value, kind = token.text, kinds.get(token.token_type)
         if kind is None and len(value.split()) > 1:
             found += _words(text, token.start, token.end + 1)
-        elif kind is Kind.STRING and found and _is_one_string(text, found[-1], token.start):
-            found[-1] = Token(Kind.STRING, found[-1].text + text[token.start] + value, found[-1].start, token.end + 1)
+        elif kind is TokenKind.STRING and found and _is_one_string(text, found[-1], token.start):
+            found[-1] = Token(TokenKind.STRING, found[-1].text + text[token.start] + value, found[-1].start, token.end + 1)
         else:
             found.append(Token(kind or _kind(value), value, token.start, token.end + 1))
     return tuple(found)
@@ -65,24 +65,24 @@ def tokens(text: str) -> tuple[Token, ...]:
 
 def _is_one_string(text: str, last: Token, start: int) -> bool:
     """``'it''s'`` is one string with a quote in it, since Spark 4.0; sqlglot sees two."""
-    return last.kind is Kind.STRING and last.end == start and text[last.start] == text[start] and text[start] in "'\""
+    return last.kind is TokenKind.STRING and last.end == start and text[last.start] == text[start] and text[start] in "'\""
 
 
 @cache
-def _spark() -> tuple[Any, dict[Any, Kind]]:
+def _spark() -> tuple[Any, dict[Any, TokenKind]]:
     """sqlglot's dialect, imported when the first statement is read, and the kinds of its tokens that are neither word nor symbol."""
     from sqlglot import TokenType
     from sqlglot.dialects.spark import Spark
 
-    strings = {TokenType.STRING: Kind.STRING, TokenType.RAW_STRING: Kind.STRING}
-    return Spark(), {TokenType.IDENTIFIER: Kind.QUOTED, TokenType.NUMBER: Kind.NUMBER, **strings}
+    strings = {TokenType.STRING: TokenKind.STRING, TokenType.RAW_STRING: TokenKind.STRING}
+    return Spark(), {TokenType.IDENTIFIER: TokenKind.QUOTED, TokenType.NUMBER: TokenKind.NUMBER, **strings}
 
 
 @lru_cache(maxsize=4096)
-def _kind(value: str) -> Kind:
-    return Kind.WORD if _NAME.match(value) else Kind.SYMBOL
+def _kind(value: str) -> TokenKind:
+    return TokenKind.WORD if _NAME.match(value) else TokenKind.SYMBOL
 
 
 def _words(text: str, start: int, end: int) -> list[Token]:
     """A keyword of several words, taken apart."""
-    return [Token(Kind.WORD, word.group(), start + word.start(), start + word.end()) for word in _WORD.finditer(text[start:end])]
+    return [Token(TokenKind.WORD, word.group(), start + word.start(), start + word.end()) for word in _WORD.finditer(text[start:end])]

@@ -65,7 +65,7 @@ class Fixtures:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFixtures:
     """``files`` that were written; ``beyond``: file -> the CHECK that no row was found for, so that a person has to write some."""
 
     files: tuple[str, ...]
@@ -98,7 +98,7 @@ def fixture_text(declaration: Declaration, version: Version) -> str:
     return "".join(f"{line}\n" for line in (canonical(header), *(row_text(row, declaration.fields) for row in made.rows)))
 
 
-def write_fixtures(release: Release) -> Written:
+def write_fixtures(release: Release) -> WrittenFixtures:
     """Write what is missing, and what is generated otherwise for the head, which is still being written. Nothing else is touched."""
     store = open_store(Location.of_files(release.path), StorageOptions())
     files: list[str] = []
@@ -113,7 +113,7 @@ def write_fixtures(release: Release) -> Written:
             files.append(file)
         if "beyond" in header and (is_ours or old == new):
             beyond[file] = header["beyond"]
-    return Written(tuple(files), beyond)
+    return WrittenFixtures(tuple(files), beyond)
 
 
 def read_fixtures(release: Release) -> Fixtures:

@@ -36,7 +36,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
-from airflow_provider_schemamig.core.release.authoring.next_version import Known, NextVersion, first_version, known, next_version
+from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, first_version, known, next_version
 from airflow_provider_schemamig.core.release.merge.chain import Create
 from airflow_provider_schemamig.core.release.sql.render import create_table_text, sayable
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
@@ -45,7 +45,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, ForeignKey
 from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
-from airflow_provider_schemamig.core.upgrade.adopt.adoptable import Found, given_tables, is_managed, look, refuse_place
+from airflow_provider_schemamig.core.upgrade.adopt.adoptable import FoundTable, given_tables, is_managed, look, refuse_place
 from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
@@ -119,7 +119,7 @@ def _refuse_made_anew(env: EnvironmentRoot, state: State | None, named: Sequence
 
 
 @dataclass(frozen=True)
-class Release:
+class AdoptedRelease:
     """The release that the environment will be at. ``written``: the version that has to be written for it first."""
 
     name: str
@@ -130,14 +130,14 @@ class Release:
     passed: tuple[tuple[Version, str], ...] = ()
 
 
-def _release(path: Path, state: State | None, found: Sequence[Found]) -> Release:
+def _release(path: Path, state: State | None, found: Sequence[FoundTable]) -> AdoptedRelease:
     folder = known(path)
     source = state.release.version if state is not None and state.release is not None else None
     if state is not None:
         no_open_hold(state)
     if folder.is_new and source is None:
         made = first_version(path, "\n".join(_statement(table) for table in found))
-        return Release(made.name, made.version, None, dict(made.snapshot.declarations), made)
+        return AdoptedRelease(made.name, made.version, None, dict(made.snapshot.declarations), made)
     if source is not None and (back := _taken_back(folder, state, source, found)) is not None:
         return back
     head = dict(folder.head)
@@ -146,12 +146,12 @@ def _release(path: Path, state: State | None, found: Sequence[Found]) -> Release
     _refuse_more(folder, state, found)
     if not new:
         release = folder.checked()
-        return Release(release.name, release.version, source, head, passed=passed(release, state))
+        return AdoptedRelease(release.name, release.version, source, head, passed=passed(release, state))
     made = _next(folder, new)
-    return Release(made.name, made.version, source, dict(made.snapshot.declarations), made, passed(folder.release, state))
+    return AdoptedRelease(made.name, made.version, source, dict(made.snapshot.declarations), made, passed(folder.release, state))
 
 
-def _taken_back(folder: Known, state: State | None, source: Version, found: Sequence[Found]) -> Release | None:
+def _taken_back(folder: KnownFolder, state: State | None, source: Version, found: Sequence[FoundTable]) -> AdoptedRelease | None:
     """At the environment's own release, if that declares all of these tables: they were given back before."""
     release = folder.release
     declared = release.declarations(source) if source in release.snapshots else {}
@@ -159,14 +159,14 @@ def _taken_back(folder: Known, state: State | None, source: Version, found: Sequ
         return None
     target_of(replace(folder.checked(), version=source), state)  # refused if it is another product's, or the release was edited since
     raise_refusals(_differences(source, declared, found))
-    return Release(release.name, source, source, dict(declared), passed=passed(replace(release, version=source), state))
+    return AdoptedRelease(release.name, source, source, dict(declared), passed=passed(replace(release, version=source), state))
 
 
-def _statement(table: Found) -> str:
+def _statement(table: FoundTable) -> str:
     return create_table_text(sayable(table.live), table.remarks)
 
 
-def _next(folder: Known, new: Sequence[Found]) -> NextVersion:
+def _next(folder: KnownFolder, new: Sequence[FoundTable]) -> NextVersion:
     schema = folder.release.snapshots[folder.release.version].text.rstrip() + "\n"
     names = ", ".join(table.collection for table in new)
     why = f"These tables were there before they were managed: {names}. `schemamig adopt` declares them as they are."
@@ -174,7 +174,7 @@ def _next(folder: Known, new: Sequence[Found]) -> NextVersion:
     return next_version(folder, text, f"Take over {len(new)} existing table(s)", why)
 
 
-def _differences(version: Version, head: Mapping[CollectionName, Declaration], found: Sequence[Found]) -> list[SchemamigError]:
+def _differences(version: Version, head: Mapping[CollectionName, Declaration], found: Sequence[FoundTable]) -> list[SchemamigError]:
     """Tables that the release declares otherwise than they are."""
     refusals: list[SchemamigError] = []
     for table in found:
@@ -196,7 +196,7 @@ def _differences_of(declared: Declaration, live: Declaration) -> Iterator[str]:
         yield f"key ({', '.join(key.columns)}): expected it, and nothing on a Delta table says that its rows keep one"
 
 
-def _refuse_more(folder: Known, state: State | None, found: Sequence[Found]) -> None:
+def _refuse_more(folder: KnownFolder, state: State | None, found: Sequence[FoundTable]) -> None:
     """Between where the environment is and the folder's head only these tables may come."""
     release = folder.release
     names = {table.collection for table in found}
@@ -217,7 +217,12 @@ def _refuse_more(folder: Known, state: State | None, found: Sequence[Found]) -> 
 
 
 def _record(
-    env: EnvironmentRoot, ledger: LedgerWriter, seen: State | None, release: Release, found: Sequence[Found], files: tuple[str, ...]
+    env: EnvironmentRoot,
+    ledger: LedgerWriter,
+    seen: State | None,
+    release: AdoptedRelease,
+    found: Sequence[FoundTable],
+    files: tuple[str, ...],
 ) -> Adoption:
     """ONE append for all tables; done by a twin meanwhile: nothing more happens."""
     started = pendulum.now("UTC")
@@ -253,8 +258,8 @@ def _record(
 def adopted_rows(
     env: EnvironmentRoot,
     state: State,
-    release: Release,
-    found: Sequence[Found],
+    release: AdoptedRelease,
+    found: Sequence[FoundTable],
     shards: Sequence[Shard],
     generation: Generation,
     epoch: Epoch,
@@ -308,7 +313,7 @@ def recorded(live: Declaration, declared: Declaration) -> Declaration:
     )
 
 
-def _shards(state: State, found: Sequence[Found], generation: Generation) -> list[Shard]:
+def _shards(state: State, found: Sequence[FoundTable], generation: Generation) -> list[Shard]:
     shards = []
     for table in found:
         digest = hashlib.sha256(f"{state.config.env_id}/{table.collection}/{table.uri}/{generation}".encode()).hexdigest()
@@ -317,7 +322,7 @@ def _shards(state: State, found: Sequence[Found], generation: Generation) -> lis
     return shards
 
 
-def _taken(table: Found, shard: Shard) -> AdoptedTable:
+def _taken(table: FoundTable, shard: Shard) -> AdoptedTable:
     try:
         check_writable(table.head.protocol, table.location.uri)
         read_only = False

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundTable:
     """A table that is to be adopted. ``live``: what it says of itself, ``uri``: as the ledger will have it."""
 
     collection: CollectionName
@@ -67,9 +67,9 @@ def is_managed(env: EnvironmentRoot, state: State | None, collection: Collection
     return _place(env.table_location(state.shard_of(collection).uri)) == _place(location)
 
 
-def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[CollectionName, Location]]) -> list[Found]:
+def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[CollectionName, Location]]) -> list[FoundTable]:
     refusals: list[SchemamigError] = []
-    found: list[Found] = []
+    found: list[FoundTable] = []
     for collection, location in given:
         try:
             refuse_place(env, state, collection, location)
@@ -113,7 +113,7 @@ def _refuse_nested(location: Location, others: Sequence[tuple[CollectionName, Lo
             raise e.WrongPlace(uri=location.uri, reason=f"{name} lies inside of its folder, and its VACUUM would empty that")
 
 
-def _look_at(env: EnvironmentRoot, collection: CollectionName, location: Location) -> Found:
+def _look_at(env: EnvironmentRoot, collection: CollectionName, location: Location) -> FoundTable:
     head = read_head(env.table_store(location.uri))
     if head.sealed_for is not None:
         raise e.TableSealed(uri=location.uri, moved_to=head.sealed_for)
@@ -122,7 +122,7 @@ def _look_at(env: EnvironmentRoot, collection: CollectionName, location: Locatio
     check_keeps_rows(json.loads(head.metadata["schemaString"]), head.metadata)
     below = f"{env.location.uri}/"
     uri = location.uri.removeprefix(below)  # a shard below the root moves with it
-    return Found(collection, location, uri, head, head.declaration(collection), remarks_on(head))
+    return FoundTable(collection, location, uri, head, head.declaration(collection), remarks_on(head))
 
 
 _IDENTITY = "delta.identity."

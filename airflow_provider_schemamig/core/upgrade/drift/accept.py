@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.authoring.draft import DraftStep
-from airflow_provider_schemamig.core.release.authoring.next_version import Known, NextVersion, known, next_version
+from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, known, next_version
 from airflow_provider_schemamig.core.release.merge.chain import Create, MergedStep
 from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_statement
 from airflow_provider_schemamig.core.release.steps import Evolution
@@ -55,7 +55,7 @@ from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedDrift:
     """``version``: the release that contains the changes, None if there was no drift. ``changes``: what was taken over, by collection."""
 
     version: Version | None
@@ -87,7 +87,7 @@ class _Taken:
         return f"the ledger knows the table by its new id {self.foreign.head.table_id}"
 
 
-def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] = ()) -> Accepted:
+def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] = ()) -> AcceptedDrift:
     """Take over what was done to the named collections, or to all that drifted. No drift: nothing happens.
 
     The folder's head has to be the environment's release: then its next minor version is written; or a later one that contains these very
@@ -105,13 +105,13 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     no_open_deployment(state)
     taken = _drifted(env, state, collections)
     if not taken:
-        return Accepted(None, (), ())
+        return AcceptedDrift(None, (), ())
     no_open_hold(state)
     if all(item.has_id_alone for item in taken):
         assert state.release is not None  # it has tables
         _record(ledger, state, taken)
         version = state.release.version
-        return Accepted(version, (), tuple((item.name, ()) for item in taken), _remember(env, state, taken, version, started))
+        return AcceptedDrift(version, (), tuple((item.name, ()) for item in taken), _remember(env, state, taken, version, started))
     folder = known(release_dir)
     steps = target_of(folder.release, state).steps
     if state.release is not None and folder.release.version == state.release.version:
@@ -122,7 +122,7 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
         version, files = folder.checked().version, ()
     _record(ledger, state, taken)
     notes = _remember(env, state, taken, version, started)
-    return Accepted(version, files, tuple((item.name, item.changes) for item in taken), notes)
+    return AcceptedDrift(version, files, tuple((item.name, item.changes) for item in taken), notes)
 
 
 # --- what was done -------------------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def why_not(env: EnvironmentRoot, state: State, collection: CollectionName, head
 # --- the release ---------------------------------------------------------------------------------------------------------------------
 
 
-def _next(env: EnvironmentRoot, folder: Known, state: State, taken: Sequence[_Taken]) -> NextVersion:
+def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[_Taken]) -> NextVersion:
     schema = folder.release.snapshots[folder.release.version].text
     steps, why = [], []
     for item in taken:

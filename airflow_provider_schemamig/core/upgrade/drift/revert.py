@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, s
 
 
 @dataclass(frozen=True)
-class Reverted:
+class RevertedDrift:
     """``table_version``: the commit that did it, None if there was nothing to undo."""
 
     collection: CollectionName
@@ -48,7 +48,7 @@ class Reverted:
     notes: tuple[str, ...] = ()
 
 
-def revert(env: EnvironmentRoot, collection: str, *, allow_lossy: bool = False, listen: Listener = silent) -> Reverted:
+def revert(env: EnvironmentRoot, collection: str, *, allow_lossy: bool = False, listen: Listener = silent) -> RevertedDrift:
     """Undo what somebody did to the collection's table. No drift: nothing happens. Also while a hold is open: its way back wants this.
 
     Raises UnknownCollection, ShardMissing, AnotherTable, CannotRevert, LossyRevert unless ``allow_lossy``, SealedByLostHistory,
@@ -86,7 +86,7 @@ def _store(work: Work, name: CollectionName) -> Store:
     return table_store(work.env, work.state, work.state.objects[name].shard)
 
 
-def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | None:
+def _once(work: Work, name: CollectionName, allow_lossy: bool) -> RevertedDrift | None:
     """Undo it; None: somebody changed the table again meanwhile."""
     store = _store(work, name)
     head = look_or_none(store)
@@ -96,7 +96,7 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | Non
     if foreign is None:
         work.append(functools.partial(_closed, name=name))
         _refuse_lost_seal(work, name, head)
-        return Reverted(name, None, ())
+        return RevertedDrift(name, None, ())
     check_writable(head.protocol, head.location.uri)
     found = reversal(store, foreign)
     if found.impossible or (found.losses and not allow_lossy):
@@ -115,7 +115,7 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> Reverted | Non
     if foreign.has_other_id:
         notes += (f"the table has its id {foreign.table_id} back",)
     changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)
-    return Reverted(name, version, changes, found.losses, notes)
+    return RevertedDrift(name, version, changes, found.losses, notes)
 
 
 def _refuse_lost_seal(work: Work, name: CollectionName, head: Head) -> None:
@@ -162,9 +162,9 @@ def _mapping_note(before: Head, after: Head) -> tuple[str, ...]:
     return (f"the table needs more of its readers and writers now: {added}",)
 
 
-def _remembered(env: EnvironmentRoot, work: Work, done: Reverted, started: pendulum.DateTime) -> Reverted:
+def _remembered(env: EnvironmentRoot, work: Work, done: RevertedDrift, started: pendulum.DateTime) -> RevertedDrift:
     if done.table_version is None:
         return done
     detail = "; ".join((*map(describe, done.changes), *done.notes))
     note = append_history(env, HistoryEntry.ended("revert", started, collection=done.collection, generation=work.generation, detail=detail))
-    return Reverted(done.collection, done.table_version, done.changes, done.losses, done.notes + ((note,) if note else ()))
+    return RevertedDrift(done.collection, done.table_version, done.changes, done.losses, done.notes + ((note,) if note else ()))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, Intent, Pin, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard, DeploymentState, HoldState, Intent, Pin, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import Generation, ShardId
@@ -34,7 +34,7 @@ def clean_up(work: Work) -> None:
     def forget(state: State) -> list[Update]:
         held = {hold.generation for hold in open_holds(state)}  # a rollback needs to know what they built
         rows = [row for row in state.replacements.values() if row.generation < work.generation and row.generation not in held]
-        updates: list[Update] = [Drop(Replacement, row.key) for row in rows]
+        updates: list[Update] = [Drop(BuildingShard, row.key) for row in rows]
         updates += [
             Put(replace(deployment, state=DeploymentState.CANCELLED))
             for deployment in state.deployments.values()
@@ -97,7 +97,7 @@ def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], k
 def forget_shards(gone: Set[ShardId], state: State) -> list[Update]:
     """The rows of shards whose files are gone, and what hangs on them."""
     updates: list[Update] = [Drop(Shard, shard) for shard in gone if shard in state.shards]
-    updates += [Drop(Replacement, row.key) for row in state.replacements.values() if row.shard in gone]
+    updates += [Drop(BuildingShard, row.key) for row in state.replacements.values() if row.shard in gone]
     return updates + [Drop(Intent, intent.key) for intent in state.intents.values() if intent.shard in gone]
 
 

@@ -47,7 +47,7 @@ from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import course, is_changed
 from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import Swaps, lift_swaps, take_back_swaps
 from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
-    Followed,
+    CaughtUpRewrite,
     catch_up,
     check_current,
     check_untouched,
@@ -139,7 +139,7 @@ def _check_expanded(work: Work) -> list[Landed]:
     ending = any(hold.generation in ends for hold in unclosed_holds(state))
     if ending or any(intent.epoch < work.epoch for intent in state.intents.values()):
         raise not_expanded(work, None, "what was left open before is not settled")
-    for stage in work.plan.of_kind(s.Create):
+    for stage in work.plan.of_kind(s.CreateShard):
         if head_or_none(work.env.table_store(new_shard(state, stage.collection, work.deployment).uri)) is None:
             raise not_expanded(work, stage.collection, "it has no table yet")
     landed = []
@@ -242,7 +242,7 @@ def _successor(work: Work, collection: CollectionName) -> ShardId:
 
 
 def _commit(
-    work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[Followed], swaps: Swaps, allow: Allow
+    work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[CaughtUpRewrite], swaps: Swaps, allow: Allow
 ) -> None:
     started, at = time.monotonic(), pendulum.now("UTC")
     sealed = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)).version for intent in seals}

@@ -76,7 +76,7 @@ def check_expanded(work: Work, step: Evolve) -> None:
 
 def _create(work: Work) -> None:
     """Tables of new collections: one append with shards and intents, one version-0 commit each, one append with the results."""
-    creates = work.plan.of_kind(s.Create)
+    creates = work.plan.of_kind(s.CreateShard)
     if not creates:
         return
 
@@ -101,5 +101,5 @@ def _create(work: Work) -> None:
         work.report("create", stage.collection, head.version, started, number, len(creates))
 
 
-def _create_intent(work: Work, stage: s.Create, shard: Shard) -> Intent:
+def _create_intent(work: Work, stage: s.CreateShard, shard: Shard) -> Intent:
     return Intent(stage.collection, shard.shard, work.generation, work.epoch, IntentKind.CREATE, -1, None, stage.declaration, reached=None)

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.keys import key_of
-from airflow_provider_schemamig.core.online.operation import Enter, Operation, Recluster, Reorg, RowWork, Turn, Validate
+from airflow_provider_schemamig.core.online.operation import Enter, Operation, Recluster, Reorg, Round, RowWork, Validate
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP, Pace, forced
@@ -127,7 +127,7 @@ class _Run:
             return known
         return absent(self._work, self._course, operation)
 
-    def _is_entered(self, turn: Turn) -> bool:
+    def _is_entered(self, turn: Round) -> bool:
         return all(is_at_least(operation, self._element(operation).state, step.state) for operation, step in turn.entering)
 
     def _put(self, elements: Mapping[Operation, Element]) -> None:
@@ -153,7 +153,7 @@ class _Run:
 
     # -- steps ------------------------------------------------------------------------------------------------------------------------
 
-    def _enter(self, number: int, turn: Turn) -> None:
+    def _enter(self, number: int, turn: Round) -> None:
         """The turn's commit, and what the ledger says of the elements that it takes along."""
         version = self._commit(number, turn) if turn.changes else None
         now = pendulum.now("UTC")
@@ -164,7 +164,7 @@ class _Run:
             elements[operation] = replace(known, state=step.state, since=now, table_version=made)
         self._put(elements)
 
-    def _commit(self, number: int, turn: Turn) -> int:
+    def _commit(self, number: int, turn: Round) -> int:
         item = self._course
         begin, origin = item.reached[number], item.origin
         try:

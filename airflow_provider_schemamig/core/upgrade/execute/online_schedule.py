@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.online.errors import CannotBackfill
-from airflow_provider_schemamig.core.online.operation import Operation, Reorg, RowWork, Swap, Turn, schedule
+from airflow_provider_schemamig.core.online.operation import Operation, Reorg, Round, RowWork, Swap, schedule
 from airflow_provider_schemamig.core.online.operations import chains_of
 from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.progress import Event
@@ -35,7 +35,7 @@ class Course:
     collection: CollectionName
     shard: ShardId
     begin: Declaration
-    turns: tuple[Turn, ...]
+    turns: tuple[Round, ...]
     #: Where going back leads: the same, unless an attempt before this one was walked back.
     origin: Declaration
 
@@ -52,7 +52,7 @@ class Course:
         return self.reached[-1]
 
     @property
-    def swap(self) -> Turn | None:
+    def swap(self) -> Round | None:
         """The turn in which columns change places: the cut-over's, all others are those of ``change``."""
         return self.turns[-1] if self.turns and self.turns[-1].swaps else None
 

@@ -51,7 +51,7 @@ _SHRINKS = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Swap:
+class PlannedSwap:
     """One table. ``move``: all of its cut-over, what is renamed included."""
 
     course: Course
@@ -72,12 +72,12 @@ class Swaps:
 
     work: Work
     jobs: Jobs
-    all: tuple[Swap, ...]
+    all: tuple[PlannedSwap, ...]
     held: tuple[Intent, ...] = ()
     #: When the first table was about to be swapped, by ``time.monotonic``.
     began: float | None = None
     #: The version of each table at which no row lacked anything.
-    _ready: dict[Swap, int] = field(default_factory=dict)
+    _ready: dict[PlannedSwap, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, work: Work, jobs: Jobs) -> Swaps:
@@ -86,10 +86,10 @@ class Swaps:
             item = course(work, step)
             if item is not None and item.swap is not None:
                 changes = (*item.swap.changes, *work.plan.phases_of(step, work.state).cutover)
-                found.append(Swap(item, Move(item.collection, item.shard, item.changed, changes, swaps=len(item.swap.changes))))
+                found.append(PlannedSwap(item, Move(item.collection, item.shard, item.changed, changes, swaps=len(item.swap.changes))))
         return cls(work, jobs, tuple(found))
 
-    def store(self, swap: Swap) -> Store:
+    def store(self, swap: PlannedSwap) -> Store:
         return table_store(self.work.env, self.work.state, swap.shard)
 
     # -- while everybody reads and writes -------------------------------------------------------------------------------------------------
@@ -122,17 +122,17 @@ class Swaps:
                 return
             before = seconds
 
-    def _is_made(self, swap: Swap) -> bool:
+    def _is_made(self, swap: PlannedSwap) -> bool:
         return is_in_place(swap.move.after, read_head(self.store(swap)))
 
-    def _is_behind(self, swap: Swap) -> bool:
+    def _is_behind(self, swap: PlannedSwap) -> bool:
         """Whether files came since every row had all."""
         known = self._ready.get(swap)
         if known is None:
             return not self._is_made(swap)
         return any(commit.has_files for commit in commits(self.store(swap), known))
 
-    def _made_ready(self, swap: Swap, rush: Rush | None) -> int:
+    def _made_ready(self, swap: PlannedSwap, rush: Rush | None) -> int:
         """The version at which no row lacked a value."""
         assert swap.course.swap is not None
         fills = swap.course.swap.filled
@@ -169,13 +169,13 @@ class Swaps:
                 if not sealed:
                     rest(lost.total())
 
-    def _check_races(self, made: Sequence[Swap], lost: Counter[ShardId]) -> None:
+    def _check_races(self, made: Sequence[PlannedSwap], lost: Counter[ShardId]) -> None:
         for swap in made:
             if lost[swap.shard] >= TRIES:
                 head = read_head(self.store(swap))
                 raise SwapRaced(collection=swap.collection, uri=head.location.uri, version=head.version, tries=TRIES)
 
-    def _race(self, rush: Rush, sealed: Collection[ShardId]) -> dict[CollectionName, int] | list[Swap]:
+    def _race(self, rush: Rush, sealed: Collection[ShardId]) -> dict[CollectionName, int] | list[PlannedSwap]:
         """One try: the versions, or those whose writers were faster. No table is swapped while another one is not ready, and none that
         nobody else can write to before one that may still lose its race."""
         left = [swap for swap in self.all if not self._is_made(swap)]
@@ -195,7 +195,7 @@ class Swaps:
         except FilesArrived as arrived:
             return [swap for swap in left if self.store(swap).location.uri == arrived.uri] or left
 
-    def _too_slow(self, lost: Counter[ShardId]) -> list[Swap]:
+    def _too_slow(self, lost: Counter[ShardId]) -> list[PlannedSwap]:
         """Those to be sealed: after two lost races; after one if somebody said ``force``, or if another table waits, swapped."""
         state, waiting = self.work.newest(), any(map(self._is_made, self.all))
         return [swap for swap in self.all if lost[swap.shard] >= (1 if waiting or forced(state, swap.collection) else OPEN_RACES)]

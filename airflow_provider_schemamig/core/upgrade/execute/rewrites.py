@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Replacement
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.digest_check import check_all, check_cardinality_since, check_delta
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles, RewriteDiffers, TwinWasFirst
-from airflow_provider_schemamig.core.transfer.exactly_once import Position
+from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition
 from airflow_provider_schemamig.core.transfer.row_transfer import Flow
 from airflow_provider_schemamig.core.transfer.tail import Tailed, again, tail, where
 from airflow_provider_schemamig.core.transfer.throttle import Pace
@@ -40,7 +40,7 @@ _SHRINKS = 0.8
 
 
 @dataclass(frozen=True)
-class Followed:
+class CaughtUpRewrite:
     """A rewrite that is ready to be sealed: the target's version ``position.version`` is equal to the source's ``seen``.
 
     Compared in full were the target's ``checked`` and the source's ``checked_source``; ``delta``: what was tailed after them, None if a
@@ -49,14 +49,14 @@ class Followed:
 
     stage: Copy
     flow: Flow
-    position: Position
+    position: LinkPosition
     seen: int
     checked: int = 0
     checked_source: int = 0
     delta: RowsDigest | None = None
 
 
-def follow_all(work: Work, jobs: Callable[[], JobRunner]) -> list[Followed]:
+def follow_all(work: Work, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
     """Bring every rewrite close to its source and check it in full. Raises RewriteDiffers (the copy begins anew), NeverSettles."""
     return [_follow(work, stage, jobs) for stage in work.plan.of_kind(Copy)]
 
@@ -67,7 +67,7 @@ def complete_copies(work: Work, jobs: Callable[[], JobRunner]) -> None:
         _completed(work, stage, jobs)
 
 
-def _completed(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Replacement:
+def _completed(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> BuildingShard:
     work.look_again()
     row = row_of(work.state, work.deployment, stage.collection)
     if row.filled_rows is None:
@@ -77,7 +77,7 @@ def _completed(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Replac
     return row
 
 
-def _follow(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Followed:
+def _follow(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> CaughtUpRewrite:
     """A copy that cannot be followed any further is made anew at once: nothing is sealed yet, and without it there is no going on."""
     for start in range(1, STARTS + 1):
         row, runner = _completed(work, stage, jobs), jobs()
@@ -106,11 +106,11 @@ def _unless_given_up(work: Work, stage: Copy, shard: ShardId) -> Iterator[None]:
         raise
 
 
-def _near_and_checked(work: Work, stage: Copy, jobs: JobRunner) -> Followed:
+def _near_and_checked(work: Work, stage: Copy, jobs: JobRunner) -> CaughtUpRewrite:
     flow, copied = forth(work.state, work.deployment, stage, TAIL), copied_version(work.state, work.deployment, stage)
     reached = where(work.env, flow, copied, 0)
     work.notes.extend(note for note in check_source(work.env, work.state, stage, reached.at) if note not in work.notes)
-    followed = _near(work, Followed(stage, flow, reached, reached.at), jobs)
+    followed = _near(work, CaughtUpRewrite(stage, flow, reached, reached.at), jobs)
     started = time.monotonic()
     checked = _newest(work, flow)
     if _since(work, followed).version > followed.position.version:
@@ -125,7 +125,7 @@ def _newest(work: Work, flow: Flow) -> int:
     return read_head(flow.target_store(work.env)).version
 
 
-def _near(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+def _near(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
     """Tail rounds until the source is hardly ahead any more, or as far ahead after each: then the last one is as long as any."""
     before = float("inf")
     pace = Pace(work.newest, work.listen, waits=work.env.waits)
@@ -147,11 +147,11 @@ def _near(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
     return followed
 
 
-def _tail(work: Work, followed: Followed, upto: int, jobs: JobRunner) -> Followed:
+def _tail(work: Work, followed: CaughtUpRewrite, upto: int, jobs: JobRunner) -> CaughtUpRewrite:
     started = time.monotonic()
     flow = followed.flow
 
-    def attempt() -> tuple[Position, Tailed]:
+    def attempt() -> tuple[LinkPosition, Tailed]:
         reached = _since(work, followed)
         return reached, tail(work.env, flow, reached, upto, jobs)
 
@@ -162,22 +162,22 @@ def _tail(work: Work, followed: Followed, upto: int, jobs: JobRunner) -> Followe
     return replace(followed, delta=delta, position=tailed.position, seen=tailed.seen)
 
 
-def _since(work: Work, followed: Followed) -> Position:
+def _since(work: Work, followed: CaughtUpRewrite) -> LinkPosition:
     """Where the target stands now. Only its commits after the known position are read: writers wait for some of these looks."""
     return where(work.env, followed.flow, followed.position.at, followed.position.version)
 
 
-def catch_up(work: Work, followed: Sequence[Followed], jobs: Callable[[], JobRunner]) -> list[Followed]:
+def catch_up(work: Work, followed: Sequence[CaughtUpRewrite], jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
     """After the seal: the last rows, and the digest of what was tailed since the full one. Raises RewriteDiffers, SourceTouched."""
     return [_catch_up(work, item, jobs()) for item in followed]
 
 
-def _catch_up(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+def _catch_up(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
     with _unless_given_up(work, followed.stage, followed.flow.target):
         return _caught_up(work, followed, jobs)
 
 
-def _caught_up(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
+def _caught_up(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
     flow = followed.flow
     sealed = _sealed_version(work, followed)
     followed = _tail(work, followed, sealed, jobs)
@@ -193,21 +193,21 @@ def _caught_up(work: Work, followed: Followed, jobs: JobRunner) -> Followed:
     return followed
 
 
-def check_untouched(work: Work, followed: Sequence[Followed]) -> None:
+def check_untouched(work: Work, followed: Sequence[CaughtUpRewrite]) -> None:
     """RESTORE alone gets through a seal. Raises SourceTouched if a source is not what was caught up with."""
     for item in followed:
         if _sealed_version(work, item) != item.seen:
             raise SourceTouched(collection=item.stage.source, shard=item.flow.source)
 
 
-def check_current(work: Work, state: State, followed: Sequence[Followed]) -> None:
+def check_current(work: Work, state: State, followed: Sequence[CaughtUpRewrite]) -> None:
     """Raises TwinWasFirst if a copy was given up meanwhile for another one, which nobody has looked at."""
     for item in followed:
         if row_of(state, work.deployment, item.stage.collection).shard != item.flow.target:
             raise TwinWasFirst(collection=item.stage.collection, step="a copy anew")
 
 
-def _sealed_version(work: Work, followed: Followed) -> int:
+def _sealed_version(work: Work, followed: CaughtUpRewrite) -> int:
     head = read_head(followed.flow.source_store(work.env))
     if head.sealed_for != followed.flow.target:
         raise SourceTouched(collection=followed.stage.source, shard=followed.flow.source)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.fence import put_txns, read_txns
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached, app_ids, go_to, reached
 from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_head
@@ -77,7 +77,7 @@ def _put(work: Work, shard: ShardId, txns: Mapping[str, int]) -> None:
     store, fence = _store(work, shard), work.fence(shard)
     head = read_head(store)
 
-    def judge(commit: Commit) -> None:
+    def judge(commit: LogCommit) -> None:
         fence.check(commit)
         if any(txn.get("appId") in txns for txn in commit.txns):
             raise _Moved

@@ -173,7 +173,7 @@ class _Explainer:
             rollback=tuple(rollback),
         )
 
-    def visit_create(self, stage: s.Create) -> Explanation:
+    def visit_create(self, stage: s.CreateShard) -> Explanation:
         leaves = "its table is sealed; rows that it got stay in it as long as the hold was, and at least a day, until contract deletes it"
         summary = f"create the collection ({len(stage.declaration.fields)} columns)"
         return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=(leaves,))

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.schema.model import DataType, Declaration, 
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.schema.widening import varchar_length
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View
-from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Create, Expand, Online
+from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, CreateShard, Expand, Online
 
 
 def expressions_of(view: View, plan: Plan) -> list[dict[str, Any]]:
@@ -21,7 +21,7 @@ def expressions_of(view: View, plan: Plan) -> list[dict[str, Any]]:
     found = [
         question
         for stage in plan.stages
-        if isinstance(stage, Build | Copy | Create)
+        if isinstance(stage, Build | Copy | CreateShard)
         for question in _of_declaration(stage.collection, stage.declaration)
     ]
     for online in plan.of_kind(Online):

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation
 from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.online.nested_types import check_beside, joined
-from airflow_provider_schemamig.core.online.operation import Chain, Turn, schedule
+from airflow_provider_schemamig.core.online.operation import Chain, Round, schedule
 from airflow_provider_schemamig.core.online.operations import check_on_head, operations_of
 from airflow_provider_schemamig.core.release.merge.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
@@ -232,7 +232,7 @@ class _Planner:
         match step:
             case CreateStep(collection=collection, new=new):
                 self._check_new(new)
-                return [s.Create(collection, new)]
+                return [s.CreateShard(collection, new)]
             case Replace():
                 self._check_new(step.new)
                 self._kept(step)
@@ -364,7 +364,7 @@ class _Planner:
         return tuple(map(DropColumn, sorted(kept_fields(self._view.state, collection, self._ending))))
 
     @staticmethod
-    def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, turns: Sequence[Turn]) -> None:
+    def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, turns: Sequence[Round]) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
         table = TableState(head.protocol, head.metadata, head.clustering)
         online = [turn.changes for turn in turns]

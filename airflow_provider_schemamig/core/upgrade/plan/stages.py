@@ -86,7 +86,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateShard:
     """An empty table for a new collection; nobody sees it before the commit."""
 
     kind: ClassVar[str] = "create"
@@ -165,7 +165,7 @@ class Retire:
     collection: CollectionName
 
 
-Stage = Settle | EndHold | Build | Copy | Create | Expand | Online | Seal | CutOver | Commit | Contract | Retire
+Stage = Settle | EndHold | Build | Copy | CreateShard | Expand | Online | Seal | CutOver | Commit | Contract | Retire
 union({stage.kind: stage for stage in get_args(Stage)})
 
 #: Kinds a plan lists, in the order they run.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.names import CollectionName
@@ -28,7 +28,7 @@ _LONGEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class ForeignWriter:
     """``engine`` and ``user`` as its commits say, "" where they do not."""
 
     engine: str
@@ -39,7 +39,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class WriterTrace:
     """What a writer did: its operations, how many commits it made, the newest."""
 
     operations: tuple[str, ...]
@@ -72,23 +72,25 @@ def _sealed(plan: Plan) -> Mapping[CollectionName, str]:
     return {**swapped, **{stage.collection: "the seal stops" for stage in plan.of_kind(s.Seal)}}
 
 
-def foreign_writers(store: ReadStore, version: int, since: pendulum.DateTime) -> Mapping[Writer, Trace]:
+def foreign_writers(store: ReadStore, version: int, since: pendulum.DateTime) -> Mapping[ForeignWriter, WriterTrace]:
     """Who changed rows after ``since``, the last one first, as far back as the log goes."""
-    found: dict[Writer, list[Commit]] = {}
+    found: dict[ForeignWriter, list[LogCommit]] = {}
     for commit in _backwards(store, version):
         if _time_of(commit, since) < since:
             break
         if commit.changes_rows and not _is_ours(commit):
-            found.setdefault(Writer(_text(commit, "engineInfo", "clientVersion"), _text(commit, "userName", "userId")), []).append(commit)
+            found.setdefault(ForeignWriter(_text(commit, "engineInfo", "clientVersion"), _text(commit, "userName", "userId")), []).append(
+                commit
+            )
     return {writer: _trace(made, since) for writer, made in found.items()}
 
 
-def _trace(made: list[Commit], since: pendulum.DateTime) -> Trace:
+def _trace(made: list[LogCommit], since: pendulum.DateTime) -> WriterTrace:
     operations = dict.fromkeys(_text(commit, "operation") or "an unknown operation" for commit in made)
-    return Trace(tuple(sorted(operations)), len(made), _time_of(made[0], since))
+    return WriterTrace(tuple(sorted(operations)), len(made), _time_of(made[0], since))
 
 
-def _backwards(store: ReadStore, version: int) -> Iterator[Commit]:
+def _backwards(store: ReadStore, version: int) -> Iterator[LogCommit]:
     for number in range(version, max(version - _MOST_COMMITS, -1), -1):
         try:
             yield read_commit(store, number)
@@ -96,7 +98,7 @@ def _backwards(store: ReadStore, version: int) -> Iterator[Commit]:
             return
 
 
-def _is_ours(commit: Commit) -> bool:
+def _is_ours(commit: LogCommit) -> bool:
     """A stage's, or that of a handle, which waits behind a seal."""
     if about_of(commit) is not None:
         return True
@@ -107,11 +109,11 @@ def _is_ours(commit: Commit) -> bool:
     return isinstance(stamp, dict) and {"schema_hash", "release", "origin"} <= stamp.keys()
 
 
-def _time_of(commit: Commit, unknown: pendulum.DateTime) -> pendulum.DateTime:
+def _time_of(commit: LogCommit, unknown: pendulum.DateTime) -> pendulum.DateTime:
     return unknown if commit.milliseconds is None else pendulum.from_timestamp(commit.milliseconds / 1000)
 
 
-def _text(commit: Commit, *keys: str) -> str:
+def _text(commit: LogCommit, *keys: str) -> str:
     """The first of these that the commit has. Others wrote it: no control characters, and not too much of it."""
     found = next((str(commit.info[key]) for key in keys if commit.info.get(key)), "")
     return visible(found)[:_LONGEST]

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.delta.commit.create import create_table
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import rows_changed_since
 from airflow_provider_schemamig.core.delta.log.listing import LOG
-from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
@@ -82,7 +82,7 @@ def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deploym
         for build in builds:
             if replacement_key(build.collection, deployment) not in state.replacements:
                 shard = new_shard(state, build.collection, deployment)
-                updates += [Put(shard), Put(Replacement(build.collection, deployment.target, deployment.generation, shard.shard))]
+                updates += [Put(shard), Put(BuildingShard(build.collection, deployment.target, deployment.generation, shard.shard))]
         return updates
 
     state = ledger.transact(decide)
@@ -122,7 +122,7 @@ def stale_fills(env: EnvironmentRoot, state: State, deployment: Deployment, plan
     return tuple(found)
 
 
-def _is_stale(env: EnvironmentRoot, state: State, build: Build, row: Replacement) -> bool:
+def _is_stale(env: EnvironmentRoot, state: State, build: Build, row: BuildingShard) -> bool:
     if build.fill is None or row.filled_rows is None:
         return build.fill is not None
     if build.snapshot:
@@ -144,7 +144,7 @@ def check_built(env: EnvironmentRoot, state: State, deployment: Deployment, plan
             raise NotBuilt(collection=build.collection)
 
 
-def record_fill(ledger: LedgerWriter, row: Replacement, inputs: tuple[tuple[str, int], ...], rows: int | None) -> State:
+def record_fill(ledger: LedgerWriter, row: BuildingShard, inputs: tuple[tuple[str, int], ...], rows: int | None) -> State:
     """Write down what a fill read and made (``rows`` None: what it made was refused), unless a twin recorded a later one."""
     wanted = replace(row, fill_number=row.fill_number + 1, fill_inputs=inputs, filled_rows=rows)
 

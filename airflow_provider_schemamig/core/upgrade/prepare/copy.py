@@ -15,7 +15,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Progress, Replacement, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, DeploymentState, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
@@ -75,7 +75,7 @@ def copy_rows(copying: Copying, check: Callable[[State], None]) -> StageResult:
     raise AssertionError("unreachable")
 
 
-def _copy(copying: Copying, state: State, row: Replacement, check: Callable[[State], None], started: float) -> StageResult:
+def _copy(copying: Copying, state: State, row: BuildingShard, check: Callable[[State], None], started: float) -> StageResult:
     stage, deployment = copying.stage, copying.deployment
     flow = forth(state, deployment, stage, COPY)
     version = copied_version(state, deployment, stage)
@@ -143,7 +143,7 @@ def check_source(env: EnvironmentRoot, state: State, stage: Copy, reached: int) 
     return ()
 
 
-def begin_anew(copying: Copying, row: Replacement, why: str) -> State:
+def begin_anew(copying: Copying, row: BuildingShard, why: str) -> State:
     """Give the copy ``row`` up and begin in a new shard: a killed driver that still writes does so into the old one.
 
     ``row`` is the copy that was worked on. If a twin gave it up already, or committed it, there is nothing to give up.
@@ -167,7 +167,7 @@ def begin_anew(copying: Copying, row: Replacement, why: str) -> State:
     return state
 
 
-def was_begun_anew(state: State, row: Replacement) -> bool:
+def was_begun_anew(state: State, row: BuildingShard) -> bool:
     """True if the copy ``row`` was given up for another one, by this process or by a twin."""
     known = state.replacements.get((row.collection, row.version, row.generation))
     return known is not None and known.shard != row.shard
@@ -204,7 +204,7 @@ def _begun(copying: Copying) -> State:
     return state
 
 
-def _record(copying: Copying, row: Replacement) -> None:
+def _record(copying: Copying, row: BuildingShard) -> None:
     """Write down that the copy is complete, unless a twin began anew."""
 
     def decide(state: State) -> Sequence[Update]:

@@ -11,7 +11,7 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.jsonable import canonical
-from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch
@@ -100,7 +100,7 @@ def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[S
     return tuple(results)
 
 
-def _fill(env: EnvironmentRoot, state: State, row: Replacement, build: Build, epoch: Epoch, jobs: JobRunner) -> dict[str, Any]:
+def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, epoch: Epoch, jobs: JobRunner) -> dict[str, Any]:
     """Run the fill job; its txn number makes a repeated or late run of the same number a no-op."""
     number = row.fill_number + 1
     inputs, views = {}, {}
@@ -126,7 +126,7 @@ def _fill(env: EnvironmentRoot, state: State, row: Replacement, build: Build, ep
 
 
 def _key_violations(
-    env: EnvironmentRoot, state: State, row: Replacement, declaration: Declaration, jobs: JobRunner
+    env: EnvironmentRoot, state: State, row: BuildingShard, declaration: Declaration, jobs: JobRunner
 ) -> Sequence[DataViolation]:
     """Delta enforces NOT NULL and CHECK when the rows are written; keys have to be looked for."""
     keys = [key for key in (declaration.primary_key, *declaration.uniques) if key is not None]

@@ -24,7 +24,7 @@ _OTHER_WIDTH, _TEXT_WIDTH, _MANY = 8, 24, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptBytes:
     """One table, or hidden columns of one. ``bytes`` of columns is their share by the widths of types, about; None: nobody can tell."""
 
     collection: CollectionName
@@ -42,15 +42,15 @@ def hold_cost_json(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, 
     return {**hold_json(hold), "bytes": sum(item.bytes or 0 for item in kept), "keeps": [item.to_json() for item in kept]}
 
 
-def _kept(env: EnvironmentRoot, state: State, hold: Hold) -> Iterator[Kept]:
+def _kept(env: EnvironmentRoot, state: State, hold: Hold) -> Iterator[KeptBytes]:
     for shard in retired_by(state, hold):
-        yield Kept(shard.collection, shard.shard, (), _bytes(env, state, shard.shard))
+        yield KeptBytes(shard.collection, shard.shard, (), _bytes(env, state, shard.shard))
     for table in hold.tables:
         name = live_collection(state, table.shard)
         paths = () if name is None else dropped_paths(state.entry(name), table)
         if name is not None and paths:
             whole = _bytes(env, state, table.shard)
-            yield Kept(name, table.shard, paths, None if whole is None else int(whole * _share(state.entry(name).physical, paths)))
+            yield KeptBytes(name, table.shard, paths, None if whole is None else int(whole * _share(state.entry(name).physical, paths)))
 
 
 def _bytes(env: EnvironmentRoot, state: State, shard: ShardId) -> int | None:

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, build_plan
 from airflow_provider_schemamig.core.upgrade.plan.reused_columns import with_notes_on_columns
-from airflow_provider_schemamig.core.upgrade.plan.stages import Create
+from airflow_provider_schemamig.core.upgrade.plan.stages import CreateShard
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.prepare.build import build_shards, built, inside_tables, unfilled
 from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim, claim
@@ -48,7 +48,7 @@ def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds
 
 def _with_storage(env: EnvironmentRoot, planned: Planned) -> Planned:
     """With what the claim, and any later write, would be refused for."""
-    made = [stage.collection for stage in (*built(planned.plan), *planned.plan.of_kind(Create))]
+    made = [stage.collection for stage in (*built(planned.plan), *planned.plan.of_kind(CreateShard))]
     planned = replace(planned, refusals=(*planned.refusals, *inside_tables(env, made)))
     try:
         require_safe_log_store(env.store())

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Deployment, Replacement
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, quote
 from airflow_provider_schemamig.core.release.merge.chain import RewriteStep
 from airflow_provider_schemamig.core.release.queries.query import placeholders
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import Chain
+from airflow_provider_schemamig.core.transfer.exactly_once import LinkChain
 from airflow_provider_schemamig.core.transfer.row_transfer import Flow, Lookup
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
@@ -35,7 +35,7 @@ class Undo:
     old: ShardId
 
 
-def row_of(state: State, deployment: Deployment, collection: CollectionName) -> Replacement:
+def row_of(state: State, deployment: Deployment, collection: CollectionName) -> BuildingShard:
     row = state.replacements.get(replacement_key(collection, deployment))
     if row is None:
         raise NotBuilt(collection=collection)
@@ -115,5 +115,5 @@ def _select_list(columns: Iterable[str]) -> str:
     return ", ".join(quote(column) for column in columns)
 
 
-def _chain(state: State, target: ShardId, name: str, deployment: Deployment) -> Chain:
-    return Chain(Fence(env_id=state.config.env_id, shard=target, epoch=NO_EPOCH).app_id, name, deployment.generation)
+def _chain(state: State, target: ShardId, name: str, deployment: Deployment) -> LinkChain:
+    return LinkChain(Fence(env_id=state.config.env_id, shard=target, epoch=NO_EPOCH).app_id, name, deployment.generation)

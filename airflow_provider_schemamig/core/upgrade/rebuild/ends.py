@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.actions import Commit
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
@@ -38,7 +38,7 @@ _SHARD = re.compile(r"g(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AuditTurn:
     """A commit of a leader that turned a table to another release."""
 
     version: int
@@ -57,13 +57,13 @@ class CleanedUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class AuditedEnds:
     """What the audit log shows. ``ended_at``: by task and generation, when the ledger knew; ``entries``: all, oldest first."""
 
     ended_at: Mapping[tuple[str, int], pendulum.DateTime]
     entries: Sequence[HistoryEntry]
 
-    def show(self, turn: Turn, collection: CollectionName) -> bool:
+    def show(self, turn: AuditTurn, collection: CollectionName) -> bool:
         """Return whether a task that makes such turns ended after it. The same process wrote both, so by one clock."""
         found = [self.ended_at.get((task, turn.generation)) for task in _ENDS]
         if turn.action == "revert":  # of a rollback, or of drift of this one table
@@ -103,7 +103,7 @@ class Ends:
         return not any(entry.what != "rollback" or at >= entry.started_at for at in ends)
 
 
-def shown_ends(env: EnvironmentRoot) -> Ends:
+def shown_ends(env: EnvironmentRoot) -> AuditedEnds:
     """Return what the audit log shows; of one that is lost or damaged, nothing."""
     found: dict[tuple[str, int], pendulum.DateTime] = {}
     try:
@@ -114,10 +114,10 @@ def shown_ends(env: EnvironmentRoot) -> Ends:
         if entry.generation is not None and entry.what in _ENDS and entry.outcome == "done":
             key = (entry.what, entry.generation)
             found[key] = max(_end_of(entry), found.get(key, _end_of(entry)))
-    return Ends(found, entries)
+    return AuditedEnds(found, entries)
 
 
-def last_turn(store: ReadStore, head: Head) -> Turn | CleanedUp | None:
+def last_turn(store: ReadStore, head: Head) -> AuditTurn | CleanedUp | None:
     """Return the newest turn of a table; None where it never had one."""
     oldest: pendulum.DateTime | None = None
     for version in range(head.version, -1, -1):
@@ -128,11 +128,11 @@ def last_turn(store: ReadStore, head: Head) -> Turn | CleanedUp | None:
         oldest = _time_of(commit)
         about = about_of(commit) or {}
         if about.get("action") in _TURNS:
-            return Turn(version, str(about["action"]), int(about["generation"]), oldest or pendulum.now("UTC"))
+            return AuditTurn(version, str(about["action"]), int(about["generation"]), oldest or pendulum.now("UTC"))
     return None
 
 
-def _time_of(commit: Commit) -> pendulum.DateTime | None:
+def _time_of(commit: LogCommit) -> pendulum.DateTime | None:
     return None if commit.milliseconds is None else pendulum.from_timestamp(commit.milliseconds / 1000)
 
 

@@ -31,12 +31,12 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.adopt.adopt import Release, adopted_rows
-from airflow_provider_schemamig.core.upgrade.adopt.adoptable import Found, given_tables
+from airflow_provider_schemamig.core.upgrade.adopt.adopt import AdoptedRelease, adopted_rows
+from airflow_provider_schemamig.core.upgrade.adopt.adoptable import FoundTable, given_tables
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
-from airflow_provider_schemamig.core.upgrade.rebuild.ends import CleanedUp, Ends, Turn, last_turn, shown_ends
+from airflow_provider_schemamig.core.upgrade.rebuild.ends import AuditedEnds, AuditTurn, CleanedUp, last_turn, shown_ends
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 from airflow_provider_schemamig.visible import visible
 
@@ -115,7 +115,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
         raise NumbersExhausted(uri=env.location.uri, epoch=numbers.epoch)
     shards = [_shard(table, env_id, stores, numbers) for table in found]
     notes = (*_notes(declared, found, left, any(stores.values())), *numbers.notes)
-    target = Release(release.name, release.version, None, declared)
+    target = AdoptedRelease(release.name, release.version, None, declared)
     generation, epoch = numbers.leapt
 
     def rows(state: State) -> Sequence[Update]:
@@ -164,10 +164,10 @@ def _below(env: EnvironmentRoot, location: Location) -> str:
 
 def _match(
     env: EnvironmentRoot, declared: Mapping[CollectionName, Declaration], places: Sequence[_Place], as_they_are: Collection[str]
-) -> tuple[list[Found], list[_Place]]:
+) -> tuple[list[FoundTable], list[_Place]]:
     """Collection -> its table, as ``adopt`` has them; and the tables that are none's. Raises all that stands against it."""
     refusals: list[SchemamigError] = []
-    found: list[Found] = []
+    found: list[FoundTable] = []
     taken, ends = set(), shown_ends(env)
     for collection, declaration in sorted(declared.items()):
         own = [place for place in places if place.collection == collection]
@@ -190,18 +190,18 @@ def _match(
         differences = tuple(_differences(declaration, live))
         if differences:
             refusals.append(e.NotAsDeclared(collection=collection, uri=place.uri, differences=differences))
-        found.append(Found(collection, env.table_location(place.uri), place.uri, place.head, live, ()))
+        found.append(FoundTable(collection, env.table_location(place.uri), place.uri, place.head, live, ()))
         taken.add(place.uri)
     raise_refusals(refusals)
     return found, [place for place in places if place.uri not in taken]
 
 
-def _end_unknown(env: EnvironmentRoot, place: _Place, ends: Ends) -> e.EndUnknown | None:
+def _end_unknown(env: EnvironmentRoot, place: _Place, ends: AuditedEnds) -> e.EndUnknown | None:
     """Whether it may be on its way between two releases."""
     last = last_turn(env.table_store(place.uri), place.head)
     ended = "the audit log does not show that this deployment, or its rollback, came to its end"
     match last:
-        case Turn() if not ends.show(last, place.collection):
+        case AuditTurn() if not ends.show(last, place.collection):
             sealed = "" if place.head.sealed_for is None else f", and it is sealed in favour of {place.head.sealed_for}"
             reason = f"version {last.version} of {place.uri} is a {last.action} of generation {last.generation}{sealed}; {ended}"
             return e.EndUnknown(collection=place.collection, uri=place.uri, reason=reason, action=last.action, generation=last.generation)
@@ -230,7 +230,7 @@ def _env_id(stores: Mapping[str, Mapping[str, int]], state: State | None) -> str
     return state.config.env_id if state is not None else str(uuid4())
 
 
-def _shard(table: Found, env_id: str, stores: Mapping[str, Mapping[str, int]], numbers: Numbers) -> Shard:
+def _shard(table: FoundTable, env_id: str, stores: Mapping[str, Mapping[str, int]], numbers: Numbers) -> Shard:
     """A table of ours by its folder; another one as an adopted one."""
     generation, epoch = numbers.leapt
     name = ShardId(table.uri.rpartition("/")[2])
@@ -241,7 +241,9 @@ def _shard(table: Found, env_id: str, stores: Mapping[str, Mapping[str, int]], n
     return Shard(name, table.collection, table.uri, table.head.table_id, generation, ShardState.LIVE, adopted=not ours, fenced_by=epoch)
 
 
-def _notes(declared: Mapping[CollectionName, Declaration], found: Sequence[Found], left: Sequence[_Place], fenced: bool) -> Iterator[str]:
+def _notes(
+    declared: Mapping[CollectionName, Declaration], found: Sequence[FoundTable], left: Sequence[_Place], fenced: bool
+) -> Iterator[str]:
     yield UNKNOWN
     if not fenced:
         yield "no table has a fence, so the environment has another id than before: streams from it count as those of another origin"

@@ -37,7 +37,7 @@ from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, mov
 
 
 @dataclass(frozen=True)
-class Reverted:
+class RolledBackTables:
     """What the way back made of the evolved collections."""
 
     physical: Mapping[CollectionName, Declaration]
@@ -79,7 +79,7 @@ def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:
             bring_back(work, home, jobs)
 
 
-def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
+def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
     """All collections in one round, but those whose columns change places: each of them has its own race with its writers. What a rollback
     that died had taken back stays as it is: what rows came since do not have was never theirs."""
     hold = hold_of(work)
@@ -100,7 +100,7 @@ def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> Reverted:
     names = {name: names_of(head) for name, head in heads.items()}
     upto = {name: versions.get(name, head.version) for name, head in heads.items()}
     physical = {name: known.after for name, known in gone_back.items() if known.after is not None}
-    return Reverted(physical | {move.collection: move.after for move in moves}, versions, names, upto)
+    return RolledBackTables(physical | {move.collection: move.after for move in moves}, versions, names, upto)
 
 
 def _gone_back(work: Work, shard: ShardId) -> Intent | None:

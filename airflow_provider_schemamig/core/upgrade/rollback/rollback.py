@@ -41,7 +41,7 @@ from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_befo
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_undoable, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
-    Reverted,
+    RolledBackTables,
     bring_all_back,
     held_table,
     lossy_casts,
@@ -188,7 +188,7 @@ def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) ->
 def _flip(
     work: Work,
     state: State,
-    reverted: Reverted,
+    reverted: RolledBackTables,
     swaps: Sequence[ShardSwap],
     sealed: Mapping[ShardId, int],
     until: pendulum.DateTime | None,
@@ -223,7 +223,7 @@ def _unevolved(
     work: Work,
     state: State,
     step: Evolve,
-    reverted: Reverted,
+    reverted: RolledBackTables,
     goal: dict[CollectionName, Fingerprint],
 ) -> list[Update]:
     source = step.old.name

@@ -32,7 +32,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced
-from airflow_provider_schemamig.core.upgrade.tables.inverse import Exchange, Exchanges, exchanges
+from airflow_provider_schemamig.core.upgrade.tables.inverse import ColumnSwap, Exchanges, exchanges
 from airflow_provider_schemamig.core.upgrade.tables.seals import closed
 
 T = TypeVar("T")
@@ -88,10 +88,10 @@ class WayHome:
     def exchanges(self) -> Exchanges:
         return exchanges(self.now, self.wanted, self.renames)
 
-    def fill_of(self, store: ReadStore, head: Head, item: Exchange) -> Fill:
+    def fill_of(self, store: ReadStore, head: Head, item: ColumnSwap) -> Fill:
         """Files from before the columns changed places have every value of the hidden one; those that came since have none, or old ones.
 
-        Where the log was cleaned up since, every row is asked: a value that still says the same stays as it is (``Exchange.value``).
+        Where the log was cleaned up since, every row is asked: a value that still says the same stays as it is (``ColumnSwap.value``).
         """
         expression = self.exchanges.expression(item, lossy=self.lossy)
         try:

@@ -2,7 +2,7 @@
 
 rename -> back. Add -> removed only if no file since carries it, else it stays hidden. Widen -> stays wide. Relax -> restored only if no
 NULL came in. A dropped CHECK -> restored only if no file came in. Features stay. A type that a shadow column changed -> the two columns
-change places again (``Exchange``), once the one that comes back has a value in every row.
+change places again (``ColumnSwap``), once the one that comes back has a value in every row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetDefault,
     SetNotNull,
 )
-from airflow_provider_schemamig.core.schema.diff.columns import Drop
+from airflow_provider_schemamig.core.schema.diff.columns import DroppedField
 from airflow_provider_schemamig.core.schema.diff.compare import compare
 from airflow_provider_schemamig.core.schema.diff.phases import relaxed
 from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in, shadow_name, stands_in_for
@@ -113,7 +113,7 @@ def way_back(
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ColumnSwap:
     """On the way back ``hidden`` takes the place of ``used``: two columns of a change of type, as the table calls them now."""
 
     hidden: Field
@@ -130,13 +130,13 @@ class Exchanges:
     """All columns of a table that change places on the way back. ``checks``: the CHECKs, as the table has them now, that use one of them
     and stood there all the while: rows from before keep them by the values of then, rows that came since are asked when they get theirs."""
 
-    columns: tuple[Exchange, ...] = ()
+    columns: tuple[ColumnSwap, ...] = ()
     checks: tuple[Check, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.columns)
 
-    def __iter__(self) -> Iterator[Exchange]:
+    def __iter__(self) -> Iterator[ColumnSwap]:
         return iter(self.columns)
 
     @property
@@ -146,11 +146,11 @@ class Exchanges:
         found = (item for item in self.columns if not item.used.nullable and not isinstance(item.used.type, Primitive))
         return frozenset(item.hidden.name for item in found)
 
-    def kept(self, item: Exchange, *, lossy: bool) -> tuple[KeptCheck, ...]:
+    def kept(self, item: ColumnSwap, *, lossy: bool) -> tuple[KeptCheck, ...]:
         """The CHECKs that use ``item``'s column, over the values that come back. Raises NotFollowed."""
         return kept_checks(self.checks, item.used.name, {other.used.name: other.value(lossy=lossy) for other in self.columns})
 
-    def expression(self, item: Exchange, *, lossy: bool) -> str:
+    def expression(self, item: ColumnSwap, *, lossy: bool) -> str:
         """What a row gets in ``item.hidden``; an error of Spark's where a CHECK would not hold. Raises NotFollowed."""
         return guarded(item.value(lossy=lossy), self.kept(item, lossy=lossy), quote(item.used.name))
 
@@ -164,11 +164,11 @@ def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[Col
             aside = [used for used, other in back.items() if is_stand_in(other) and _are_a_pair(path, other, (name, used))]
             hidden, used = now.field(path), now.field(aside[0]) if aside else None
             if hidden is not None and used is not None:
-                found.append(Exchange(hidden, used))
+                found.append(ColumnSwap(hidden, used))
     return Exchanges(tuple(found), tuple(_kept_on_the_way(now, wanted, back, found)))
 
 
-def _kept_on_the_way(now: Declaration, wanted: Declaration, back: Mapping[ColumnPath, str], found: Sequence[Exchange]) -> Iterator[Check]:
+def _kept_on_the_way(now: Declaration, wanted: Declaration, back: Mapping[ColumnPath, str], found: Sequence[ColumnSwap]) -> Iterator[Check]:
     """CHECKs of ``now`` that are those of ``wanted``, with the column that comes back in the place of the one in use."""
     comes = {ColumnPath(item.used.name): back[ColumnPath(item.hidden.name)] for item in found}
     names = {path: name for path, name in back.items() if not is_stand_in(path) and not is_stand_in(name)} | comes
@@ -208,7 +208,7 @@ def _composed(first: Mapping[ColumnPath, str], then: Mapping[ColumnPath, str]) -
     return {**found, **left}
 
 
-def _without_default(drops: Sequence[Drop]) -> list[Change]:
+def _without_default(drops: Sequence[DroppedField]) -> list[Change]:
     return [SetDefault(drop.path, drop.field.default, None) for drop in drops if drop.field.default is not None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from airflow_provider_schemamig.core.delta.actions import Commit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.log.commits import commits, null_count
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.names import stored_field
@@ -13,10 +13,10 @@ from airflow_provider_schemamig.core.online.unfilled import filled_by, lays_out
 from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
-from airflow_provider_schemamig.core.upgrade.verify.table import Table
+from airflow_provider_schemamig.core.upgrade.verify.table import VerifiedTable
 
 
-def given_up(table: Table, start: int, began: int, physical: str, called: str) -> Mapping[str, str]:
+def given_up(table: VerifiedTable, start: int, began: int, physical: str, called: str) -> Mapping[str, str]:
     """By the paths of files that hold nothing but rows to which fills before ``began`` gave a value: the DEFAULT of then.
 
     ``start``: a version without the column ``physical``, which the fills named ``called``. Files that are in doubt are left out: with
@@ -32,13 +32,13 @@ def given_up(table: Table, start: int, began: int, physical: str, called: str) -
 class _Trail:
     """``gave``: what a fill gave the rows of a file; None: they have no value yet."""
 
-    def __init__(self, table: Table, began: int, physical: str, called: str) -> None:
+    def __init__(self, table: VerifiedTable, began: int, physical: str, called: str) -> None:
         self.gave: dict[str, str | None] = {}
         self._table, self._began, self._physical, self._called = table, began, physical, called
         self._is_there = False
         self._default: str | None = None
 
-    def take(self, commit: Commit) -> None:
+    def take(self, commit: LogCommit) -> None:
         if commit.metadata is not None:
             field = stored_field(json.loads(commit.metadata["schemaString"]), self._physical)
             self._is_there = field is not None
@@ -54,7 +54,7 @@ class _Trail:
             elif gone <= self.gave.keys():
                 self._follow(commit, add, {self.gave[one] for one in gone})
 
-    def _lacks(self, commit: Commit, add: RawAction) -> bool:
+    def _lacks(self, commit: LogCommit, add: RawAction) -> bool:
         """Whether rows came with no value and owe one."""
         if not self._is_there:
             return True
@@ -62,7 +62,7 @@ class _Trail:
         is_empty = rows is not None and null_count(add, (self._physical,)) == rows
         return self._default is None and commit.version <= self._began and is_empty
 
-    def _follow(self, commit: Commit, add: RawAction, values: set[str | None]) -> None:
+    def _follow(self, commit: LogCommit, add: RawAction, values: set[str | None]) -> None:
         """A file that was made of others, all of which had these values."""
         path, filled = file_id(add)[0], filled_by(commit)
         if filled == self._called:

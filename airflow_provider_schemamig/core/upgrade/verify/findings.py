@@ -42,7 +42,7 @@ class Inconsistent(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TableFinding:
     """``element``: as in ``status`` (``check:positive``, ``not_null:a.b``). ``rows``: how many are concerned; None: the log does not tell.
 
     ``sample``: up to 5 rows as text. ``files``: up to 5 that they lie in, as the log names them, and the commits that wrote those, oldest
@@ -82,7 +82,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRule:
     """All rows of table version ``version`` keep what ``element`` says."""
 
     collection: CollectionName
@@ -107,8 +107,8 @@ class Unasked:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    findings: tuple[Finding, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    findings: tuple[TableFinding, ...] = ()
+    kept: tuple[KeptRule, ...] = ()
     unasked: tuple[Unasked, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -119,10 +119,10 @@ class Verified:
         }
 
 
-def sorted_out(found: Sequence[Finding | Kept | Unasked]) -> Verified:
+def sorted_out(found: Sequence[TableFinding | KeptRule | Unasked]) -> Verified:
     """By kind, in the order they were found in."""
     return Verified(
-        tuple(item for item in found if isinstance(item, Finding)),
-        tuple(item for item in found if isinstance(item, Kept)),
+        tuple(item for item in found if isinstance(item, TableFinding)),
+        tuple(item for item in found if isinstance(item, KeptRule)),
         tuple(item for item in found if isinstance(item, Unasked)),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.online.key_validation import Due, KeyFinding, Pinned, Validated, due, findings
+from airflow_provider_schemamig.core.online.key_validation import Due, KeyFinding, PinnedKeys, Validated, due, findings
 from airflow_provider_schemamig.core.online.keys import Reference, Unique, live_names, trusted_keys
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
@@ -100,7 +100,7 @@ class KeyLook:
         referenced = self._pinned(key.collection, key.to)
         return None if referenced is None else due(collection, key, table, referenced, since)
 
-    def _pinned(self, collection: CollectionName, columns: tuple[str, ...]) -> Pinned | None:
+    def _pinned(self, collection: CollectionName, columns: tuple[str, ...]) -> PinnedKeys | None:
         if collection not in self._state.objects:
             return None
         store = table_store(self._env, self._state, self._state.objects[collection].shard)
@@ -112,4 +112,4 @@ class KeyLook:
         names = live_names(self._state, collection, head.schema)
         if any(column not in names for column in columns):
             return None
-        return Pinned(store, head, tuple(names[column] for column in columns))
+        return PinnedKeys(store, head, tuple(names[column] for column in columns))

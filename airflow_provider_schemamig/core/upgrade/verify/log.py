@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import Commit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, null_count
 from airflow_provider_schemamig.core.delta.log.files import active_files
@@ -31,8 +31,8 @@ from airflow_provider_schemamig.core.transfer.schema_age import BRINGS_BACK
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import schemas_upto, spans_of
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.verify.attempts import given_up
-from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, Finding
-from airflow_provider_schemamig.core.upgrade.verify.table import MOST_FILES, File, Table
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, TableFinding
+from airflow_provider_schemamig.core.upgrade.verify.table import MOST_FILES, File, VerifiedTable
 
 #: A literal that is not NULL: every row that was filled with it has a value.
 _VALUE = re.compile(
@@ -43,7 +43,7 @@ _VALUE = re.compile(
 # --- 2: values without their column --------------------------------------------------------------------------------------------------
 
 
-def unknown_columns(table: Table) -> Iterator[Finding]:
+def unknown_columns(table: VerifiedTable) -> Iterator[TableFinding]:
     """Columns of the table that neither the ledger nor an open change accounts for, the outermost of each."""
     known = {path for declaration in (table.entry.physical, *table.in_flight) for path, _ in walk(declaration.fields)}
     found: list[ColumnPath] = []
@@ -52,10 +52,10 @@ def unknown_columns(table: Table) -> Iterator[Finding]:
             found.append(path)
     for path in found:
         text = f"the table has a column {path}, and neither the ledger nor a change under way knows of it"
-        yield Finding(Condition.VALUE_WITHOUT_COLUMN, table.collection, f"column:{path}", text, _values(table, path))
+        yield TableFinding(Condition.VALUE_WITHOUT_COLUMN, table.collection, f"column:{path}", text, _values(table, path))
 
 
-def left_over_columns(table: Table) -> Iterator[Finding]:
+def left_over_columns(table: VerifiedTable) -> Iterator[TableFinding]:
     """Columns of the old type that a change of type set aside, and nobody is going to drop."""
     due = kept_fields(table.state, table.collection, unclosed_holds(table.state))
     if table.in_flight:
@@ -63,10 +63,10 @@ def left_over_columns(table: Table) -> Iterator[Finding]:
     for field in table.live.fields:
         if is_outdated(field.name) and field.name not in due:
             text = f"{field.name} was set aside by a change of type, and no hold is going to drop it"
-            yield Finding(Condition.VALUE_WITHOUT_COLUMN, table.collection, f"column:{field.name}", text, _values(table, field.name))
+            yield TableFinding(Condition.VALUE_WITHOUT_COLUMN, table.collection, f"column:{field.name}", text, _values(table, field.name))
 
 
-def values_without_column(table: Table) -> Iterator[Finding]:
+def values_without_column(table: VerifiedTable) -> Iterator[TableFinding]:
     """What files hold under a name that the table does not have: a column of that name would bring the values back.
 
     Not asked of tables with column mapping, where a dropped column's name in the files is never used again.
@@ -84,7 +84,7 @@ def values_without_column(table: Table) -> Iterator[Finding]:
         yield _finding(table, Condition.VALUE_WITHOUT_COLUMN, f"column:{name}", text, rows, files)
 
 
-def _values(table: Table, path: str) -> int | None:
+def _values(table: VerifiedTable, path: str) -> int | None:
     """Rows with a value in a top-level column; None if the statistics do not tell."""
     field = next((field for field in table.head.schema["fields"] if field["name"] == path), None)
     return None if field is None else _total(_filled_rows(file.add, physical_name(field)) for file in table.files)
@@ -121,7 +121,7 @@ class _Added:
     began: int
 
 
-def unfilled_defaults(table: Table) -> Iterator[Finding]:
+def unfilled_defaults(table: VerifiedTable) -> Iterator[TableFinding]:
     """Rows from before a column came with its default that did not get it. What the log does not reach any more is not looked at."""
     for added in _added_columns(table):
         try:
@@ -139,7 +139,7 @@ def unfilled_defaults(table: Table) -> Iterator[Finding]:
             yield _finding(table, Condition.VALUE_MISSING, f"column:{added.name}", text, rows, files)
 
 
-def _added_columns(table: Table) -> Iterator[_Added]:
+def _added_columns(table: VerifiedTable) -> Iterator[_Added]:
     """By each schema of the table, in the commits from its own first one on, and by what an online change made PUBLIC since the newest.
     What a rollback left hidden is nobody's to rely on: an upgrade that shows it again fills it first."""
     entries = schemas_upto(table.state, table.entry)[::-1]
@@ -164,7 +164,7 @@ def _defaults(entry: SchemaEntry) -> Mapping[str, str]:
     return {entry.stored_name(field.name): field.default for field in entry.declared.fields if field.default is not None}
 
 
-def _added_between(table: Table, lo: int, hi: int, defaults: Mapping[str, str]) -> Iterator[_Added]:
+def _added_between(table: VerifiedTable, lo: int, hi: int, defaults: Mapping[str, str]) -> Iterator[_Added]:
     """``defaults``: of columns by their names in the files, that the table got in a commit after ``lo``, up to ``hi``."""
     wanted = {physical: default for physical, default in defaults.items() if _VALUE.fullmatch(default)}
     if not wanted:
@@ -181,7 +181,7 @@ def _added_between(table: Table, lo: int, hi: int, defaults: Mapping[str, str]) 
             yield _Added(str(field["name"]), began[1], physical, wanted[physical], began[0])
 
 
-def _default_since(before: Head, changed: Sequence[Commit], physical: str) -> tuple[int, str] | None:
+def _default_since(before: Head, changed: Sequence[LogCommit], physical: str) -> tuple[int, str] | None:
     """The last commit of ours with which the column came, or came back out of hiding, with a default, and its name then. A default that
     moves to the column of another type brings no value: there it is the change of type that does."""
     began, was = None, stored_field(before.schema, physical)
@@ -194,7 +194,7 @@ def _default_since(before: Head, changed: Sequence[Commit], physical: str) -> tu
     return began
 
 
-def _without_value(table: Table, added: _Added) -> list[File]:
+def _without_value(table: VerifiedTable, added: _Added) -> list[File]:
     """Files of today whose rows, or some of them, are older than the column, or came while it was hidden, or are copies of such rows, and
     are NULL in it. Raises LogTruncated."""
     past = _past(table, added)
@@ -218,7 +218,7 @@ def _without_value(table: Table, added: _Added) -> list[File]:
     return [file for file in table.files if file.path in owed and file.rows != 0 and _missing_rows(file.add, added.physical) != 0]
 
 
-def _given_up(table: Table, added: _Added) -> list[File]:
+def _given_up(table: VerifiedTable, added: _Added) -> list[File]:
     """Files of today whose rows have the value that an attempt gave them which was given up, and another one than they should have. Looked
     for where no release had the column before: what rows got then is theirs. Raises LogTruncated."""
     past = _past(table, added)
@@ -230,11 +230,11 @@ def _given_up(table: Table, added: _Added) -> list[File]:
     return [file for file in table.files if found.get(file.path, added.default) != added.default and file.rows != 0]
 
 
-def _past(table: Table, added: _Added) -> Past:
+def _past(table: VerifiedTable, added: _Added) -> Past:
     return Past(tuple((after, upto) for after, upto in spans_of(table.entry, added.physical) if upto < added.began))
 
 
-def _came_in(table: Table, added: _Added, past: Past) -> tuple[int, bool]:
+def _came_in(table: VerifiedTable, added: _Added, past: Past) -> tuple[int, bool]:
     """The version from which on rows have to be looked at, and whether all that were there lack the column: it came next. Else they had
     their values: a release had filled it. Raises LogTruncated."""
     whole_at = -1 if past.whole_at is None else past.whole_at
@@ -259,7 +259,7 @@ def _missing_rows(add: RawAction, physical: str) -> int | None:
     return rows_in_files([add]) if nulls is None else nulls
 
 
-def unfilled_swaps(table: Table) -> Iterator[Finding]:
+def unfilled_swaps(table: VerifiedTable) -> Iterator[TableFinding]:
     """Changes of type that put the new column into the old one's place while rows had no value in it. As long as the old one is there."""
     for field in table.live.fields:
         with contextlib.suppress(LogTruncated):
@@ -277,7 +277,7 @@ class _Swapped:
     physical: str
 
 
-def _swap(table: Table, outdated: str) -> _Swapped | None:
+def _swap(table: VerifiedTable, outdated: str) -> _Swapped | None:
     """The one that set a column aside under this name.
 
     None if it was not set aside by the newest change. Raises LogTruncated."""
@@ -290,7 +290,7 @@ def _swap(table: Table, outdated: str) -> _Swapped | None:
     return found
 
 
-def _newest_begin(table: Table) -> int:
+def _newest_begin(table: VerifiedTable) -> int:
     """A version from before all that led to the table's newest schema, or that a change under way does to it."""
     *before, newest = schemas_upto(table.state, table.entry)[::-1]
     return before[-1].since_table_version if before else newest.since_table_version
@@ -307,7 +307,7 @@ def _swapped(version: int, outdated: str, before: Sequence[Mapping[str, Any]], a
     return None if came is None else _Swapped(version, now[came], was[came], came)
 
 
-def _unfilled_at(table: Table, swapped: _Swapped) -> Iterator[Finding]:
+def _unfilled_at(table: VerifiedTable, swapped: _Swapped) -> Iterator[TableFinding]:
     """Nobody else keeps a shadow right, so at the swap every file has to be one that a batch of that very fill wrote."""
     version, column, filled = swapped.version, swapped.column, _filled(table, swapped)
     files = [File(add, None) for identity, add in sorted(active_files(table.store, version).items()) if identity[0] not in filled]
@@ -317,11 +317,11 @@ def _unfilled_at(table: Table, swapped: _Swapped) -> Iterator[Finding]:
         yield _finding(table, Condition.VALUE_MISSING, f"type:{column}", text, _total(file.rows for file in files), files)
 
 
-def _filled(table: Table, swapped: _Swapped) -> frozenset[str]:
+def _filled(table: VerifiedTable, swapped: _Swapped) -> frozenset[str]:
     """The files that batches of the fill wrote which ended with the swap, and those that a batch for another column, or one that clusters,
     made of such files. The shadow may have come with an earlier attempt: the fill is looked for from there, or from where it was the column
     in use: what was there then had its values. Raises LogTruncated."""
-    seen: list[Commit] = []
+    seen: list[LogCommit] = []
     filled: set[str] = set()
     aside = swapped.version
     for version in range(swapped.version - 1, 0, -1):
@@ -345,7 +345,7 @@ def _filled(table: Table, swapped: _Swapped) -> frozenset[str]:
     return frozenset(filled)
 
 
-def _begin_of(commit: Commit) -> str | None:
+def _begin_of(commit: LogCommit) -> str | None:
     """The version of the metadata commit that the batch's fill began with: another attempt has another one."""
     return (commit.info.get("operationParameters") or {}).get("since")
 
@@ -353,22 +353,22 @@ def _begin_of(commit: Commit) -> str | None:
 # --- 5: an index that is not there ---------------------------------------------------------------------------------------------------
 
 
-def missing_clustering(table: Table) -> Iterator[Finding]:
+def missing_clustering(table: VerifiedTable) -> Iterator[TableFinding]:
     """Of the columns alone: which files are in order yet is Delta's to know, and no answer depends on it."""
     known = {declaration.clustered_by for declaration in (table.entry.physical, *table.in_flight)}
     wanted = table.entry.declared.clustered_by
     if wanted and table.live.clustered_by not in known:
         found = ", ".join(table.live.clustered_by) or "nothing"
         text = f"declared CLUSTER BY ({', '.join(wanted)}), and the table is clustered by {found}"
-        yield Finding(Condition.INDEX_INCOMPLETE, table.collection, "clustering", text, None)
+        yield TableFinding(Condition.INDEX_INCOMPLETE, table.collection, "clustering", text, None)
 
 
 # --- common --------------------------------------------------------------------------------------------------------------------------
 
 
-def _finding(table: Table, condition: Condition, element: str, text: str, rows: int | None, files: Sequence[File]) -> Finding:
+def _finding(table: VerifiedTable, condition: Condition, element: str, text: str, rows: int | None, files: Sequence[File]) -> TableFinding:
     shown = tuple(file.path for file in files[:MOST_FILES])
-    return Finding(condition, table.collection, element, text, rows, (), shown, table.written_by(shown))
+    return TableFinding(condition, table.collection, element, text, rows, (), shown, table.written_by(shown))
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
@@ -384,11 +384,11 @@ def _fields(head: Head) -> Sequence[Mapping[str, Any]]:
     return tuple(head.schema["fields"])
 
 
-def _fields_of(commit: Commit) -> Sequence[Mapping[str, Any]]:
+def _fields_of(commit: LogCommit) -> Sequence[Mapping[str, Any]]:
     return tuple(_schema_of(commit)["fields"])
 
 
-def _schema_of(commit: Commit) -> Mapping[str, Any]:
+def _schema_of(commit: LogCommit) -> Mapping[str, Any]:
     """Of a commit with metadata."""
     assert commit.metadata is not None
     schema: Mapping[str, Any] = json.loads(commit.metadata["schemaString"])

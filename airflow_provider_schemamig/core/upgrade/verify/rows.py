@@ -10,35 +10,35 @@ from airflow_provider_schemamig.core.delta.log.commits import null_count
 from airflow_provider_schemamig.core.delta.names import physical_name, physical_path
 from airflow_provider_schemamig.core.schema.expressions.parse import column_references
 from airflow_provider_schemamig.core.schema.model import Check, Field, Struct
-from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, Finding, Kept, Unasked
-from airflow_provider_schemamig.core.upgrade.verify.table import MOST_FILES, File, Table
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, KeptRule, TableFinding, Unasked
+from airflow_provider_schemamig.core.upgrade.verify.table import MOST_FILES, File, VerifiedTable
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RowQuestion:
     """``check``: for the job ``preflight``, with a ``rule`` of its own in the collection."""
 
-    table: Table
+    table: VerifiedTable
     element: str
     text: str
     condition: Condition
     check: Mapping[str, Any]
 
-    def answer(self, violation: Mapping[str, Any] | None) -> Finding | Kept:
+    def answer(self, violation: Mapping[str, Any] | None) -> TableFinding | KeptRule:
         """``violation``: what the job found of it, if anything."""
         if violation is None:
-            return Kept(self.table.collection, self.element, self.table.head.version)
+            return KeptRule(self.table.collection, self.element, self.table.head.version)
         files = tuple(map(str, violation["files"]))
         shown = violation["sample"] if self.condition is Condition.RULE_VIOLATED else ()
         sample = tuple(", ".join(f"{name} = {value}" for name, value in row.items()) for row in shown)
         rows, commits = int(violation["count"]), self.table.written_by(files)
-        return Finding(self.condition, self.table.collection, self.element, self.text, rows, sample, files, commits)
+        return TableFinding(self.condition, self.table.collection, self.element, self.text, rows, sample, files, commits)
 
 
 # --- CHECK ---------------------------------------------------------------------------------------------------------------------------
 
 
-def checks(table: Table) -> Iterator[Question | Kept | Unasked]:
+def checks(table: VerifiedTable) -> Iterator[RowQuestion | KeptRule | Unasked]:
     """The CHECKs that the collection declares, and those that an online change made PUBLIC."""
     there = {field.name.lower() for field in table.live.fields}
     for found in _trusted_checks(table):
@@ -48,7 +48,7 @@ def checks(table: Table) -> Iterator[Question | Kept | Unasked]:
             yield Unasked(table.collection, element, f"it is about {missing[0]}, which is no column of the table")
             continue
         if not table.has_rows:
-            yield Kept(table.collection, element, table.head.version)
+            yield KeptRule(table.collection, element, table.head.version)
             continue
         check = {
             "collection": table.collection,
@@ -58,10 +58,10 @@ def checks(table: Table) -> Iterator[Question | Kept | Unasked]:
             "rule": element,
             "expression": found.expression,
         }
-        yield Question(table, element, f"rows break CHECK ({found.expression})", Condition.RULE_VIOLATED, check)
+        yield RowQuestion(table, element, f"rows break CHECK ({found.expression})", Condition.RULE_VIOLATED, check)
 
 
-def _trusted_checks(table: Table) -> Iterator[Check]:
+def _trusted_checks(table: VerifiedTable) -> Iterator[Check]:
     """By the columns' names of now. Of one that is on its way older rows may break; one that a change under way took off is nobody's."""
     live = {found.name: found for found in table.live.checks}
     declared = {found.name: found for found in table.entry.declared.checks}
@@ -79,7 +79,7 @@ def _trusted_checks(table: Table) -> Iterator[Check]:
 # --- NOT NULL ------------------------------------------------------------------------------------------------------------------------
 
 
-def not_nulls(table: Table) -> Iterator[Question | Finding | Kept | Unasked]:
+def not_nulls(table: VerifiedTable) -> Iterator[RowQuestion | TableFinding | KeptRule | Unasked]:
     """The columns that the table says are NOT NULL. Delta leaves ``IS NULL`` out of a query over such a column, so whether it is true is
     seen in the files alone: in their statistics, and where these do not tell in the files themselves.
 
@@ -99,7 +99,7 @@ def _required(fields: Sequence[Field], prefix: str = "") -> Iterator[str]:
             yield from _required(field.type.fields, f"{path}.")
 
 
-def _not_null(table: Table, path: str) -> Question | Finding | Kept | Unasked:
+def _not_null(table: VerifiedTable, path: str) -> RowQuestion | TableFinding | KeptRule | Unasked:
     element, physical = f"not_null:{path}", physical_path(table.head.schema, path)
     assert physical is not None  # it is a path of this very schema
     files = [(file, null_count(file.add, physical)) for file in table.files if file.rows != 0]
@@ -108,17 +108,17 @@ def _not_null(table: Table, path: str) -> Question | Finding | Kept | Unasked:
     if broken:
         shown = tuple(file.path for file, _ in broken[:MOST_FILES])
         rows = sum(count for _, count in broken)
-        return Finding(Condition.VALUE_MISSING, table.collection, element, text, rows, (), shown, table.written_by(shown))
+        return TableFinding(Condition.VALUE_MISSING, table.collection, element, text, rows, (), shown, table.written_by(shown))
     unknown = [file for file, count in files if count != 0]
     if not unknown:
-        return Kept(table.collection, element, table.head.version)
+        return KeptRule(table.collection, element, table.head.version)
     if any(file.hides_rows for file in unknown):
         reason = "of files with deletion vectors the statistics do not tell whether a NULL is in a row that is still there"
         return Unasked(table.collection, element, reason)
-    return Question(table, element, text, Condition.VALUE_MISSING, _of_files(table, physical, element, unknown))
+    return RowQuestion(table, element, text, Condition.VALUE_MISSING, _of_files(table, physical, element, unknown))
 
 
-def _of_files(table: Table, physical: tuple[str, ...], element: str, files: Sequence[File]) -> Mapping[str, Any]:
+def _of_files(table: VerifiedTable, physical: tuple[str, ...], element: str, files: Sequence[File]) -> Mapping[str, Any]:
     column = next(field for field in table.head.schema["fields"] if physical_name(field) == physical[0])
     return {
         "collection": table.collection,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote
 
-from airflow_provider_schemamig.core.delta.actions import Commit, FileId, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import Head
@@ -52,7 +52,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Table:
+class VerifiedTable:
     """``entry``: the schema that the ledger says it has."""
 
     collection: CollectionName
@@ -98,14 +98,14 @@ class Table:
         return tuple(sorted((source for source in found if source is not None), key=lambda source: source.version))
 
 
-def look(env: EnvironmentRoot, state: State, collection: CollectionName) -> Table | None:
+def look(env: EnvironmentRoot, state: State, collection: CollectionName) -> VerifiedTable | None:
     """None if no Delta table is there, or another one than the ledger knows."""
     store = table_store(env, state, state.objects[collection].shard)
     head = look_or_none(store)
-    return None if head is None or head.is_another else Table(collection, state, state.entry(collection), store, head)
+    return None if head is None or head.is_another else VerifiedTable(collection, state, state.entry(collection), store, head)
 
 
-def source_of(commit: Commit) -> Source:
+def source_of(commit: LogCommit) -> Source:
     return Source(commit.version, str(commit.info.get("operation") or ""), commit.info.get("userMetadata"))
 
 
@@ -123,7 +123,7 @@ def _files(store: ReadStore, version: int) -> Mapping[FileId, File]:
     return found
 
 
-def _backwards(store: ReadStore, version: int) -> Iterator[Commit]:
+def _backwards(store: ReadStore, version: int) -> Iterator[LogCommit]:
     """The newest commits, as far back as the log goes."""
     for number in range(version, -1, -1):
         try:

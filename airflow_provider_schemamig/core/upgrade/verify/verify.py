@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.online.key_validation import Due
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, Finding, Kept, Unasked, Verified, sorted_out
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, KeptRule, TableFinding, Unasked, Verified, sorted_out
 from airflow_provider_schemamig.core.upgrade.verify.keys import ask, dues_of, violations_of
 from airflow_provider_schemamig.core.upgrade.verify.log import (
     left_over_columns,
@@ -27,13 +27,13 @@ from airflow_provider_schemamig.core.upgrade.verify.log import (
     unknown_columns,
     values_without_column,
 )
-from airflow_provider_schemamig.core.upgrade.verify.rows import Question, checks, not_nulls
-from airflow_provider_schemamig.core.upgrade.verify.table import Table, look
+from airflow_provider_schemamig.core.upgrade.verify.rows import RowQuestion, checks, not_nulls
+from airflow_provider_schemamig.core.upgrade.verify.table import VerifiedTable, look
 
 #: What is found while the ledger moves on may have been in order before and after: looked at again, so often.
 _LOOKS = 3
 
-_Found = Finding | Kept | Unasked
+_Found = TableFinding | KeptRule | Unasked
 
 
 def verify_environment(env: EnvironmentRoot, jobs: Jobs, collections: Collection[CollectionName] | None = None) -> Verified:
@@ -53,7 +53,7 @@ def verify(env: EnvironmentRoot, state: State, jobs: Jobs, collections: Collecti
     ``jobs`` is called only if the logs do not tell all. Raises UnknownCollection, the errors of reading a log and of ``core.spark.errors``.
     """
     names = asked_for(state, collections)
-    found: list[_Found | Question] = []
+    found: list[_Found | RowQuestion] = []
     tables = {}
     for name in names:
         table = look(env, state, name)
@@ -65,11 +65,11 @@ def verify(env: EnvironmentRoot, state: State, jobs: Jobs, collections: Collecti
     dues, absent = dues_of(env, state, list(tables), {})
     found += [_of_key(tables[item.collection], item) for item in dues]
     found += [Unasked(name, key.element, f"{key.rule}: its columns or the table it refers to are not there") for name, key in absent]
-    violations = ask(env, jobs, [item.check for item in found if isinstance(item, Question)])
-    return sorted_out([_answer(item, violations) if isinstance(item, Question) else item for item in found])
+    violations = ask(env, jobs, [item.check for item in found if isinstance(item, RowQuestion)])
+    return sorted_out([_answer(item, violations) if isinstance(item, RowQuestion) else item for item in found])
 
 
-def _by_the_log(table: Table) -> Iterator[_Found | Question]:
+def _by_the_log(table: VerifiedTable) -> Iterator[_Found | RowQuestion]:
     yield from unknown_columns(table)
     yield from left_over_columns(table)
     yield from values_without_column(table)
@@ -80,12 +80,12 @@ def _by_the_log(table: Table) -> Iterator[_Found | Question]:
     yield from checks(table)
 
 
-def _of_key(table: Table, item: Due) -> Question | Kept:
+def _of_key(table: VerifiedTable, item: Due) -> RowQuestion | KeptRule:
     if item.check is None or not table.has_rows:
-        return Kept(table.collection, item.key.element, item.validated.version)
-    return Question(table, item.key.element, item.key.breach, Condition.RULE_VIOLATED, item.check)
+        return KeptRule(table.collection, item.key.element, item.validated.version)
+    return RowQuestion(table, item.key.element, item.key.breach, Condition.RULE_VIOLATED, item.check)
 
 
-def _answer(question: Question, violations: Sequence[Mapping[str, Any]]) -> Finding | Kept:
+def _answer(question: RowQuestion, violations: Sequence[Mapping[str, Any]]) -> TableFinding | KeptRule:
     own = violations_of(violations, question.table.collection, str(question.check["rule"]))
     return question.answer(own[0] if own else None)

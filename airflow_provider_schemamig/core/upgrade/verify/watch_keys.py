@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.storage import ObjectMissing
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, Finding, Kept, Unasked, Verified, sorted_out
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, KeptRule, TableFinding, Unasked, Verified, sorted_out
 from airflow_provider_schemamig.core.upgrade.verify.keys import KeyName, verify_keys
 
 FOLDER = f"{EnvironmentRoot.SYSTEM_FOLDER}/keys"
@@ -58,7 +58,7 @@ def watch_keys(env: EnvironmentRoot, jobs: Jobs, collections: Collection[Collect
         marks = _Marks({rule: _Mark(validated, *_tables(state, name, rule)) for rule, validated in kept_to.items()})
         if marks != known[name]:
             env.store().put(_key(name), canonical(to_json(marks)).encode())
-    kept = [Kept(name, _key_of(state, name, rule).element, validated.version) for (name, rule), validated in found.validated.items()]
+    kept = [KeptRule(name, _key_of(state, name, rule).element, validated.version) for (name, rule), validated in found.validated.items()]
     unasked = [
         Unasked(name, _key_of(state, name, rule).element, f"{rule}: its columns or the table it refers to are not there")
         for name, rule in found.unasked
@@ -85,10 +85,10 @@ def _key_of(state: State, collection: CollectionName, rule: str) -> Unique | Ref
     return next(key for key in trusted_keys(state, collection) if key.rule == rule)
 
 
-def _finding(state: State, found: KeyFinding) -> Finding:
+def _finding(state: State, found: KeyFinding) -> TableFinding:
     key = _key_of(state, found.collection, found.key)
     commits = () if found.source is None else (found.source,)
-    return Finding(Condition.RULE_VIOLATED, found.collection, key.element, key.breach, found.rows, found.sample, (), commits)
+    return TableFinding(Condition.RULE_VIOLATED, found.collection, key.element, key.breach, found.rows, found.sample, (), commits)
 
 
 def _key(collection: CollectionName) -> str:

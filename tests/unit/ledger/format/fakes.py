@@ -7,7 +7,7 @@ from dataclasses import make_dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.ledger.format import objects_v1
-from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, Snapshot, Update
+from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, LedgerSnapshot, Update
 from airflow_provider_schemamig.core.ledger.format.formats import Format, Formats, Step
 
 NEWEST = 10
@@ -36,7 +36,7 @@ def formats_of(first: int, last: int, *, steps: Sequence[Step] | None = None) ->
 def step(source: int, **changes: Any) -> Step:
     """A sound step: everything counts one up, ``doomed`` goes in step 5, ``late`` comes in step 7."""
 
-    def upgrade(snapshot: Snapshot) -> list[Action]:
+    def upgrade(snapshot: LedgerSnapshot) -> list[Action]:
         old, new = THINGS[source], THINGS[source + 1]
         actions: list[Action] = []
         for row in snapshot.of(old).values():
@@ -50,7 +50,7 @@ def step(source: int, **changes: Any) -> Step:
     return replace(Step(source, f"Step {source}.", upgrade, sound), **changes)
 
 
-def sound(before: Snapshot, after: Snapshot) -> str | None:
+def sound(before: LedgerSnapshot, after: LedgerSnapshot) -> str | None:
     names = {row.name for row in before if hasattr(row, "name") and row.COLLECTION == "things"}
     left = {row.name for row in after if hasattr(row, "name") and row.COLLECTION == "things"}
     return None if names - left <= {"doomed"} else f"{sorted(names - left)} are gone"

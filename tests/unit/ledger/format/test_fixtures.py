@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import (
+    BuildingShard,
     Control,
     DeploymentState,
     Hold,
@@ -29,7 +30,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     IntentKind,
     Leader,
     Progress,
-    Replacement,
     Shard,
     ShardState,
 )
@@ -190,7 +190,7 @@ def _building(state: State) -> list[Update]:
     shard = ShardId("g4-0123456789ab")
     return [
         Put(Shard(shard, CollectionName("flights"), "flights/g4-0123456789ab", "id of g4-0", Generation(4), ShardState.BUILDING)),
-        Put(Replacement(CollectionName("flights"), Version(1, 2, 0), Generation(4), shard)),
+        Put(BuildingShard(CollectionName("flights"), Version(1, 2, 0), Generation(4), shard)),
         Put(Progress(CollectionName("flights"), Generation(4), "copy", "files", 1, 2, 3, NOW, NOW)),
     ]
 

@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerDamaged, LedgerFormatOld, LedgerTooNew, LedgerTooOld
 from airflow_provider_schemamig.core.ledger.format import objects_v1
-from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, Snapshot, Update
+from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, LedgerSnapshot, Update
 from airflow_provider_schemamig.core.ledger.format.formats import Formats, Step
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -236,29 +236,29 @@ def test_a_table_with_a_gap_cannot_be_made(make: Callable[[], Formats]) -> None:
 # --- steps that are wrong ------------------------------------------------------------------------------------------------------------
 
 
-def _all(snapshot: Snapshot) -> list[Action]:
+def _all(snapshot: LedgerSnapshot) -> list[Action]:
     return list(step(1).upgrade(snapshot))
 
 
-def _config(snapshot: Snapshot) -> list[Action]:
+def _config(snapshot: LedgerSnapshot) -> list[Action]:
     (config,) = snapshot.of(objects_v1.EnvironmentConfig).values()
     return [*_all(snapshot), Update(config, replace(config, env_id="another"))]
 
 
-def _number(snapshot: Snapshot) -> list[Action]:
+def _number(snapshot: LedgerSnapshot) -> list[Action]:
     (config,) = snapshot.of(objects_v1.EnvironmentConfig).values()
     return [*_all(snapshot), Update(config, replace(config, format_version=2))]
 
 
-def _leader(snapshot: Snapshot) -> list[Action]:
+def _leader(snapshot: LedgerSnapshot) -> list[Action]:
     return [*_all(snapshot), Delete(next(iter(snapshot.of(objects_v1.Leader).values())))]
 
 
-def _shard(snapshot: Snapshot) -> list[Action]:
+def _shard(snapshot: LedgerSnapshot) -> list[Action]:
     return [*_all(snapshot), Insert(objects_v1.Shard("s", "c", "c/s", "id of s", 1, objects_v1.ShardState.BUILDING))]
 
 
-def _moved(snapshot: Snapshot) -> list[Action]:
+def _moved(snapshot: LedgerSnapshot) -> list[Action]:
     return [Update(row, thing(2, row.name + "x", 0)) for row in snapshot.of(THINGS[1]).values()]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.sql.alter.errors import NameInUse
-from airflow_provider_schemamig.core.release.sql.alter.paths import Place, find_place, near, referring, users
+from airflow_provider_schemamig.core.release.sql.alter.paths import AlteredPlace, find_place, near, referring, users
 from airflow_provider_schemamig.core.release.sql.alter.table import Altered
 from airflow_provider_schemamig.core.release.sql.create_table import DraftColumn
 from airflow_provider_schemamig.core.release.sql.declaration import constant_default
@@ -26,13 +26,13 @@ _NO_DEFAULT = "only a column has one, a field of a struct has not"
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ColumnPosition:
     """Behind the column ``after``; FIRST if that is None."""
 
     after: Token | None
 
 
-def add_column(altered: Altered, parents: Path, column: DraftColumn, position: Position | None) -> None:
+def add_column(altered: Altered, parents: Path, column: DraftColumn, position: ColumnPosition | None) -> None:
     """Add a column, or below ``parents`` a field; last if it has no position."""
     place = _struct(altered, parents, column.token)
     if place is None:
@@ -112,7 +112,7 @@ def set_type(altered: Altered, parts: Path, data_type: DataType, token: Token) -
         _keep_slot(altered, parts[0], place.path, lambda slot: replace(slot, type=data_type))
 
 
-def _by_its_parts(place: Place, data_type: DataType) -> str | None:
+def _by_its_parts(place: AlteredPlace, data_type: DataType) -> str | None:
     """Why Spark, too, refuses this change of type; a field that went in it would not have been named."""
     match place.type, data_type:
         case (Primitive(), _) | (_, Primitive()):
@@ -162,7 +162,7 @@ def set_comment(altered: Altered, parts: Path, comment: str) -> None:
         _keep_field(altered, parts[0], place.path, lambda field: replace(field, comment=comment))
 
 
-def move_column(altered: Altered, parts: Path, position: Position) -> None:
+def move_column(altered: Altered, parts: Path, position: ColumnPosition) -> None:
     """FIRST or AFTER among the columns, or among the fields of its struct."""
     place = _field(altered, parts, "FIRST and AFTER")
     if place is not None:
@@ -171,7 +171,7 @@ def move_column(altered: Altered, parts: Path, position: Position) -> None:
         _keep_struct(altered, parts[0], parent, _placed(altered, siblings, name, position))
 
 
-def _placed(altered: Altered, fields: Fields, name: str, position: Position) -> Fields | None:
+def _placed(altered: Altered, fields: Fields, name: str, position: ColumnPosition) -> Fields | None:
     """The fields with ``name`` at its position; None if that was noted."""
     others = [f for f in fields if f.name != name]
     index = 0
@@ -186,7 +186,7 @@ def _placed(altered: Altered, fields: Fields, name: str, position: Position) -> 
     return (*others[:index], moving, *others[index:])
 
 
-def _find(altered: Altered, parts: Path) -> Place | None:
+def _find(altered: Altered, parts: Path) -> AlteredPlace | None:
     names = _names(parts)
     place = find_place(altered.declaration.fields, names)
     if place is None:
@@ -195,7 +195,7 @@ def _find(altered: Altered, parts: Path) -> Place | None:
     return place
 
 
-def _field(altered: Altered, parts: Path, action: str) -> Place | None:
+def _field(altered: Altered, parts: Path, action: str) -> AlteredPlace | None:
     """A place with a name of its own."""
     place = _find(altered, parts)
     if place is None or place.is_field:
@@ -204,7 +204,7 @@ def _field(altered: Altered, parts: Path, action: str) -> Place | None:
     return None
 
 
-def _struct(altered: Altered, parents: Path, added: Token) -> Place | None:
+def _struct(altered: Altered, parents: Path, added: Token) -> AlteredPlace | None:
     """Where a field can be added."""
     place = _find(altered, parents) if parents else find_place(altered.declaration.fields, ())
     if place is None or isinstance(place.type, Struct):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_provider_schemamig.core.release.sql.create_table import Draft, DraftCheck, DraftColumn, DraftForeignKey, DraftKey
-from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, Token
+from airflow_provider_schemamig.core.release.sql.create_table import DraftCheck, DraftColumn, DraftForeignKey, DraftKey, TableDraft
+from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, ForeignKey, Key
 
 
-def draft_of(declaration: Declaration, place: Token) -> Draft:
+def draft_of(declaration: Declaration, place: Token) -> TableDraft:
     """The draft whose declaration this is. All of it stands at ``place``: the action that is to blame if it does not hold any more."""
     primary = () if declaration.primary_key is None else (declaration.primary_key,)
-    return Draft(
+    return TableDraft(
         _token(declaration.name, place),
         columns=[_column(field, place) for field in declaration.fields],
         checks=[DraftCheck(_token(check.name, place), check.expression, place) for check in declaration.checks],
@@ -48,4 +48,4 @@ def _optional(name: str | None, place: Token) -> Token | None:
 
 
 def _token(name: str, place: Token) -> Token:
-    return Token(Kind.QUOTED, name, place.start, place.end)
+    return Token(TokenKind.QUOTED, name, place.start, place.end)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from airflow_provider_schemamig.core.release.sql.alter import columns, table
-from airflow_provider_schemamig.core.release.sql.alter.columns import Position
+from airflow_provider_schemamig.core.release.sql.alter.columns import ColumnPosition
 from airflow_provider_schemamig.core.release.sql.alter.table import Altered
 from airflow_provider_schemamig.core.release.sql.create_table import (
     REFUSED_OPTIONS,
-    Draft,
     DraftColumn,
+    TableDraft,
     cluster_by,
     constraint_follows,
     property_key,
@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.release.sql.create_table import (
 )
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.types import data_type
-from airflow_provider_schemamig.core.schema.expressions.tokens import Kind, Token
+from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 
 _PARTITIONS = "a Delta table knows its partitions by its files"
 _HIVE = "it belongs to Hive tables"
@@ -103,10 +103,10 @@ def _if_exists(cursor: Cursor) -> bool:
     return cursor.accept("IF", "EXISTS")
 
 
-def _position(cursor: Cursor) -> Position | None:
+def _position(cursor: Cursor) -> ColumnPosition | None:
     if cursor.accept("FIRST"):
-        return Position(None)
-    return Position(cursor.name()) if cursor.accept("AFTER") else None
+        return ColumnPosition(None)
+    return ColumnPosition(cursor.name()) if cursor.accept("AFTER") else None
 
 
 def _add_columns(altered: Altered, place: Token) -> None:
@@ -116,11 +116,11 @@ def _add_columns(altered: Altered, place: Token) -> None:
 def _add_column(altered: Altered) -> None:
     cursor = altered.cursor
     parents: list[Token] = []
-    while cursor.peek(1).kind is Kind.SYMBOL and cursor.peek(1).text == ".":
+    while cursor.peek(1).kind is TokenKind.SYMBOL and cursor.peek(1).text == ".":
         parents.append(cursor.name())
         cursor.expect(".")
     column = DraftColumn(cursor.column_name(), data_type(cursor, depth=len(parents)))
-    position: Position | None = None
+    position: ColumnPosition | None = None
     seen: set[str] = set()
     while not (cursor.at_end or cursor.looks_at(",") or cursor.looks_at(")")):
         token = cursor.peek()
@@ -189,7 +189,7 @@ def _alter_column(altered: Altered) -> None:
 
 def _no_column_action(cursor: Cursor, path: list[Token]) -> Exception:
     refuse(cursor, _REFUSED_COLUMN_ACTIONS)
-    hive = (Kind.WORD, Kind.QUOTED)
+    hive = (TokenKind.WORD, TokenKind.QUOTED)
     if cursor.peek().kind in hive and cursor.peek(1).kind in hive and cursor.peek().upper not in ("SET", "DROP", "ADD"):
         reason = "a name and a type at once are Hive's; use RENAME COLUMN, and ALTER COLUMN ... TYPE"
         return unsupported(cursor, cursor.peek(), f"CHANGE COLUMN {path[-1].text} {cursor.peek().text} {cursor.peek(1).text}", reason)
@@ -203,7 +203,7 @@ def _add_constraint(altered: Altered, place: Token) -> None:
     if not constraint_follows(cursor, 0):
         kinds = "CHECK (...), PRIMARY KEY (...), UNIQUE (...) or FOREIGN KEY (...)"
         raise cursor.unexpected(kinds if name is not None else f"COLUMN, CONSTRAINT name, {kinds}")
-    part = Draft(place)
+    part = TableDraft(place)
     table_constraint(cursor, part, name)
     table.add_constraint(altered, place, part)
 
@@ -231,14 +231,14 @@ def _drop_foreign_key(altered: Altered, place: Token) -> None:
 
 
 def _cluster_by(altered: Altered, place: Token) -> None:
-    part = Draft(place)
+    part = TableDraft(place)
     if not altered.cursor.accept("NONE"):
         cluster_by(altered.cursor, part)
     table.set_clustering(altered, place, part.clustered_by)
 
 
 def _set_properties(altered: Altered, place: Token) -> None:
-    part = Draft(place)
+    part = TableDraft(place)
     table_properties(altered.cursor, part)
     table.set_properties(altered, place, part.properties)
 

@@ -16,7 +16,7 @@ _OTHER = f"{RESERVED_PREFIX}_other"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AlteredPlace:
     """A place that has a type. ``path`` is spelled as declared; ``is_field``: it has a name of its own, unlike an element, key or value."""
 
     path: ColumnPath
@@ -26,9 +26,9 @@ class Place:
     in_collection: bool = False
 
 
-def find_place(fields: Fields, parts: Sequence[str]) -> Place | None:
+def find_place(fields: Fields, parts: Sequence[str]) -> AlteredPlace | None:
     """The place at a path, names compared without case as Spark does; None if there is none. No parts: the columns."""
-    found = Place(ColumnPath(""), Struct(fields))
+    found = AlteredPlace(ColumnPath(""), Struct(fields))
     for part in parts:
         step = _step(found, part.lower())
         if step is None:
@@ -37,20 +37,20 @@ def find_place(fields: Fields, parts: Sequence[str]) -> Place | None:
     return found
 
 
-def _step(here: Place, part: str) -> Place | None:
+def _step(here: AlteredPlace, part: str) -> AlteredPlace | None:
     match here.type:
         case Struct(fields=fields):
             field = next((f for f in fields if f.name.lower() == part), None)
-            return None if field is None else Place(_join(here, field.name), field.type, in_collection=here.in_collection)
+            return None if field is None else AlteredPlace(_join(here, field.name), field.type, in_collection=here.in_collection)
         case Array(element=element) if part == "element":
-            return Place(_join(here, part), element, is_field=False, in_collection=True)
+            return AlteredPlace(_join(here, part), element, is_field=False, in_collection=True)
         case Map(key=key, value=value) if part in ("key", "value"):
-            return Place(_join(here, part), key if part == "key" else value, is_field=False, in_collection=True)
+            return AlteredPlace(_join(here, part), key if part == "key" else value, is_field=False, in_collection=True)
         case _:
             return None
 
 
-def _join(here: Place, name: str) -> ColumnPath:
+def _join(here: AlteredPlace, name: str) -> ColumnPath:
     return ColumnPath(f"{here.path}.{name}" if here.path else name)
 
 

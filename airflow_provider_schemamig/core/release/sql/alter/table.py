@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.sql.alter.draft import draft_of
 from airflow_provider_schemamig.core.release.sql.alter.errors import UnknownName
 from airflow_provider_schemamig.core.release.sql.alter.paths import foreign_key_text, near
-from airflow_provider_schemamig.core.release.sql.create_table import Draft
+from airflow_provider_schemamig.core.release.sql.create_table import TableDraft
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.declaration import Builder
 from airflow_provider_schemamig.core.release.sql.errors import InvalidUse
@@ -38,13 +38,13 @@ class Altered:
         """Go on with this declaration, which the action at ``place`` made, if it holds."""
         self._build(draft_of(declaration, place))
 
-    def edit(self, place: Token, change: Callable[[Draft], None]) -> None:
+    def edit(self, place: Token, change: Callable[[TableDraft], None]) -> None:
         """Go on with what ``change`` makes of the draft, if it holds."""
         draft = draft_of(self.declaration, place)
         change(draft)
         self._build(draft)
 
-    def _build(self, draft: Draft) -> None:
+    def _build(self, draft: TableDraft) -> None:
         noted = len(self.cursor.refusals)
         declaration, foreign_keys = Builder(self.cursor, draft).build()
         if len(self.cursor.refusals) == noted:
@@ -57,10 +57,10 @@ class Altered:
         self.cursor.note(InvalidUse, token, used_by=used_by, reason=reason)
 
 
-def add_constraint(altered: Altered, place: Token, part: Draft) -> None:
+def add_constraint(altered: Altered, place: Token, part: TableDraft) -> None:
     """Add the one constraint that ``part`` holds. A new PRIMARY KEY's columns become NOT NULL."""
 
-    def change(draft: Draft) -> None:
+    def change(draft: TableDraft) -> None:
         draft.checks += part.checks
         draft.keys += part.keys
         draft.foreign_keys += part.foreign_keys
@@ -140,14 +140,14 @@ def _same(columns: Sequence[str], tokens: Sequence[Token]) -> bool:
 def set_clustering(altered: Altered, place: Token, paths: list[list[Token]]) -> None:
     """Cluster by these columns and no others; none: not at all."""
 
-    def change(draft: Draft) -> None:
+    def change(draft: TableDraft) -> None:
         draft.clustered_by = paths
 
     altered.edit(place, change)
 
 
 def set_properties(altered: Altered, place: Token, properties: list[tuple[Token, str, str]]) -> None:
-    def change(draft: Draft) -> None:
+    def change(draft: TableDraft) -> None:
         keys = {key for _, key, _ in properties}
         draft.properties = [*(old for old in draft.properties if old[1] not in keys), *properties]
 
