@@ -79,23 +79,27 @@ def is_another(env: EnvironmentRoot, shard: Shard) -> bool:
 
 
 def is_in_place(expected: Declaration, head: Head) -> bool:
-    """True if the table has exactly this physical schema, order included; that of stand-ins depends on the attempts there were.
+    """Return whether the table has this physical schema.
 
-    Clustering is no drift, so it is not looked at: ``shown`` and ``is_done`` do, where it tells two steps of ours apart.
+    Order and clustering are no drift: whoever reads goes by names. ``shown`` and ``is_done`` look at both where they tell two steps of
+    ours apart.
     """
-    live = head.declaration(expected.name)
-    if live_differences(expected, live):
-        return False
-    return _ordered(expected) == _ordered(live)
+    return not live_differences(expected, head.declaration(expected.name))
 
 
-def _ordered(declaration: Declaration) -> list[ColumnPath]:
+def _is_ordered(expected: Declaration, head: Head) -> bool:
+    """Return whether the columns are in this order; that of stand-ins depends on the attempts there were."""
+    return _order(expected) == _order(head.declaration(expected.name))
+
+
+def _order(declaration: Declaration) -> list[ColumnPath]:
     return [path for path, _ in walk(declaration.fields) if not is_stand_in(path)]
 
 
 def shown(intent: Intent, head: Head) -> Declaration | None:
     """The physical schema that the table has: the one that the intent was to bring, or that of its step before; None: neither."""
     found = [step for step in (intent.after, intent.reached) if step is not None and is_in_place(step, head)]
+    found = [step for step in found if _is_ordered(step, head)] or found
     return next((step for step in found if _is_clustered(step, head)), found[0] if found else None)
 
 
@@ -106,17 +110,21 @@ def _is_clustered(expected: Declaration, head: Head) -> bool:
 def is_done(state: State, intent: Intent, head: Head) -> bool:
     """Return whether the table is where the intent was to bring it.
 
-    Names that were swapped, a key, and a property that is no longer declared make no difference between two schemas. The names in the data
-    files tell of the first, and the table's properties of the last; of a key nothing is on the table. The log is not asked: it may have
-    been cleaned up since.
+    An order, names that were swapped, a key, and a property that is no longer declared make no difference between two schemas. The order
+    itself tells of the first unless somebody else made another one, the names in the data files of the second, and the table's properties
+    of the last; of a key nothing is on the table. The log is not asked: it may have been cleaned up since.
     """
     if intent.after is None or not is_in_place(intent.after, head):
         return False
     begin = intent.before if intent.reached is None else intent.reached
     if intent.done_version is not None or begin is None or not is_in_place(begin, head):
         return True
+    if _order(begin) != _order(intent.after) and (_is_ordered(intent.after, head) or _is_ordered(begin, head)):
+        return _is_ordered(intent.after, head)
     if begin.clustered_by != intent.after.clustered_by:
         return _is_clustered(intent.after, head)
+    if _order(begin) != _order(intent.after) and not intent.renames:
+        return False
     dropped = dict(begin.properties).keys() - dict(intent.after.properties).keys()
     return dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
 
