@@ -10,22 +10,17 @@ import typer
 
 from airflow_provider_schemamig.cli.options import JsonOption, ReleaseOption, local_path
 from airflow_provider_schemamig.cli.output import Answer, Exit, answered, failure_document
+from airflow_provider_schemamig.cli.render.lint import finding_json, show_findings
 from airflow_provider_schemamig.exceptions import error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
-    from airflow_provider_schemamig.core.release.lint.model import LintFinding
     from airflow_provider_schemamig.core.release.lint.run import Review
     from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 _FORMATS = ("text", "json", "github")
-
-
-_STYLES = {"error": "bold red", "warning": "yellow", "notice": "dim"}
 
 
 def lint(
@@ -67,36 +62,6 @@ def lint_document(found: Review) -> dict[str, Any]:
         "findings": [finding_json(finding) for finding in found.findings],
         "allowed": [{**finding_json(finding), "reason": finding.reason} for finding in found.allowed],
     }
-
-
-def finding_json(finding: LintFinding) -> dict[str, Any]:
-    hit, rule = finding.hit, finding.rule
-    return {
-        "rule": rule.code,
-        "name": rule.name,
-        "severity": rule.severity.value,
-        "collection": hit.collection,
-        "file": hit.file,
-        "line": hit.line,
-        "text": hit.text,
-    }
-
-
-def show_findings(to: Console, findings: Sequence[LintFinding]) -> None:
-    """One line each, as compilers do, so that editors find the place."""
-    from rich.text import Text
-
-    from airflow_provider_schemamig.cli.render.common import print_indented
-
-    for finding in findings:
-        severity = finding.rule.severity.value
-        head = Text.assemble(
-            f"{finding.where}: ", (finding.rule.code, _STYLES[severity]), f" {finding.rule.name} ({severity})", style="default"
-        )
-        if finding.hit.collection:
-            head.append(f"  {finding.hit.collection}", style="cyan")
-        to.print(head, soft_wrap=True)
-        print_indented(to, Text(finding.hit.text))
 
 
 def _show(to: Console, found: Review) -> None:
