@@ -1,7 +1,4 @@
-"""The reading visitor over a plan's stages: what each costs, whom it breaks, what is irreversible, what a rollback leaves or loses.
-
-``execute`` (the verbs) is the other visitor; both go over the same closed list, and a test holds them to it.
-"""
+"""Explain a plan's stages: what each costs, whom it breaks, what is irreversible, what a rollback leaves or loses."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ earlier leader, or this one before it was killed, began. A hold that maintenance
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -39,6 +39,7 @@ from airflow_provider_schemamig.core.schema.expressions.rules import UnusableExp
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.evolution_phases import PhasesOf, evolution_phases, phases_of
 from airflow_provider_schemamig.core.upgrade.plan.hold_rules import end_of, holds_in_use, refused_by_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
@@ -51,7 +52,7 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
 )
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_referenced
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import declared_now, not_in_release, renames_left
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import not_in_release
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 S = TypeVar("S", bound=s.Stage)
@@ -64,15 +65,15 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def _phases(self) -> dict[CollectionName, tuple[Declaration, Phases]]:
+    def _phases(self) -> dict[CollectionName, tuple[PhasesOf, Phases]]:
         return {}
 
     def phases_of(self, step: Evolve, state: State) -> Phases:
-        """``evolution_phases``, worked out once a physical schema: every task of a protocol asks for them again."""
-        physical = physical_after(state, step.old.name, self.ends)
+        """Return ``evolution_phases``, worked out again only where something that they depend on is another one."""
+        wanted = phases_of(state, step, self.ends)
         known = self._phases.get(step.collection)
-        if known is None or known[0] != physical:
-            known = self._phases[step.collection] = (physical, evolution_phases(state, step, self.ends))
+        if known is None or known[0] != wanted:
+            known = self._phases[step.collection] = (wanted, phases(*wanted))
         return known[1]
 
     @cached_property
@@ -387,10 +388,3 @@ def _swapped_by(chains: Sequence[Chain]) -> tuple[ColumnPath, ...]:
     """The columns that change places with the cut-over."""
     operations = (operation for chain in chains for operation in chain)
     return tuple(path for operation in operations if operation.swaps and operation.fills for path in operation.columns)
-
-
-def evolution_phases(state: State, step: Evolve, ended: Collection[Generation] = ()) -> Phases:
-    """The changes of an evolution by phase, from what the table has once the holds in ``ended`` have ended to what the release declares."""
-    source = step.old.name
-    kept = frozenset(kept_fields(state, source, [hold for hold in open_holds(state) if hold.generation not in ended]))
-    return phases(physical_after(state, source, ended), declared_now(state, step), step.new, renames_left(state, step), kept)

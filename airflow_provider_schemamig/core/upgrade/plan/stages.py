@@ -1,6 +1,7 @@
-"""The closed list of stages a plan is made of (after SQLMesh's ``core/plan/stages.py``: small values, two visitors).
+"""The closed list of stages a plan is made of: small values, one a sentence of what will happen.
 
-A stage is a sentence of what will happen. ``explain`` and ``execute`` are its two visitors, so preflight and a run stay the same thing.
+``explain`` goes over them. The tasks take from them what is to be built, copied, sealed and contracted, and work out anew what is left to
+do to a live table, as recovery may have changed that.
 """
 
 from __future__ import annotations

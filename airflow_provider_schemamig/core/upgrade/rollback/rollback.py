@@ -136,6 +136,7 @@ def _closed(state: State, work: Work) -> list[Update]:
 
 
 def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+    started = time.monotonic()
     _bring_back(work, jobs, allow_lossy)
     swaps = announce_swaps(work, shard_swaps(work))
     undos = undos_of(work, swaps)
@@ -167,7 +168,7 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
     work.append(lambda state: _flip(work, state, reverted, swaps, sealed, until if kept else None))
     work.notes.extend(note(work.env, work.state, work.deployment, kept, until))
     work.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
-    work.report("rollback", None, None, time.monotonic())
+    work.report("rollback", None, None, started)
 
 
 def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
