@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support import foreign
 from tests.support.adopting import MAPPED, Site, alter, mapped
 from tests.support.bytes import tree, unwritten
-from tests.support.lake import no_spark, rows
+from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.product import Product
-from tests.support.upgrades import refused, two_releases, whole
+from tests.support.upgrades import deployed, refused, releases, two_releases, whole
 from tests.unit.upgrade.test_adopt import begin
 
 FLIGHTS = CollectionName("flights")
@@ -240,3 +240,48 @@ def test_what_a_rollback_left_makes_way_by_the_advice_that_is_given(tmp_path: Pa
     lake.upgrade(wanted)
     whole(lake)
     assert rows(lake.path("t")) == [{"id": 1, "a": "one", "y": None}]
+
+
+def died_and_again(lake: Lake) -> None:
+    revert_that_dies(lake)
+    revert(lake.env, "t", allow_lossy=True)
+
+
+def died_and_upgraded(lake: Lake) -> None:
+    """Whoever leads next settles it, and changes nothing of the table."""
+    revert_that_dies(lake)
+    lake.upgrade(lake.second)
+
+
+def revert_that_dies(lake: Lake) -> None:
+    """... when the table has its columns again, and the ledger does not know."""
+
+    def hook(moment: str, what: str, key: str) -> None:
+        if any(item["name"] == "g" for item in foreign.live_schema(lake.path("t"))):
+            raise Crash
+
+    with pytest.raises(Crash):
+        revert(replace(lake.env, on_write=hook), "t", allow_lossy=True)
+
+
+@pytest.mark.parametrize("way", [lambda lake: revert(lake.env, "t", allow_lossy=True), died_and_again, died_and_upgraded])
+def test_what_came_again_is_known_to_every_release(tmp_path: Path, way: Callable[[Lake], object]) -> None:
+    """It has another name in the data files: handles read it, and the end of the hold finds what it is to drop."""
+    old = "CREATE TABLE t (id BIGINT, a STRING, g STRING, h STRING);"
+    steps = 'evolution("t", rename={"a": "b", "g": "gg"}, drop=["h"])'
+    new = "CREATE TABLE t (id BIGINT, b STRING, gg STRING, g STRING);"
+    first, second, third = releases(tmp_path, (old, ""), (new, steps), (f"{new} CREATE TABLE u (id BIGINT);", ""))
+    lake = deployed(tmp_path, first, third)
+    lake.upgrade(second)
+    foreign.write(lake.path("t"), [{"id": 1, "b": "one", "gg": "old", "g": "new", "h": None}])
+    for name in ("gg", "g", "h"):
+        foreign.drop_column(lake.path("t"), name)
+    way(lake)
+    foreign.write(lake.path("t"), [{"id": 2, "b": "two", "gg": "x", "g": "y", "h": "z"}])
+    whole(lake)
+    now, before = {"id": 2, "b": "two", "gg": "x", "g": "y"}, {"id": 2, "a": "two", "g": "x", "h": "z"}
+    for release, row in ((None, now), ("1.1.0", now), ("1.0.0", before)):
+        assert row in lake.env.reader("t", release).arrow().to_pylist()
+    commands.contract(lake.env, at_once=True)
+    whole(lake)
+    assert "h" not in [item["name"] for item in foreign.live_schema(lake.path("t"))]

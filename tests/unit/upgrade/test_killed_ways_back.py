@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import IntentKind
 from airflow_provider_schemamig.core.names import CollectionName
@@ -308,3 +309,25 @@ def test_a_type_that_half_a_rollback_took_back(tmp_path: Path, then: Verb) -> No
     then(found.lake.env, found)
     value = str if then is upgrade else int
     assert told(found.lake)[2] == [repr([1, value(1), 2]), repr([2, value(3), 4])]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_column_that_was_gone_and_came_again(tmp_path: Path, dies: bool) -> None:
+    """The half of the rollback drops it, as no file carries it; what an upgrade adds has another name in the data files."""
+    found = case(tmp_path, BASE, "id BIGINT, pp INT, q INT, c STRING", ROW, step='evolution("t", rename={"p": "pp"})')
+    lake = found.lake
+    upgrade(lake.env, found)
+    killed(back, found, "revert")
+    assert [field["name"] for field in snapshot(lake.path("t")).fields] == ["id", "p", "q"]
+    if dies:
+        killed(upgrade, found, "undo")
+        cancel(lake.env, found)
+    else:
+        upgrade(lake.env, found)
+    insert(lake.path("t"), [{"id": 2, "pp": 3, "q": 4, "c": "new"}])
+    told(lake)
+    called = {field["name"]: physical_name(field) for field in snapshot(lake.path("t")).fields}
+    assert dict(lake.state.entry(T).stored_names) == {name: there for name, there in called.items() if name != there}
+    for release in (None, "1.1.0"):
+        assert sorted(row["c"] or "" for row in lake.env.reader("t", release).arrow().to_pylist()) == ["", "new"]
+    back_to_the_first(found)

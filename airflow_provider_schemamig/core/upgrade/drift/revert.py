@@ -33,6 +33,7 @@ from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
 from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, stand
 
@@ -94,13 +95,13 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> RevertedDrift 
         raise another_table(store, head, name) if head is not None else ShardMissing(collection=name, uri=store.location.uri)
     foreign = foreign_changes(work.state, name, head)
     if foreign is None:
-        work.append(functools.partial(_closed, name=name))
+        work.append(functools.partial(_closed, name=name, head=head))
         _refuse_lost_seal(work, name, head)
         return RevertedDrift(name, None, ())
     check_writable(head.protocol, head.location.uri)
     found = reversal(store, foreign)
     if found.impossible or (found.losses and not allow_lossy):
-        work.append(functools.partial(_closed, name=name))  # what a run that died had begun is given up with it
+        work.append(functools.partial(_closed, name=name, head=head))  # what a run that died had begun is given up with it
         acceptable = not why_not(work.env, work.state, name, head)
         raise (
             CannotRevert(collection=name, reasons=found.impossible, acceptable=acceptable)
@@ -110,8 +111,9 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> RevertedDrift 
     version = _commit(work, store, head, name, found)
     if version is None:
         return None
-    work.append(functools.partial(_closed, name=name))
-    notes = _mapping_note(head, read_head(store, at=version))
+    after = read_head(store, at=version)
+    work.append(functools.partial(_closed, name=name, head=after))
+    notes = _mapping_note(head, after)
     if foreign.has_other_id:
         notes += (f"the table has its id {foreign.table_id} back",)
     changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)
@@ -150,9 +152,11 @@ def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: R
     return committed.head.version
 
 
-def _closed(state: State, name: CollectionName) -> Sequence[Update]:
+def _closed(state: State, name: CollectionName, head: Head) -> Sequence[Update]:
+    """... and what came again is written down by its new name in the data files. Nothing is under way: nothing of ours came."""
     shard = state.objects[name].shard
-    return [Drop(Intent, intent.key) for intent in state.intents_of(shard) if intent.kind is IntentKind.REVERT]
+    under_way = [intent for intent in state.intents_of(shard) if intent.kind is IntentKind.REVERT]
+    return [*(Drop(Intent, intent.key) for intent in under_way), *(as_on_table(state, state.entry(name), head) if under_way else ())]
 
 
 def _mapping_note(before: Head, after: Head) -> tuple[str, ...]:

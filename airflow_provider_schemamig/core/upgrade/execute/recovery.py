@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.commit.commit import Committed, Metad
 from airflow_provider_schemamig.core.delta.commit.fence import put_fence
 from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
-from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -28,7 +28,9 @@ from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.core.upgrade.plan.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is_in_place, look_or_none, shown, table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.tables.change_log import remember_undone
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
@@ -106,12 +108,12 @@ def _settle_shard(
     dropped += [Drop(Intent, undo.key) for undo in undos if undo not in intents]
     undone = next((undo for undo in undos if is_done(work.state, undo, head)), None)
     if undone is not None:
-        return [*dropped, *_record(work.state, shard, undone.after)]  # all but this was done
+        return [*dropped, *_record(work.state, shard, undone.after, head)]  # all but this was done
     done = _done(work.state, head, [intent for intent in intents if intent.kind is not IntentKind.UNDO])
     if not done:
-        return dropped
+        return [*dropped, *_drift_undone(work.state, shard, intents, head)]
     if done[-1].kind is IntentKind.CONTRACT:
-        return [*dropped, *_record(work.state, shard, done[-1].after)]  # what was dropped is gone: the next contract goes on
+        return [*dropped, *_record(work.state, shard, done[-1].after, head)]  # what was dropped is gone: the next contract goes on
     if done[-1].kind is IntentKind.REVERT and going_back:
         return one_each([*dropped, Put(replace(done[-1], epoch=work.epoch, done_version=made_at(store, done[-1], head)))])
     collection, last = done[0].collection, done[-1].after
@@ -184,7 +186,7 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenc
     renames = tuple(rename for intent in done for rename in intent.renames)
     home = WayHome(first.collection, shard, now, wanted, renames, first.base_version, lossy)
 
-    def attempt() -> tuple[WayBack, Committed | None]:
+    def attempt() -> tuple[WayBack, Head, Committed | None]:
         checked_at = bring_back(work, home, jobs)
         head = read_head(store)
         if not is_in_place(now, head):
@@ -196,15 +198,16 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenc
                 raise unfinished(work.state, last, missing)
             checked_at = head.version if checked_at is None else checked_at
         if not back.changes:
-            return back, None
+            return back, head, None
         _announce(work, home, done, back, head)
         fence, tag = work.fence(shard), work.tag(IntentKind.UNDO.value)
-        return back, commit_changes(
+        committed = commit_changes(
             store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at, stood_before=True
         )
+        return back, committed.head, committed
 
     try:
-        back, committed = until_nobody_writes(work, first.collection, shard, attempt)
+        back, head, committed = until_nobody_writes(work, first.collection, shard, attempt)
     except DoesNotGoBack as stays:
         if last.kind is not IntentKind.REVERT:
             raise
@@ -213,7 +216,7 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenc
         stand(first.collection, [committed])
         work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
     own = [intent for intent in work.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
-    return [*(Drop(Intent, undo.key) for undo in own), *_record(work.state, shard, after_way_back(now, back))]
+    return [*(Drop(Intent, undo.key) for undo in own), *_record(work.state, shard, after_way_back(now, back), head)]
 
 
 def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, head: Head) -> None:
@@ -235,10 +238,18 @@ def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, 
     work.append(announce)
 
 
-def _record(state: State, shard: ShardId, physical: Declaration | None) -> list[Update]:
-    """The physical schema of a live shard, written into its current schema entry."""
-    found = next((name for name, item in state.objects.items() if item.shard == shard), None)
+def _record(state: State, shard: ShardId, physical: Declaration | None, head: Head) -> list[Update]:
+    """The physical schema of a live shard, and what ``head`` calls its fields in the data files, written into its current schema entry."""
+    found = live_collection(state, shard)
     if found is None or physical is None:
         return []
-    entry: SchemaEntry = state.entry(found)
-    return [] if entry.physical == physical else [Put(replace(entry, physical=replace(physical, name=entry.physical.name)))]
+    entry = state.entry(found)
+    return as_on_table(state, replace(entry, physical=replace(physical, name=entry.physical.name)), head)
+
+
+def _drift_undone(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> list[Update]:
+    """Of a ``revert`` that died: it may have added again what somebody had dropped."""
+    found = live_collection(state, shard)
+    if found is None or not any(intent.kind is IntentKind.REVERT and intent.before is None for intent in intents):
+        return []
+    return as_on_table(state, state.entry(found), head)
