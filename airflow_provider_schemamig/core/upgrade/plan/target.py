@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.release.merge.fills import fill_inputs, rew
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.plan.errors import ReleaseChanged, Unmanaged, WrongRelease
+from airflow_provider_schemamig.core.upgrade.plan.leaps import taken_again
 from airflow_provider_schemamig.core.upgrade.plan.stages import FillInput
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import from_here
 from airflow_provider_schemamig.exceptions import raise_refusals
@@ -67,6 +68,7 @@ def target_of(release: Release, state: State | None) -> Target:
     chain = merge(release, source)
     gone = _given_back(release.declarations(source), state) if source is not None else ()
     check_own_release(release, state, gone)
+    raise_refusals(list(taken_again(release, state)) if state is not None else [])
     chain = _without(chain, gone, declared)
     goal = _fingerprint(declared)
     inputs, projections = _inputs(release, chain)
