@@ -22,7 +22,7 @@ class Option:
     description: str
 
     def to_provider_info(self) -> dict[str, Any]:
-        """The option as Airflow's provider schema wants it."""
+        """Return the option as Airflow's provider schema wants it."""
         return {
             "description": self.description,
             "version_added": "0.1.0",

@@ -105,7 +105,7 @@ _LINE = 12
 
 
 def is_credential(name: str) -> bool:
-    """Whether a storage option holds a secret, by its name."""
+    """Return whether a storage option holds a secret, by its name."""
     lower = name.lower()
     if lower.startswith("schemamig."):
         return False
@@ -115,7 +115,7 @@ def is_credential(name: str) -> bool:
 
 
 def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Every text in the options that is a secret, and as other programs may write it; the longest first."""
+    """Return every text in the options that is a secret, and as other programs may write it; the longest first."""
     found: set[str] = set()
     for name, value in options.items():
         found.update(_userinfo(value) if is_harmless(name, value) else _parts(value))
@@ -125,7 +125,7 @@ def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Whether an option is no credential, and its value what belongs there: parsers and servers quote what they cannot use."""
+    """Return whether an option is no credential, and its value what belongs there: parsers and servers quote what they cannot use."""
     if is_credential(name):
         return False
     bare = _bare(name.lower())
@@ -171,12 +171,12 @@ def blank_own(text: str) -> str:
 
 
 def blank_typed(text: str) -> str:
-    """The same of one text that somebody typed: where it begins as a URI, whatever may be its user goes as a whole."""
+    """Return the same of one text that somebody typed: where it begins as a URI, whatever may be its user goes as a whole."""
     return blank_own(_USER_OF_URI.sub(rf"\1{BLANK}@", text) if _URI_BEGINS.match(text) else text)
 
 
 def holds_key(text: str) -> bool:
-    """Whether a text that should be a place is a store's connection string, or a part of one."""
+    """Return whether a text that should be a place is a store's connection string, or a part of one."""
     return _KEY_OF_STRING.search(text) is not None
 
 
@@ -186,7 +186,7 @@ def _in_its_quotes(value: str) -> str:
 
 
 def holds_userinfo(uri: str) -> bool:
-    """Whether a URI names a user with a password before its host (``s3://key:secret@bucket``)."""
+    """Return whether a URI names a user with a password before its host (``s3://key:secret@bucket``)."""
     return _USER_OF_URI.search(uri) is not None
 
 

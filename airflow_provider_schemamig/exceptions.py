@@ -38,17 +38,17 @@ class SchemamigError(Exception):
 
     @property
     def message(self) -> str:
-        """What is wrong, in one or two sentences."""
+        """Return what is wrong, in one or two sentences."""
         return self.code
 
     @property
     def next_action(self) -> str:
-        """What the reader should do next, as an imperative."""
+        """Return what the reader should do next, as an imperative."""
         return "Read the documentation of this error code."
 
     @property
     def subject(self) -> str | None:
-        """The collection, as it may be shown."""
+        """Return the collection, as it may be shown."""
         from airflow_provider_schemamig.credentials import blank_typed
 
         return None if self.collection is None else visible(blank_typed(self.collection))

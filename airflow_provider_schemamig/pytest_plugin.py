@@ -109,7 +109,7 @@ class PathItem(pytest.Item):
         self._run()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What is wrong with the release is said in words; a traceback would only show this plugin."""
+        """Return what is wrong with the release is said in words; a traceback would only show this plugin."""
         return str(excinfo.value) if isinstance(excinfo.value, SchemamigError) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:

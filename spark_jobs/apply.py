@@ -176,7 +176,7 @@ def _write_by_key(
 
 
 def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChange) -> tuple[str, str | None]:
-    """The source of a MERGE by key, and a query of the keys that only came, if there are any. Raises DuplicateKeys."""
+    """Return the source of a MERGE by key, and a query of the keys that only came, if there are any. Raises DuplicateKeys."""
     keys = ", ".join(equal_by(quote(f.name), f.dataType) for f in change.rows.key)
     spark.sql(
         f"CACHE LAZY TABLE {_KEYED} AS SELECT max_by(struct({change.rows.columns}), {COUNT}) AS r, max({COUNT}) < 0 AS {_DELETE}, "

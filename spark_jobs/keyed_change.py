@@ -54,7 +54,7 @@ class KeyedChange:
 
     @property
     def source(self) -> str:
-        """The rows that came, with ``DELETE`` false, and the keys of those that only went."""
+        """Return the rows that came, with ``DELETE`` false, and the keys of those that only went."""
         key = {f.name for f in self.rows.key}
         columns = ", ".join(f"c.{quote(f.name)}" for f in self.rows.fields)
         if self.same or (self.new and self.deleted):

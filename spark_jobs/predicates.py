@@ -57,6 +57,6 @@ def _at(data_type: Any, value: str, rest: list[str], leaf: Leaf, path: str) -> s
 
 
 def _any_of(array: str, data_type: Any, rest: list[str], leaf: Leaf, path: str) -> str:
-    """True if any element does; a missing array has none. One variable name for each depth, by what is left of the path."""
+    """Return whether any element does; a missing array has none. One variable name for each depth, by what is left of the path."""
     element = f"x{len(rest)}"
     return f"coalesce(exists({array}, {element} -> {_at(data_type, element, rest, leaf, path)}), false)"

@@ -160,7 +160,7 @@ def _predicate(rows: DataFrame, check: Mapping[str, Any]) -> str:
 
 
 def _as_text(rows: DataFrame) -> list[str]:
-    """Every column as text of bounded length, cut in Spark so that no large value travels."""
+    """Return every column as text of bounded length, cut in Spark so that no large value travels."""
     return [
         f"substring({_text(field.dataType.typeName(), quote(field.name))}, 1, {_CHARACTERS}) AS {quote(field.name)}"
         for field in _columns(rows)
@@ -240,7 +240,7 @@ def _new(rows: DataFrame, check: Mapping[str, Any]) -> DataFrame:
 
 
 def _referenced(spark: SparkSession, scan: _Scan, check: Mapping[str, Any], names: Sequence[str]) -> DataFrame:
-    """The keys of the table that is referred to; if it is the same one, at the same version."""
+    """Return the keys of the table that is referred to; if it is the same one, at the same version."""
     table = table_sql(check["referenced_uri"])
     version = scan.version if table == scan.table else check.get("referenced_version")
     pinned = newest_version(spark, table) if version is None else int(version)
@@ -271,7 +271,7 @@ def _violation(check: Mapping[str, Any], scan: _Scan, count: int, sample: list[d
 
 
 def _rule(check: Mapping[str, Any]) -> str:
-    """The rule in SQL's words, for checks that have no name."""
+    """Return the rule in SQL's words, for checks that have no name."""
     match check["kind"]:
         case "not_null":
             return f"{check['column']} NOT NULL"

@@ -58,7 +58,7 @@ def same_key(fields: Sequence[StructField], one: str, other: str) -> str:
 
 
 def is_compared_whole(data_type: Any) -> bool:
-    """Whether ``<=>`` and GROUP BY tell values of this type apart as they are."""
+    """Return whether ``<=>`` and GROUP BY tell values of this type apart as they are."""
     return not _has(data_type, lambda found: _is_map(found) or _is_floating(found))
 
 
@@ -122,7 +122,7 @@ def _encoded(value: str, data_type: Any) -> str:
 
 
 def _elements(value: str, data_type: Any, depth: int) -> str:
-    """The elements of an array in their order, the entries of a map in one that does not depend on theirs."""
+    """Return the elements of an array in their order, the entries of a map in one that does not depend on theirs."""
     item = f"x{depth}"
     if not _is_map(data_type):
         return f"transform({value}, {item} -> struct({', '.join(_sequence(item, data_type.elementType, depth + 1))}))"
@@ -145,7 +145,7 @@ def _is_floating(data_type: Any) -> bool:
 
 
 def _has(data_type: Any, wanted: Callable[[Any], bool]) -> bool:
-    """Whether a type is a wanted one, or has one inside."""
+    """Return whether a type is a wanted one, or has one inside."""
     if wanted(data_type):
         return True
     match data_type.typeName():

@@ -60,7 +60,7 @@ def write_once(spark: SparkSession, uri: str, statement: str, request: Mapping[s
 
 
 def find_written(spark: SparkSession, uri: str, request: Mapping[str, Any], attempt: str | None = None) -> Written | None:
-    """The newest commit of a statement with the request's user metadata, whatever it noted down."""
+    """Return the newest commit of a statement with the request's user metadata, whatever it noted down."""
     wanted = json.loads(request["user_metadata"])
     history = f"DESCRIBE HISTORY {table_sql(uri)}"
     for statement in (f"{history} LIMIT {_NEWEST}", history):

@@ -66,7 +66,7 @@ def compare_files(old: Path, new: Path) -> dict[str, Any]:
 
 
 def compare(before: Schemas, after: Schemas) -> dict[str, Any]:
-    """The same of two sets of declarations."""
+    """Return the same of two sets of declarations."""
     costs, drops_data = [Cost.NONE], False
     changes: list[dict[str, Any]] = []
     for name in sorted({*before, *after}):

@@ -50,7 +50,7 @@ class Unreadable:
 
 
 def parsed(kind: type[T], data: bytes) -> T | Unreadable:
-    """The value of an object that others may have damaged, or newer software written."""
+    """Return the value of an object that others may have damaged, or newer software written."""
     try:
         found: T = from_json(kind, json.loads(data))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, SchemamigError) as error:
@@ -62,7 +62,7 @@ _ENCODERS: dict[Any, Coder] = {}
 
 
 def encoder(kind: type[Any]) -> Coder:
-    """The encoder of a class, chosen once."""
+    """Return the encoder of a class, chosen once."""
     found = _ENCODERS.get(kind)
     if found is None:
         found = _ENCODERS[kind] = _choose_encoder(kind)
@@ -117,7 +117,7 @@ def union(members: Mapping[str, type[Any]]) -> None:
 
 @functools.cache
 def decoder(kind: Any) -> Coder:
-    """The decoder of a type hint, compiled once."""
+    """Return the decoder of a type hint, compiled once."""
     if isinstance(kind, typing.NewType):
         return decoder(kind.__supertype__)
     origin = typing.get_origin(kind)

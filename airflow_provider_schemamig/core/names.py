@@ -75,7 +75,7 @@ class Version:
 
     @property
     def module_name(self) -> str:
-        """The migration module's name: ``v1_1_0``."""
+        """Return the migration module's name: ``v1_1_0``."""
         return f"v{self.major}_{self.minor}_{self.patch}"
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ def collection_name(text: str) -> CollectionName:
 
 
 def constraint_rule(text: str) -> str | None:
-    """What is wrong with the name of a CHECK or a key; None if nothing is."""
+    """Return what is wrong with the name of a CHECK or a key; None if nothing is."""
     if text.lower().startswith(RESERVED_PREFIX):
         return f"names beginning with {RESERVED_PREFIX} are its own"
     return None if _CONSTRAINT.fullmatch(text) else "letters, digits and underscores, no digit first, at most 255"

@@ -18,6 +18,6 @@ class ReportLink(BaseOperatorLink):
     name = "Preflight report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The report's URI, or an empty text while there is none (Airflow then shows the button greyed out)."""
+        """Return the report's URI, or an empty text while there is none (Airflow then shows the button greyed out)."""
         uri = XCom.get_value(key="report_uri", ti_key=ti_key)
         return str(uri) if uri else ""

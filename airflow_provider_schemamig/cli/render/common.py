@@ -139,7 +139,7 @@ def hold_text(hold: Mapping[str, Any]) -> Text:
 
 
 def _cost(hold: Mapping[str, Any]) -> str:
-    """What is kept for it, where that is known: ``, at the cost of 1,024 bytes (airports g2-1a2b; a: x)``."""
+    """Return what is kept for it, where that is known: ``, at the cost of 1,024 bytes (airports g2-1a2b; a: x)``."""
     if not hold.get("keeps"):
         return ""
     kept = "; ".join(f"{item['collection']}: {', '.join(item['columns']) or item['shard']}" for item in hold["keeps"])

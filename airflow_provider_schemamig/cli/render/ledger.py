@@ -47,7 +47,7 @@ def write_csv(file: IO[str], document: Mapping[str, Any]) -> None:
 
 
 def _member(name: str, text: str) -> str:
-    """The stored text itself; a damaged one, which is no canonical JSON, as a string under another name."""
+    """Return the stored text itself; a damaged one, which is no canonical JSON, as a string under another name."""
     try:
         whole = canonical(json.loads(text, parse_constant=_no_constant)) == text
     except (ValueError, RecursionError):

@@ -62,7 +62,7 @@ def history_table(entries: Sequence[Document]) -> Table:
 
 
 def control_text(control: Document) -> Text:
-    """What work on rows, or the last step of an online change, has to keep to, in one line."""
+    """Return what work on rows, or the last step of an online change, has to keep to, in one line."""
     limits = [
         f"{control['rows_per_second']:,} rows/s" if control["rows_per_second"] else "",
         f"{control['max_files']:,} files a batch" if control["max_files"] else "",

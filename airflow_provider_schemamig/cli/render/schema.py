@@ -36,7 +36,7 @@ def local_view(document: Document) -> RenderableType:
 
 
 def cluster_view(document: Document) -> RenderableType:
-    """Every environment that this one has heard of."""
+    """Return every environment that this one has heard of."""
     document = _printable(document)
     cluster = document["cluster"]
     words, style = _VERDICTS[cluster["verdict"]]
@@ -58,7 +58,7 @@ def cluster_view(document: Document) -> RenderableType:
 
 
 def refreshed_view(document: Document) -> RenderableType:
-    """What ``schema refresh`` told the others, and whom it woke."""
+    """Return what ``schema refresh`` told the others, and whom it woke."""
     text = Text.assemble(
         (document["uri"], "bold"), "  ", (short_hash(document["hash"]), "green"), "  published ", when(document["updated_at"])
     )
@@ -69,7 +69,7 @@ def refreshed_view(document: Document) -> RenderableType:
 
 
 def sides_text(one: Document, other: Document) -> Text:
-    """Which environments ``schema diff`` compares."""
+    """Return which environments ``schema diff`` compares."""
     text = Text()
     for side, end in ((one, "\n"), (other, "")):
         text.append(side["uri"], style="bold").append(f"  {side['release'] or 'no release yet'}  {short_hash(side['hash'])}{end}")
@@ -91,7 +91,7 @@ def short_hash(text: str) -> str:
 
 
 def short_id(text: str) -> str:
-    """The first 8 digits of a UUID; other ids are names that somebody gave."""
+    """Return the first 8 digits of a UUID; other ids are names that somebody gave."""
     return text[:8] if _UUID.fullmatch(text) else text
 
 
@@ -181,7 +181,7 @@ def show_streams(to: Console, document: Document) -> None:
 
 
 def _streams(streams: Sequence[Document]) -> Iterator[RenderableType]:
-    """What waits, with why, and then how far the others are."""
+    """Return what waits, with why, and then how far the others are."""
     if not streams:
         return
     table = table_of("from", "to", "collection", "state", "behind>", "for>", "as of")

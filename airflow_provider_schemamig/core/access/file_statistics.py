@@ -101,7 +101,7 @@ class LogEvidence:
 
 
 def _schema_hash(commit: LogCommit) -> str | None:
-    """What a handle says of the release that it wrote for (``statement.Stamp``); None for everybody else's commit."""
+    """Return what a handle says of the release that it wrote for (``statement.Stamp``); None for everybody else's commit."""
     try:
         found = json.loads(commit.info.get("userMetadata") or "null")
     except ValueError:

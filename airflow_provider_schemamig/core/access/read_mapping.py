@@ -57,7 +57,7 @@ class Fit:
 
     @property
     def narrows(self) -> tuple[str, ...]:
-        """The columns that have to be cast from what ``shown`` has to what ``target`` declares."""
+        """Return the columns that have to be cast from what ``shown`` has to what ``target`` declares."""
         return tuple(f.name for f, wanted in zip(self.shown.fields, self.target.fields, strict=True) if f.type != wanted.type)
 
 
@@ -181,7 +181,7 @@ def _strangers(live: Fields, used: Fields) -> Fields:
 
 
 def only(shape: Shape, columns: Sequence[str] | None) -> Shape:
-    """The shape with these columns alone, in this order. KeyError names one that is not there."""
+    """Return the shape with these columns alone, in this order. KeyError names one that is not there."""
     if columns is None:
         return shape
     fields = []

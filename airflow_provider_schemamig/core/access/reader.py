@@ -50,11 +50,11 @@ class Reader(Handle):
 
     @property
     def version(self) -> int | None:
-        """The table version that the last call read; None before the first."""
+        """Return the table version that the last call read; None before the first."""
         return self._version
 
     def df(self, columns: Sequence[str] | None = None) -> DataFrame:
-        """The rows as a Spark DataFrame (classic or Connect, as the session is), lazily read at the pinned version.
+        """Return the rows as a Spark DataFrame (classic or Connect, as the session is), lazily read at the pinned version.
 
         ``columns``: names that the release declares, top level, in this order; default: all, in the release's order. What is left out
         cannot fence. Raises ReaderFenced, UnknownColumn, UnknownRelease, NotInRelease, and the errors of ``core.spark.errors``.
@@ -66,7 +66,7 @@ class Reader(Handle):
             return self._session().sql(query)
 
     def arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows as an Arrow table, read by delta-rs without a JVM: the same columns, types and rows as ``df``.
+        """Return the rows as an Arrow table, read by delta-rs without a JVM: the same columns, types and rows as ``df``.
 
         Raises what ``df`` raises, and NeedsSpark for a table that delta-rs would not read rightly: type widening, say, a TIMESTAMP that may
         lie outside 1900 to 2261 in a file that Spark wrote as it does by default, or a DATE that may be of Spark 2's calendar.

@@ -53,7 +53,7 @@ class Declared:
 
     @property
     def awaits_table(self) -> bool:
-        """True if the release will have a table of its own for the collection, which is not in place."""
+        """Return whether the release will have a table of its own for the collection, which is not in place."""
         return self.planned is not None and not isinstance(self.planned.step, Evolve)
 
 
@@ -83,7 +83,7 @@ def shape_of(entry: SchemaEntry) -> Shape:
 
 
 def live_shard(state: State, collection: CollectionName, shard: ShardId | None) -> Shard | None:
-    """The table with the rows of the collection that ``shard`` held: the same one under whatever name, else its successor.
+    """Return the table with the rows of the collection that ``shard`` held: the same one under whatever name, else its successor.
 
     None if there is none: removed, or not yet there.
     """
@@ -143,7 +143,7 @@ def _last_to(state: State, release: Version, before: Generation | None) -> Deplo
 
 
 def _stands(state: State, release: Version) -> bool:
-    """Whether the environment is at the release, or came through it to where it is."""
+    """Return whether the environment is at the release, or came through it to where it is."""
     committed = [found for found in state.deployments.values() if found.state is DeploymentState.COMMITTED]
     is_current = state.release is not None and state.release.version == release
     return is_current or any(release in (found.source, found.target) for found in committed)
@@ -154,7 +154,7 @@ def _was_here(state: State, release: Version) -> bool:
 
 
 def entries_of(state: State, shard: ShardId) -> Sequence[SchemaEntry]:
-    """The schemas a table had, oldest first, under whatever name of its collection."""
+    """Return the schemas a table had, oldest first, under whatever name of its collection."""
     found = [entry for entry in state.schemas.values() if entry.shard == shard]
     return sorted(found, key=lambda entry: (entry.since_table_version, entry.schema_id))
 
@@ -163,7 +163,7 @@ def entries_of(state: State, shard: ShardId) -> Sequence[SchemaEntry]:
 
 
 def _coming(state: State, release: Version, current: Version) -> Deployment | None:
-    """The newest open deployment that leads from where the environment is to ``release``."""
+    """Return the newest open deployment that leads from where the environment is to ``release``."""
     found = [d for d in state.deployments.values() if d.state in _OPEN and d.target == release and d.source == current != release]
     return max(found, key=lambda deployment: deployment.generation, default=None)
 
@@ -202,7 +202,7 @@ def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, plan
 
 
 def planned_steps(env: EnvironmentRoot, deployment: Deployment) -> tuple[PlannedShape, ...]:
-    """The merged steps stored with a deployment. Raises PlanMissing."""
+    """Return the merged steps stored with a deployment. Raises PlanMissing."""
     stored = _stored(env, deployment.plan_digest)
     projections, inputs = dict(stored.projections), dict(stored.inputs)
     return tuple(PlannedShape(deployment, step, projections.get(step.collection), inputs.get(step.collection, ())) for step in stored.steps)

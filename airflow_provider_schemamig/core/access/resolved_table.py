@@ -55,12 +55,12 @@ class Resolution:
 
     @property
     def is_preview(self) -> bool:
-        """True if the release is in preparation, and will have rewritten the collection."""
+        """Return whether the release is in preparation, and will have rewritten the collection."""
         return self.declared.planned is not None and isinstance(self.declared.planned.step, RewriteStep)
 
     @property
     def under_way(self) -> Version | None:
-        """The release that an upgrade under way leads to."""
+        """Return the release that an upgrade under way leads to."""
         found = [item.target for item in self.state.deployments.values() if item.state is DeploymentState.PROMOTED]
         return found[0] if found else None
 
@@ -75,7 +75,7 @@ class Resolution:
 
     @property
     def gone(self) -> str:
-        """What has become of a column that the release has and the table has not."""
+        """Return what has become of a column that the release has and the table has not."""
         return "was made anew when the collection was rewritten or replaced" if self._is_elsewhere else "was dropped"
 
     def table(self) -> PinnedTable:
@@ -90,7 +90,7 @@ class Resolution:
 
     @property
     def _is_elsewhere(self) -> bool:
-        """True if the rows are in another table than the one the release was declared for."""
+        """Return whether the rows are in another table than the one the release was declared for."""
         return self.place is not None and self.declared.shard != self.place.shard.shard
 
 

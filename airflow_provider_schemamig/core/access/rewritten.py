@@ -51,7 +51,7 @@ def _carried(live: Shape, paths: list[ColumnPath], before: Shape, kept: dict[str
 
 
 def step_that_made(env: EnvironmentRoot, state: State, shard: ShardId) -> PlannedShape | None:
-    """The step that made the table; None if that is no longer known."""
+    """Return the step that made the table; None if that is no longer known."""
     known = state.shards.get(shard)
     deployment = None if known is None else state.deployments.get(known.generation)
     if deployment is None:

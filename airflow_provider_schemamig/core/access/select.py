@@ -34,7 +34,7 @@ def select(fit: Fit, rows: str) -> str:
 
 
 def _cast(value: str, old: Field, new: Field) -> str:
-    """The cast to a narrower type, which fails where a value would be another one: by itself it does not for a FLOAT."""
+    """Return the cast to a narrower type, which fails where a value would be another one: by itself it does not for a FLOAT."""
     cast, beyond = f"CAST({value} AS {type_sql(new.type)})", _beyond_float(value, old.type, new.type)
     if beyond is None:
         return cast

@@ -40,7 +40,7 @@ class WriteFit:
         return tuple(field.name for field in self.into.target.fields)
 
     def column_of(self, name: str) -> str | None:
-        """The table's name of the release's column ``name``; None if it is not written."""
+        """Return the table's name of the release's column ``name``; None if it is not written."""
         names = {wanted.name: column for wanted, column in zip(self.given.target.fields, self.columns, strict=True)}
         return names.get(name)
 

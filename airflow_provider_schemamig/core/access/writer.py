@@ -123,7 +123,7 @@ class Writer(Handle):
         raise AssertionError("the last try returned or raised")
 
     def _given(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str]) -> tuple[DataFrame | pa.Table, Fields]:
-        """The rows in types that tables have, and their columns. Raises UnusableColumns, UnknownDeltaType, BadValue."""
+        """Return the rows in types that tables have, and their columns. Raises UnusableColumns, UnknownDeltaType, BadValue."""
         import pyarrow as pa
 
         names = list(rows.schema.names)
@@ -162,7 +162,7 @@ class Writer(Handle):
             run_statement(rows, place, fit, mode, keys, stamp, txn, checks)
 
     def _unsealed(self) -> Resolution:
-        """The collection once no cut-over holds it. Raises ShardMoving if one does for too long."""
+        """Return the collection once no cut-over holds it. Raises ShardMoving if one does for too long."""
         until = time.monotonic() + SEAL_PATIENCE_SECONDS
         pause = 0.05
         while True:
@@ -175,14 +175,14 @@ class Writer(Handle):
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     def _planned(self, seen: Resolution, given: Fields) -> tuple[PinnedTable, WriteFit]:
-        """How the rows go into the table as it is now. Raises WriterFenced."""
+        """Return how the rows go into the table as it is now. Raises WriterFenced."""
         declared = seen.declared
         with self._fences(seen):
             place = seen.table()
             return place, fit_writer(given, declared.shape, place.live, ahead=declared.is_ahead, gone=seen.gone)
 
     def _checks(self, seen: Resolution, place: PinnedTable, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
-        """What the keys in force ask of the write. Raises WriterFenced."""
+        """Return what the keys in force ask of the write. Raises WriterFenced."""
         with self._fences(seen):
             return checks_of(self._env, place, fit, mode, on)
 
@@ -254,7 +254,7 @@ def _fields(rows: DataFrame | pa.Table) -> Fields:
 
 
 def _landed(place: PinnedTable, fit: WriteFit, stamp: Stamp, collection: CollectionName) -> int | None:
-    """The version of the commit with this stamp; None if there is none: Delta skipped it. Raises WroteOtherColumns."""
+    """Return the version of the commit with this stamp; None if there is none: Delta skipped it. Raises WroteOtherColumns."""
     renamed = False
     for commit in commits(place.store, place.head.version):
         if commit.user_metadata == stamp.text:

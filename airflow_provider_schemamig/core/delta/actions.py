@@ -26,7 +26,7 @@ FileId = tuple[str, str]
 
 
 def file_id(file: RawAction) -> FileId:
-    """The identity of an ``add`` or ``remove`` action: a file with another deletion vector is another file."""
+    """Return the identity of an ``add`` or ``remove`` action: a file with another deletion vector is another file."""
     vector: Mapping[str, Any] = file.get("deletionVector") or {}
     identity = f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
     return unquote(str(file["path"]), errors="surrogateescape"), identity
@@ -54,7 +54,7 @@ class LogCommit:
 
     @property
     def user_metadata(self) -> str | None:
-        """What who made it says of it. None of what only rearranges rows: that may be the text of the statement before it."""
+        """Return what who made it says of it. None of what only rearranges rows: that may be the text of the statement before it."""
         return None if self.info.get("operation") in REARRANGING else self.info.get("userMetadata")
 
     @property
@@ -84,22 +84,22 @@ class LogCommit:
 
     @property
     def clustering(self) -> RawAction | None:
-        """The domain that says by which columns the table is clustered."""
+        """Return the domain that says by which columns the table is clustered."""
         return next((domain for domain in reversed(self.domains) if domain.get("domain") == CLUSTERING), None)
 
     @property
     def changes_table(self) -> bool:
-        """True if it may have changed what the table is: schema, properties, features, clustering."""
+        """Return whether it may have changed what the table is: schema, properties, features, clustering."""
         return not (self.metadata is None and self.protocol is None and self.clustering is None)
 
     @functools.cached_property
     def has_files(self) -> bool:
-        """True if the commit adds a file, for whatever reason."""
+        """Return whether the commit adds a file, for whatever reason."""
         return any(self._is(line, "add") for line in self._lines_with("add"))
 
     @functools.cached_property
     def changes_rows(self) -> bool:
-        """True if the commit adds or removes rows: not if it only rearranges them (``dataChange`` false), nor if it has none."""
+        """Return whether the commit adds or removes rows: not if it only rearranges them (``dataChange`` false), nor if it has none."""
         return any(file.get("dataChange", True) for file in self._files())
 
     def _files(self) -> Iterator[RawAction]:
@@ -107,7 +107,7 @@ class LogCommit:
             yield from (action[kind] for action in map(self._decode, self._lines_with(kind)) if kind in action)
 
     def actions(self, kind: str) -> Sequence[RawAction]:
-        """The actions of one kind, in the order of the file. Raises LogDamaged."""
+        """Return the actions of one kind, in the order of the file. Raises LogDamaged."""
         return tuple(action[kind] for action in map(self._decode, self._lines_with(kind)) if kind in action)
 
     def _last(self, kind: str) -> RawAction | None:
@@ -134,5 +134,5 @@ class LogCommit:
 
 
 def encode_actions(actions: Sequence[Mapping[str, Any]]) -> bytes:
-    """The content of a commit file. Not ASCII only, as Spark writes it."""
+    """Return the content of a commit file. Not ASCII only, as Spark writes it."""
     return "".join(json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n" for action in actions).encode()

@@ -128,7 +128,7 @@ def missing_features(protocol: RawAction, needed: Iterable[str]) -> frozenset[st
 
 
 def with_features(protocol: RawAction, needed: Iterable[str]) -> RawAction:
-    """The protocol raised so that it has ``needed``; the very same object if it has them already.
+    """Return the protocol raised so that it has ``needed``; the very same object if it has them already.
 
     A legacy protocol stays legacy where a version number says exactly what is needed, so that old readers go on; otherwise all implied
     features are listed. Every other key is kept.
@@ -149,7 +149,7 @@ def with_features(protocol: RawAction, needed: Iterable[str]) -> RawAction:
 
 
 def new_protocol(needed: Iterable[str]) -> RawAction:
-    """The protocol of a new table: Delta's default (1,2), raised as needed."""
+    """Return the protocol of a new table: Delta's default (1,2), raised as needed."""
     return with_features({"minReaderVersion": 1, "minWriterVersion": 2}, needed)
 
 
@@ -161,7 +161,7 @@ def _legacy_version(wanted: frozenset[str]) -> int | None:
 
 
 def protocol_faults(protocol: RawAction) -> list[str]:
-    """What makes a protocol action illegal; empty for a legal one."""
+    """Return what makes a protocol action illegal; empty for a legal one."""
     faults = []
     reader, writer = int(protocol["minReaderVersion"]), int(protocol["minWriterVersion"])
     for_readers, for_writers = protocol.get("readerFeatures"), protocol.get("writerFeatures")

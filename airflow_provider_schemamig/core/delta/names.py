@@ -24,7 +24,7 @@ def stored_field(schema: Mapping[str, Any], physical: str) -> JsonField | None:
 
 
 def structs_in(data_type: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every struct at or below a type with its dotted logical path, outer before inner."""
+    """Return every struct at or below a type with its dotted logical path, outer before inner."""
     if not isinstance(data_type, dict):
         return
     match data_type.get("type"):
@@ -40,19 +40,19 @@ def structs_in(data_type: Any, path: str = "") -> Iterator[tuple[str, dict[str, 
 
 
 def fields_in(data_type: Any) -> Iterator[tuple[ColumnPath, JsonField]]:
-    """Every field at or below a type with its dotted logical path."""
+    """Return every field at or below a type with its dotted logical path."""
     for path, struct in structs_in(data_type):
         for field in struct["fields"]:
             yield ColumnPath(f"{path}.{field['name']}" if path else field["name"]), field
 
 
 def stored_names(schema: Mapping[str, Any]) -> dict[ColumnPath, str]:
-    """The fields whose name in the data files is not their own: dotted logical path -> that name. Without column mapping, none."""
+    """Return the fields whose name in the data files is not their own: dotted logical path -> that name. Without column mapping, none."""
     return {path: physical_name(field) for path, field in fields_in(schema) if physical_name(field) != field["name"]}
 
 
 def logical_path(schema: Mapping[str, Any], path: Sequence[str]) -> str:
-    """The dotted logical path of a physical path through structs; a part that is not found stays as it is."""
+    """Return the dotted logical path of a physical path through structs; a part that is not found stays as it is."""
     names: list[str] = []
     here: Any = schema
     for part in path:
@@ -64,7 +64,7 @@ def logical_path(schema: Mapping[str, Any], path: Sequence[str]) -> str:
 
 
 def physical_path(schema: Mapping[str, Any], path: str) -> tuple[str, ...] | None:
-    """The physical path of a dotted logical path through structs; None if it is not there, or leads through an array or a map."""
+    """Return the physical path of a dotted logical path through structs; None if it is not there, or leads through an array or a map."""
     names: list[str] = []
     here: Any = schema
     for part in path.split("."):

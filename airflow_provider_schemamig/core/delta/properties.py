@@ -112,7 +112,7 @@ def check_retentions(configuration: Mapping[str, str]) -> None:
 
 
 def property_features(configuration: Mapping[str, str]) -> set[str]:
-    """The table features that the properties of a table need."""
+    """Return the table features that the properties of a table need."""
     found = {_FEATURES[key, text] for key, value in configuration.items() if (key, text := str(value).lower()) in _FEATURES}
     if any(key.startswith(CONSTRAINT) for key in configuration):
         found.add("checkConstraints")

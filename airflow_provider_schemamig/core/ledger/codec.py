@@ -41,7 +41,7 @@ def encode_key(key: str) -> str:
 
 
 def decode_key(text: str, collection: str) -> str:
-    """The row's key from the ``key`` column; ``LedgerDamaged`` if it is not a JSON string."""
+    """Return the row's key from the ``key`` column; ``LedgerDamaged`` if it is not a JSON string."""
     key = _parse(text, f"ledger key {collection} {text}")
     if not isinstance(key, str):
         raise LedgerDamaged(where=f"ledger key {collection} {text}", reason="it is not a JSON string")
@@ -49,7 +49,7 @@ def decode_key(text: str, collection: str) -> str:
 
 
 def decode(row_type: type[R], key: str, value: str) -> R:
-    """The typed row of a raw key and value; ``LedgerDamaged`` if the value is not one, or belongs to another key."""
+    """Return the typed row of a raw key and value; ``LedgerDamaged`` if the value is not one, or belongs to another key."""
     where = f"ledger row {collection_of(row_type)} {key}"
     data = _parse(value, where)
     try:
@@ -62,7 +62,7 @@ def decode(row_type: type[R], key: str, value: str) -> R:
 
 
 def collection_of(row_type: type[Any]) -> str:
-    """The ledger collection that a class of rows is stored in."""
+    """Return the ledger collection that a class of rows is stored in."""
     return cast(str, row_type.COLLECTION)
 
 

@@ -60,7 +60,7 @@ def update(table: DeltaTable) -> None:
 
 
 def is_there(uri: str, options: Mapping[str, str]) -> bool:
-    """Whether delta-rs finds a table; False also where it cannot tell."""
+    """Return whether delta-rs finds a table; False also where it cannot tell."""
     from deltalake import DeltaTable
 
     try:
@@ -70,7 +70,7 @@ def is_there(uri: str, options: Mapping[str, str]) -> bool:
 
 
 def wrong_columns(table: DeltaTable, columns: Sequence[Column]) -> str | None:
-    """Which of ``columns`` the table has not, or as another type, in words; None: it has them all."""
+    """Return which of ``columns`` the table has not, or as another type, in words; None: it has them all."""
     types = {"string": "string", "bigint": "long", "double": "double", "timestamp": "timestamp"}
     found = {field.name: (getattr(field.type, "type", "nested"), field.nullable) for field in table.schema().fields}
     wrong = [column.name for column in columns if found.get(column.name) != (types[column.type], column.nullable)]

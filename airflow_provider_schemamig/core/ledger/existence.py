@@ -45,7 +45,7 @@ def _is_taken(missing: NoEnvironment) -> bool:
 
 
 def no_environment(env: EnvironmentRoot) -> NoEnvironment:
-    """What to tell of a place without a ledger: also what is there instead, as far as that can be read."""
+    """Return what to tell of a place without a ledger: also what is there instead, as far as that can be read."""
     missing = NoEnvironment(uri=env.location.uri)
     with contextlib.suppress(SchemamigError):
         missing.remains = _remains(env)
@@ -60,12 +60,12 @@ def no_environment(env: EnvironmentRoot) -> NoEnvironment:
 
 
 def _remains(env: EnvironmentRoot) -> tuple[str, ...]:
-    """What an environment makes after its ledger: where it is found, the ledger was lost, and its processes may live."""
+    """Return what an environment makes after its ledger: where it is found, the ledger was lost, and its processes may live."""
     return tuple(f"{env.SYSTEM_FOLDER}/{name}" for name in env.store().folders(env.SYSTEM_FOLDER) if name in _AFTER_THE_LEDGER)
 
 
 def _folders(env: EnvironmentRoot) -> Iterator[str]:
-    """The folders below the place, those that are near first: not more than a person would make by mistake."""
+    """Return the folders below the place, those that are near first: not more than a person would make by mistake."""
     store, found = env.store(), deque([""])
     for _ in range(_LISTINGS):
         if not found:

@@ -45,7 +45,7 @@ def apply_row(row: RawRow, texts: Texts) -> None:
 
 
 def sums(rows: Iterable[RawRow]) -> dict[tuple[str, str, str], int]:
-    """The multiplicity of each (collection, key, value), without those that cancelled out."""
+    """Return the multiplicity of each (collection, key, value), without those that cancelled out."""
     found: dict[tuple[str, str, str], int] = {}
     for row in rows:
         identity = (row.collection, row.key, row.value)

@@ -83,7 +83,7 @@ def append_history(env: EnvironmentRoot, *entries: HistoryEntry) -> str | None:
 
 
 def read_history(env: EnvironmentRoot) -> tuple[HistoryEntry, ...]:
-    """All entries, oldest first; empty if there are none yet. Raises LedgerDamaged."""
+    """Return all entries, oldest first; empty if there are none yet. Raises LedgerDamaged."""
     if not env.store().names(_LOG):
         return ()
     try:

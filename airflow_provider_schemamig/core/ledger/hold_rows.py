@@ -67,5 +67,5 @@ class Hold:
         return str(self.generation)
 
     def table(self, collection: CollectionName) -> HeldTable | None:
-        """What it has of a collection, by the source release's name for it."""
+        """Return what it has of a collection, by the source release's name for it."""
         return next((table for table in self.tables if table.collection == collection), None)

@@ -65,7 +65,7 @@ def live_nodes(env: EnvironmentRoot, now: pendulum.DateTime) -> tuple[Node, ...]
 
 
 def heartbeats(env: EnvironmentRoot) -> Iterator[Node | LedgerDamaged]:
-    """Every heartbeat there is, or what is wrong with it."""
+    """Return every heartbeat there is, or what is wrong with it."""
     store = env.store()
     for name in store.names(NODES):
         if not name.endswith(".json"):
@@ -87,7 +87,7 @@ def _parse(name: str, data: bytes) -> Node:
 
 
 def file_name(node_id: str) -> str:
-    """The name of a node's object, wherever there is one for each node. Raises InvalidName for an id that is no file name."""
+    """Return the name of a node's object, wherever there is one for each node. Raises InvalidName for an id that is no file name."""
     if _NODE_ID.fullmatch(node_id) is None:
         raise InvalidName(kind="node", name=node_id, rule="letters, digits, '_', '-' and '.', at most 128, not beginning with a dot")
     return f"{node_id}.json"

@@ -42,7 +42,7 @@ class Numbers:
 
     @property
     def leapt(self) -> tuple[Generation, Epoch]:
-        """What counts as given out from now on."""
+        """Return what counts as given out from now on."""
         return Generation(self.generation + LEAP), Epoch(self.epoch + LEAP)
 
     @property

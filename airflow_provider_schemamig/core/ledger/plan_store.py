@@ -21,7 +21,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def digest(document: Any) -> str:
-    """The sha256 of a JSON value's canonical text, 64 hex digits."""
+    """Return the sha256 of a JSON value's canonical text, 64 hex digits."""
     return hashlib.sha256(canonical(document).encode()).hexdigest()
 
 
@@ -37,7 +37,7 @@ def write_plan(env: EnvironmentRoot, document: Any) -> str:
 
 
 def read_plan(env: EnvironmentRoot, name: str) -> Any:
-    """The document of that digest. Raises PlanMissing; LedgerDamaged if its content is not what its name says."""
+    """Return the document of that digest. Raises PlanMissing; LedgerDamaged if its content is not what its name says."""
     if _DIGEST.fullmatch(name) is None:
         raise PlanMissing(digest=name)
     try:

@@ -195,7 +195,7 @@ class Shard:
 
     @property
     def is_at_own_place(self) -> bool:
-        """True if it lies where we make tables, in a folder that we named for this very shard."""
+        """Return whether it lies where we make tables, in a folder that we named for this very shard."""
         return is_shard_folder(self.uri, self.shard)
 
 
@@ -226,7 +226,7 @@ class SchemaEntry:
         return f"{self.collection}/{self.schema_id}"
 
     def stored_name(self, column: str) -> str:
-        """What the data files call a top-level column."""
+        """Return what the data files call a top-level column."""
         return dict(self.stored_names).get(ColumnPath(column), column)
 
 

@@ -160,7 +160,7 @@ class State:
 
     @property
     def is_current(self) -> bool:
-        """True if the ledger is stored in this software's own format."""
+        """Return whether the ledger is stored in this software's own format."""
         return self._older is None
 
     def require_current(self, what: str) -> None:
@@ -170,7 +170,7 @@ class State:
 
     @property
     def upgrades(self) -> tuple[Carried, ...]:
-        """What each step from the stored format to the current one makes of this ledger, in turn; raises as ``migrate.carry``."""
+        """Return what each step from the stored format to the current one makes of this ledger, in turn; raises as ``migrate.carry``."""
         return () if self._older is None else self._older.upgrades
 
     # -- the typed view ------------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class State:
 
     @property
     def since(self) -> int:
-        """The oldest version that can still be read as-of."""
+        """Return the oldest version that can still be read as-of."""
         row = self._single(LedgerSince)
         return row.since if row else 0
 
@@ -257,7 +257,7 @@ class State:
         return self.rows(Element, _element_key)
 
     def ahead_of(self, collection: CollectionName) -> Ahead | None:
-        """What a collection has that its release does not know of."""
+        """Return what a collection has that its release does not know of."""
         return self.ahead.get((collection, self.objects[collection].schema_id))
 
     @property
@@ -267,14 +267,14 @@ class State:
         return {row.released.name: row for row in gone if not row.declared.fields}
 
     def released(self, item: Object) -> Mapping[CollectionName, Fingerprint]:
-        """What the release declares in place of an object: its own name and fingerprint, unless it is ahead. Empty: nothing."""
+        """Return what the release declares in place of an object: its own name and fingerprint, unless it is ahead. Empty: nothing."""
         ahead = self.ahead.get((item.collection, item.schema_id))
         if ahead is None:
             return {item.collection: item.fingerprint}
         return {ahead.released.name: ahead.released_fingerprint} if ahead.released.fields else {}
 
     def release_set(self) -> dict[CollectionName, Fingerprint]:
-        """The collections that the release declares and that were not given back, by its own names for them."""
+        """Return the collections that the release declares and that were not given back, by its own names for them."""
         found = {name: row.released_fingerprint for name, row in self.dropped.items()}
         for item in self.objects.values():
             found.update(self.released(item))
@@ -293,11 +293,11 @@ class State:
         return SchemaId(self._newest_schema.get(collection, 0) + 1)
 
     def shard_of(self, collection: CollectionName) -> Shard:
-        """The shard that holds a collection's rows now."""
+        """Return the shard that holds a collection's rows now."""
         return self.shards[self.objects[collection].shard]
 
     def intents_of(self, shard: ShardId) -> tuple[Intent, ...]:
-        """The open intents on a shard."""
+        """Return the open intents on a shard."""
         if self._intents_by_shard is None:
             self._intents_by_shard = {}
             for key in self.intents:
@@ -305,7 +305,7 @@ class State:
         return tuple(self.intents[key] for key in self._intents_by_shard.get(shard, ()))
 
     def elements_of(self, shard: ShardId) -> tuple[Element, ...]:
-        """What online changes added to a shard, are adding or taking away. Decodes all elements: no key has the shard."""
+        """Return what online changes added to a shard, are adding or taking away. Decodes all elements: no key has the shard."""
         if self._elements_by_shard is None:
             self._elements_by_shard = {}
             for element in self.elements.values():
@@ -313,7 +313,7 @@ class State:
         return tuple(self._elements_by_shard.get(shard, ()))
 
     def rows(self, row_type: type[R], to_key: Callable[[str], K]) -> Mapping[K, R]:
-        """The rows of any type, by a key that ``to_key`` makes of the row's ``key`` text (a tuple for keys with ``/`` in them)."""
+        """Return the rows of any type, by a key that ``to_key`` makes of the row's ``key`` text (a tuple for keys with ``/`` in them)."""
         collection = collection_of(row_type)
         return Rows(row_type, self._texts.get(collection, {}), self._decoded.setdefault(collection, {}), to_key)
 
@@ -325,11 +325,11 @@ class State:
         return self._stored
 
     def stored(self, collection: str, key: str) -> str | None:
-        """The stored value of a stored key, or None."""
+        """Return the stored value of a stored key, or None."""
         return self._stored.get(collection, {}).get(key)
 
     def after(self, rows: Sequence[RawRow], version: int) -> State:
-        """The state at ``version``: this one and all rows appended since. What is decoded already stays so.
+        """Return the state at ``version``: this one and all rows appended since. What is decoded already stays so.
 
         Raises LedgerDamaged if the rows do not fit: retract what is not there, or insert beside another value.
         """

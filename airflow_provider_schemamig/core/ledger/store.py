@@ -115,7 +115,7 @@ class LedgerReader:
         return self.table.exists()
 
     def state(self, at: int | None = None) -> State:
-        """The newest state, or the one at version ``at``.
+        """Return the newest state, or the one at version ``at``.
 
         An older format is read as the current one. Raises, in this order: NoEnvironment, LedgerTooNew or LedgerTooOld,
         LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text is not readable.
@@ -147,12 +147,12 @@ class LedgerReader:
             return self.table.head()
 
     def rows(self) -> tuple[RawRow, ...]:
-        """Every stored update since ``state().since``, oldest first."""
+        """Return every stored update since ``state().since``, oldest first."""
         self.state()
         return tuple(sorted(self.table.scan(), key=lambda row: (row.ts, row.collection, row.key, row.diff)))
 
     def _read_on(self, known: State | None, version: int) -> State | None:
-        """The state at ``version`` from a known one and what was appended since; None where only reading it all will do.
+        """Return the state at ``version`` from a known one and what was appended since; None where only reading it all will do.
 
         A writer that lost a race has to catch up as fast as the winner, or it never wins: the winner knows its state without reading.
         """

@@ -60,7 +60,7 @@ class LedgerTable:
         self.was_read = False
 
     def exists(self) -> bool:
-        """Whether there is any commit or checkpoint; reads no file."""
+        """Return whether there is any commit or checkpoint; reads no file."""
         return bool(self.env.store().names(LOG))
 
     def head(self) -> int:
@@ -110,7 +110,7 @@ class LedgerTable:
         return list(map(RawRow, collections, keys, values, times, diffs))
 
     def files(self) -> list[str]:
-        """The active data files at the handle's version, relative to the ledger's folder."""
+        """Return the active data files at the handle's version, relative to the ledger's folder."""
         return [os.path.basename(uri) for uri in self._open_handle().file_uris()]
 
     def create(self, rows: Iterable[RawRow], commit_id: str) -> None:
@@ -157,7 +157,7 @@ class LedgerTable:
         self._open_handle().create_checkpoint()
 
     def last_checkpoint(self) -> int:
-        """The version of the newest checkpoint, 0 if there is none."""
+        """Return the version of the newest checkpoint, 0 if there is none."""
         try:
             return int(json.loads(self.env.store().get(f"{LOG}/_last_checkpoint"))["version"])
         except ObjectMissing:
@@ -180,7 +180,7 @@ class LedgerTable:
         handle.cleanup_metadata()
 
     def write_failure(self, error: Exception | None, expected: int, commit_id: str) -> SchemamigError:
-        """What to tell about a commit that is not there, after it was looked for."""
+        """Return what to tell about a commit that is not there, after it was looked for."""
         try:
             # delta-rs wraps what the store says in text; a small write of our own says it in a class: full, read-only, forbidden...
             probe_put_if_absent(self.env.store(), EnvironmentRoot.SYSTEM_FOLDER)

@@ -203,7 +203,7 @@ def _batches(groups: FileGroups, max_files: int, max_bytes: int) -> Iterator[tup
 
 
 def _physical(head: Head, column: str) -> str | None:
-    """What statistics call a top-level column; None if there is none of that name."""
+    """Return what statistics call a top-level column; None if there is none of that name."""
     return next((physical_name(found) for found in head.schema["fields"] if found["name"] == column), None)
 
 

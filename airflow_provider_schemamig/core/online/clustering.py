@@ -59,7 +59,7 @@ def _came(store: ReadStore, since: int, upto: int) -> set[str]:
 
 
 def next_batch(files: tuple[RawAction, ...], max_files: int | None, lost: int) -> tuple[RawAction, ...]:
-    """What to begin with. ``lost``: after so many races in a row that others won, each time with half as much."""
+    """Return what to begin with. ``lost``: after so many races in a row that others won, each time with half as much."""
     batch = cut(files, min(_CUBE_FILES, max_files or _CUBE_FILES), CUBE_BYTES)[0]
     return batch[: max(1, len(batch) >> lost)]
 

@@ -27,7 +27,7 @@ class KeptCheck:
 
     @property
     def rule(self) -> str:
-        """What to call it: it may stand for a NOT NULL."""
+        """Return what to call it: it may stand for a NOT NULL."""
         return "NOT NULL" if self.check.name.startswith(NOT_NULL) else f"CHECK {self.check.name}"
 
 

@@ -80,7 +80,7 @@ class KeyFinding:
 
 
 def brought(store: ReadStore, since: int, upto: int) -> Mapping[str, Source]:
-    """The files at ``upto`` that have rows from after ``since``: path -> who wrote it. Raises LogTruncated, TableMissing.
+    """Return the files at ``upto`` that have rows from after ``since``: path -> who wrote it. Raises LogTruncated, TableMissing.
 
     Rows that an UPDATE copied come anew, too, because the log does not tell them from others. Rows that were only moved (OPTIMIZE) are as
     new as they were where they came from, and a file with another deletion vector has fewer rows, not other ones.
@@ -108,7 +108,7 @@ def _source_of(add: RawAction, commit: LogCommit, moved: Mapping[str, Source | N
 
 
 def lost_rows(store: ReadStore, since: int, upto: int) -> bool:
-    """True if a commit after ``since`` took rows away or changed some: others may have referred to them. Raises as ``brought``."""
+    """Return whether a commit after ``since`` took rows away or changed some: others may have referred to them. Raises as ``brought``."""
     return any(remove.get("dataChange", True) for commit in commits(store, since, upto) for remove in commit.removes)
 
 
@@ -164,7 +164,7 @@ def _may_dangle(referenced: PinnedKeys, since: Validated) -> bool:
 
 
 def findings(asked: Due, violations: Sequence[Mapping[str, Any]]) -> tuple[KeyFinding, ...]:
-    """The job's violations of this very check, by commit; oldest first."""
+    """Return the job's violations of this very check, by commit; oldest first."""
     return tuple(finding for violation in violations for finding in _findings(asked, violation))
 
 

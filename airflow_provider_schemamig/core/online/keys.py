@@ -28,7 +28,7 @@ class Unique:
 
     @property
     def rule(self) -> str:
-        """The key in SQL's words."""
+        """Return the key in SQL's words."""
         return f"{'PRIMARY KEY' if self.primary else 'UNIQUE'} ({', '.join(self.columns)})"
 
     @property
@@ -38,7 +38,7 @@ class Unique:
 
     @property
     def breach(self) -> str:
-        """What is wrong with the rows that break it."""
+        """Return what is wrong with the rows that break it."""
         return f"rows have a key of others: {self.rule}"
 
 
@@ -52,7 +52,7 @@ class Reference:
 
     @property
     def rule(self) -> str:
-        """The key in SQL's words."""
+        """Return the key in SQL's words."""
         return f"FOREIGN KEY ({', '.join(self.columns)}) REFERENCES {self.collection} ({', '.join(self.to)})"
 
     @property
@@ -62,7 +62,7 @@ class Reference:
 
     @property
     def breach(self) -> str:
-        """What is wrong with the rows that break it."""
+        """Return what is wrong with the rows that break it."""
         return f"rows refer to nothing: {self.rule}"
 
 

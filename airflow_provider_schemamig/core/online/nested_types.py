@@ -67,7 +67,7 @@ def leaves(old: DataType, new: DataType, path: str) -> Iterator[tuple[ColumnPath
 
 
 def why_not(old: DataType, new: DataType) -> str | None:
-    """Why no CAST leads from one type of a column to the other, and back; None if one does."""
+    """Return why no CAST leads from one type of a column to the other, and back; None if one does."""
     if isinstance(old, Primitive) and isinstance(new, Primitive):
         return None
     ends = [end for _, before, after in leaves(old, new, "") for end in (before, after)]
@@ -81,7 +81,7 @@ def why_not(old: DataType, new: DataType) -> str | None:
 
 
 def _in_container(found: DataType) -> bool:
-    """True if something in an array or map is NOT NULL."""
+    """Return whether something in an array or map is NOT NULL."""
     match found:
         case Struct(fields=fields):
             return any(_in_container(field.type) for field in fields)
@@ -178,7 +178,7 @@ def _is_floating(found: DataType) -> bool:
 
 
 def _has(found: DataType, wanted: Callable[[DataType], bool]) -> bool:
-    """Whether a type is a wanted one, or has one inside; the key of a map does not count."""
+    """Return whether a type is a wanted one, or has one inside; the key of a map does not count."""
     if wanted(found):
         return True
     match found:

@@ -120,12 +120,12 @@ class Operation:
 
     @property
     def fills(self) -> bool:
-        """True if rows get values: the columns are not what they are to be before that is over."""
+        """Return whether rows get values: the columns are not what they are to be before that is over."""
         return any(isinstance(step, Reorg) for step in self.steps)
 
     @property
     def swaps(self) -> bool:
-        """True if it becomes PUBLIC with the cut-over: it is about a column whose type changes by a shadow column."""
+        """Return whether it becomes PUBLIC with the cut-over: it is about a column whose type changes by a shadow column."""
         return any(isinstance(step, Swap) for step in self.steps)
 
     @property
@@ -157,7 +157,7 @@ class Round:
 
     @property
     def filled(self) -> tuple[tuple[Operation, Reorg], ...]:
-        """What no row may lack when the commit is made."""
+        """Return what no row may lack when the commit is made."""
         return tuple((operation, step.filled) for operation, step in self.entering if isinstance(step, Swap) and step.filled is not None)
 
 
@@ -189,7 +189,7 @@ def _fills_shadow(step: RowWork) -> bool:
 
 
 def filled(chains: Sequence[Chain]) -> frozenset[ColumnPath]:
-    """The columns that get their values while the change runs."""
+    """Return the columns that get their values while the change runs."""
     return frozenset(column for chain in chains for operation in chain if operation.fills for column in operation.columns)
 
 
@@ -205,7 +205,7 @@ def _waits(steps: list[tuple[Operation, Step]], left: Sequence[list[tuple[Operat
 
 
 def _roots(operation: Operation) -> frozenset[str]:
-    """The top-level columns that it is about, as Spark compares names."""
+    """Return the top-level columns that it is about, as Spark compares names."""
     return frozenset(path.partition(".")[0].lower() for path in operation.columns)
 
 

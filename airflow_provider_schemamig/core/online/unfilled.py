@@ -36,7 +36,7 @@ _COPYING = REARRANGING | {"UPDATE", "DELETE"}
 
 
 def action_of(column: str) -> str:
-    """What the batches of a column's fills say that they are (``Tag.action``)."""
+    """Return what the batches of a column's fills say that they are (``Tag.action``)."""
     return f"{BACKFILL}:{column}"
 
 
@@ -85,11 +85,11 @@ class Past:
 
     @property
     def whole_at(self) -> int | None:
-        """The newest version at which every row had its value."""
+        """Return the newest version at which every row had its value."""
         return max((upto for after, upto in self.uses if after == 0), default=None)
 
     def before(self, version: int) -> Owed:
-        """What rows owe that had no values at ``version`` but ours. What readers of a release saw in them later stays."""
+        """Return what rows owe that had no values at ``version`` but ours. What readers of a release saw in them later stays."""
         return Owed.NULLS if any(upto > version for _, upto in self.uses) else Owed.EVERY_ROW
 
     def is_used_at(self, version: int) -> bool:
@@ -134,7 +134,7 @@ class Fill:
         return action_of(self.column)
 
     def made(self, commit: LogCommit) -> bool:
-        """True if the commit is a batch of a fill of this column; of the commits after ``since``: of this fill."""
+        """Return whether the commit is a batch of a fill of this column; of the commits after ``since``: of this fill."""
         return (about_of(commit) or {}).get("action") == self.action
 
 
@@ -151,7 +151,7 @@ class Seen:
     others: Owed
 
     def of(self, file: RawAction, column: str) -> Owed:
-        """What a file owes; ``column``: as statistics call it."""
+        """Return what a file owes; ``column``: as statistics call it."""
         found = self.owed.get(file_id(file)[0], self.others)
         if found not in IN_NULLS or null_count(file, (column,)) != 0:
             return found
@@ -159,7 +159,7 @@ class Seen:
 
 
 def first_look(store: ReadStore, head: Head, fill: Fill, column: str) -> Seen:
-    """What is known at ``fill.since``, or at ``head`` if that is before it (asked by who wants to know what a fill would do).
+    """Return what is known at ``fill.since``, or at ``head`` if that is before it (asked by who wants to know what a fill would do).
 
     ``column``: as statistics call it. Raises LogTruncated, and as ``active_files``.
     """
@@ -175,7 +175,7 @@ def first_look(store: ReadStore, head: Head, fill: Fill, column: str) -> Seen:
 
 
 def _beginning(store: ReadStore, fill: Fill, past: Past, column: str, upto: int) -> tuple[int, Owed]:
-    """The version from which on the log has to be read, and what the files owe that were there."""
+    """Return the version from which on the log has to be read, and what the files owe that were there."""
     try:
         if stored_field(read_head(store, fill.since - 1).schema, column) is None:
             return upto, Owed.EVERY_ROW
@@ -264,7 +264,7 @@ class Replay:
             self._owed = {path: ended.get(owed, owed) for path, owed in self._owed.items()}
 
     def _owed_by(self, commit: LogCommit, add: RawAction, took: frozenset[Owed]) -> Owed:
-        """What a new file owes. ``took``: what those owed that were removed for it."""
+        """Return what a new file owes. ``took``: what those owed that were removed for it."""
         keeps = filled_by(commit) is not None or lays_out(commit)
         if self._fill.made(commit):
             return Owed.FILLED if took <= WHOLE | {Owed.FILLED} and self._knows(commit) else Owed.COMPLETED
@@ -292,7 +292,7 @@ class Replay:
         return rows is not None and null_count(add, (self._column,)) == rows
 
     def _is_written(self, commit: LogCommit) -> bool:
-        """Whether those who write rows give the column its values."""
+        """Return whether those who write rows give the column its values."""
         return not self._is_past(commit) or self._stands is _Column.DEFAULT or self._past.is_used_at(commit.version)
 
     def _knows(self, commit: LogCommit) -> bool:
@@ -300,7 +300,7 @@ class Replay:
 
 
 def _of_all(took: frozenset[Owed]) -> Owed:
-    """What a file owes that holds rows of these, and nothing else: as old as those, with the values of those."""
+    """Return what a file owes that holds rows of these, and nothing else: as old as those, with the values of those."""
     if len(took) <= 1:
         return next(iter(took), Owed.FILLED)
     if took <= WHOLE | {Owed.FILLED}:

@@ -17,12 +17,12 @@ from airflow_provider_schemamig.exceptions import Refusal, Refused, raise_refusa
 
 
 def check(path: Path) -> tuple[Refusal, ...]:
-    """Every refusal of the release folder at ``path``: files, lock, modules, snapshots, chain and queries. Writes nothing."""
+    """Return every refusal of the release folder at ``path``: files, lock, modules, snapshots, chain and queries. Writes nothing."""
     return tuple(check_reading(path)[1])
 
 
 def load_checked(path: Path) -> Release:
-    """The release at ``path``, if nothing at all is wrong with it. Raises every refusal of ``check`` at once."""
+    """Return the release at ``path``, if nothing at all is wrong with it. Raises every refusal of ``check`` at once."""
     reading, refusals = check_reading(path)
     raise_refusals(refusals)
     assert reading.release is not None  # no refusal means a release
@@ -30,7 +30,7 @@ def load_checked(path: Path) -> Release:
 
 
 def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
-    """What was read of the folder, and everything that ``check`` says of it."""
+    """Return what was read of the folder, and everything that ``check`` says of it."""
     reading = read_release(path)
     release, refusals = reading.release, list(reading.refusals)
     snapshots = [*(release.snapshots.values() if release is not None else ()), *filter(None, [reading.unfrozen])]
@@ -67,7 +67,7 @@ def _versions_with_gaps(refusals: Iterable[Refusal]) -> Iterator[Version]:
 
 
 def _parses(snapshot: ReleaseSnapshot, refusals: list[Refusal]) -> bool:
-    """Whether its SQL is right; if not, every reason is in ``refusals``."""
+    """Return whether its SQL is right; if not, every reason is in ``refusals``."""
     try:
         return snapshot.declarations is not None
     except Refused as several:

@@ -41,7 +41,7 @@ class Stream:
 
     @property
     def txn_prefix(self) -> str:
-        """What the application ids of all of the origin's tables begin with."""
+        """Return what the application ids of all of the origin's tables begin with."""
         return f"{STREAM_PREFIX}{self.origin}:"
 
 
@@ -116,7 +116,7 @@ class StreamState:
         return self.pause is not None or self.error is not None
 
     def rests(self, settings: StreamSettings, now: pendulum.DateTime) -> bool:
-        """What waits is looked at anew only now and then, a mismatch more seldom; a run before that leaves it alone."""
+        """Return what waits is looked at anew only now and then, a mismatch more seldom; a run before that leaves it alone."""
         if self.pause is not None:
             interval = settings.recompute if self.pause.reason is PauseReason.SCHEMA_MISMATCH else settings.retry
             return self.pause.recomputed_at + interval > now

@@ -280,6 +280,6 @@ class Run:
 
 
 def _standing_at(state: StreamState, where: Standing) -> StreamState:
-    """What was seen counts as long as it was seen from there."""
+    """Return what was seen counts as long as it was seen from there."""
     seen = max(state.seen, where.at) if (state.shard, state.checkpoint) == (where.shard, where.at) else where.at
     return replace(state, shard=where.shard, checkpoint=where.at, seen=seen)

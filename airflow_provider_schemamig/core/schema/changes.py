@@ -51,7 +51,7 @@ class AddColumn:
 
 
 def _may_be_missing(field: Field) -> bool:
-    """True if a row without the field is valid. Delta checks a NOT NULL inside a struct even where the struct itself is NULL."""
+    """Return whether a row without the field is valid. Delta checks a NOT NULL inside a struct even where the struct itself is NULL."""
     return field.nullable and not (isinstance(field.type, Struct) and not all(map(_may_be_missing, field.type.fields)))
 
 

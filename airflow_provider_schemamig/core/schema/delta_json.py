@@ -77,7 +77,7 @@ class InvalidSchemaJson(Refusal):
 
 
 def fields_from_delta(schema_string: str) -> tuple[Field, ...]:
-    """The fields of a ``schemaString`` (or of any Spark StructType JSON). Raises InvalidSchemaJson, UnknownDeltaType."""
+    """Return the fields of a ``schemaString`` (or of any Spark StructType JSON). Raises InvalidSchemaJson, UnknownDeltaType."""
     try:
         document = json.loads(schema_string)
         return _struct(document, "").fields
@@ -88,7 +88,7 @@ def fields_from_delta(schema_string: str) -> tuple[Field, ...]:
 
 
 def declaration_from_delta(name: CollectionName, metadata: Mapping[str, Any]) -> Declaration:
-    """What a table says of itself, from its raw ``metaData`` action. ``properties`` are those a declaration may hold.
+    """Return what a table says of itself, from its raw ``metaData`` action. ``properties`` are those a declaration may hold.
 
     schemamig's own constraints (the seal) are not part of it. Raises InvalidSchemaJson, UnknownDeltaType.
     """
@@ -139,7 +139,7 @@ def _checks(configuration: Mapping[str, str]) -> tuple[Check, ...]:
 
 
 def _canonical(text: str) -> str:
-    """What is no SQL at all is kept as it stands: a table's constraints are compared, never interpreted."""
+    """Return what is no SQL at all is kept as it stands: a table's constraints are compared, never interpreted."""
     try:
         return canonical_text(text)
     except BrokenText:

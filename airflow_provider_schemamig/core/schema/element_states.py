@@ -73,7 +73,7 @@ DUTIES: Mapping[ElementState, Duty] = MappingProxyType(
 
 
 def path(cls: ElementClass, adding: bool) -> tuple[ElementState, ...]:
-    """Every state from ABSENT to PUBLIC, or (``adding`` false) from PUBLIC to ABSENT without those of ``WORK``."""
+    """Return every state from ABSENT to PUBLIC, or (``adding`` false) from PUBLIC to ABSENT without those of ``WORK``."""
     forward = PATHS[cls]
     return forward if adding else tuple(state for state in reversed(forward) if state not in WORK)
 

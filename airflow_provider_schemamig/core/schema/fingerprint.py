@@ -25,12 +25,12 @@ def fingerprint(declaration: Declaration) -> Fingerprint:
 
 
 def set_fingerprint(fingerprints: Mapping[CollectionName, Fingerprint]) -> Fingerprint:
-    """The fingerprint of a set of collections: over its (collection, fingerprint) pairs, sorted."""
+    """Return the fingerprint of a set of collections: over its (collection, fingerprint) pairs, sorted."""
     return _digest(["set", sorted(fingerprints.items())])
 
 
 def canonical(declaration: Declaration) -> dict[str, Any]:
-    """What is hashed, as a JSON value: the declaration without comments, fields by name."""
+    """Return what is hashed, as a JSON value: the declaration without comments, fields by name."""
     return {
         "name": declaration.name,
         "fields": _fields(declaration.fields),

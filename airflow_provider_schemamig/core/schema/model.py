@@ -97,12 +97,12 @@ class Declaration:
     comment: str | None = None
 
     def field(self, name: str) -> Field | None:
-        """The top-level column of that name, or None."""
+        """Return the top-level column of that name, or None."""
         return next((f for f in self.fields if f.name == name), None)
 
 
 def walk(fields: tuple[Field, ...], prefix: str = "") -> Iterator[tuple[ColumnPath, Field]]:
-    """Every field with its dotted path, outer before inner, at any depth."""
+    """Return every field with its dotted path, outer before inner, at any depth."""
     for f in fields:
         path = f"{prefix}{f.name}"
         yield ColumnPath(path), f

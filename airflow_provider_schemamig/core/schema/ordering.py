@@ -24,7 +24,7 @@ def sorted_properties(properties: Iterable[tuple[str, str]]) -> tuple[tuple[str,
 
 
 def key_columns(declaration: Declaration) -> frozenset[str]:
-    """Every column of the primary key, a UNIQUE or a foreign key."""
+    """Return every column of the primary key, a UNIQUE or a foreign key."""
     columns = {column for key in declaration.uniques for column in key.columns}
     columns |= {column for foreign_key in declaration.foreign_keys for column in foreign_key.columns}
     return frozenset(columns if declaration.primary_key is None else columns | set(declaration.primary_key.columns))

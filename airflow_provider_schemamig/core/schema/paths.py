@@ -37,7 +37,7 @@ def parent_and_name(path: str) -> tuple[str, str]:
 
 
 def translate(path: str, names: Mapping[ColumnPath, str]) -> ColumnPath:
-    """The path after renames; ``names`` maps full paths before to last names after."""
+    """Return the path after renames; ``names`` maps full paths before to last names after."""
     if not names:
         return ColumnPath(path)
     result, prefix = "", ""
@@ -56,7 +56,7 @@ def path_in_files(path: str, names: Mapping[ColumnPath, str]) -> tuple[str, ...]
 
 
 def slot_at(fields: Fields, path: str) -> Slot | None:
-    """What is at a path, or None."""
+    """Return what is at a path, or None."""
     found: list[Slot] = []
 
     def look(slot: Slot) -> Slot:
@@ -71,7 +71,7 @@ def slot_at(fields: Fields, path: str) -> Slot | None:
 
 
 def struct_at(fields: Fields, path: str) -> Fields | None:
-    """The fields of the struct at a path (empty: the columns), or None if there is no struct."""
+    """Return the fields of the struct at a path (empty: the columns), or None if there is no struct."""
     if not path:
         return fields
     slot = slot_at(fields, path)
@@ -79,14 +79,14 @@ def struct_at(fields: Fields, path: str) -> Fields | None:
 
 
 def field_at(fields: Fields, path: str) -> Field | None:
-    """The column or struct field at a path, or None (also for elements, keys and values: those are no fields)."""
+    """Return the column or struct field at a path, or None (also for elements, keys and values: those are no fields)."""
     parent, name = parent_and_name(path)
     inside = struct_at(fields, parent)
     return None if inside is None else next((f for f in inside if f.name == name), None)
 
 
 def edit_struct(fields: Fields, path: str, edit: Callable[[Fields], Fields]) -> Fields:
-    """The columns with the struct at ``path`` (empty: the columns themselves) replaced. Raises PathNotFound."""
+    """Return the columns with the struct at ``path`` (empty: the columns themselves) replaced. Raises PathNotFound."""
     if not path:
         return edit(fields)
 
@@ -99,7 +99,7 @@ def edit_struct(fields: Fields, path: str, edit: Callable[[Fields], Fields]) -> 
 
 
 def edit_slot(fields: Fields, path: str, edit: Callable[[Slot], Slot]) -> Fields:
-    """The columns with the place at ``path`` replaced. Raises PathNotFound."""
+    """Return the columns with the place at ``path`` replaced. Raises PathNotFound."""
     return _edit_fields(fields, path.split("."), edit)
 
 

@@ -66,7 +66,7 @@ _LOWER = {key.lower(): key for key in SAFE | WITH_FEATURE}
 
 
 def refusal_reason(key: str) -> str | None:
-    """Why a declaration may not set this property; None if it may."""
+    """Return why a declaration may not set this property; None if it may."""
     lower = key.lower()
     if _KEY.fullmatch(key) is None:
         return "a key has no control characters, quotes, backticks or backslashes"

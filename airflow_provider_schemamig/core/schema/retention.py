@@ -31,7 +31,7 @@ def hours_of(key: str, interval: str | None) -> float:
 
 
 def forgets_too_early(properties: Mapping[str, str]) -> bool:
-    """Whether the log is kept for less time than the removed files that its versions name."""
+    """Return whether the log is kept for less time than the removed files that its versions name."""
     return hours_of(LOG, properties.get(LOG)) < hours_of(FILES, properties.get(FILES))
 
 

@@ -28,7 +28,7 @@ def varchar_length(name: str) -> int | None:
 
 
 def is_widening(old: DataType, new: DataType) -> bool:
-    """True if ``old`` may become ``new`` by metadata alone. Atomic types only; equal types are no change and give False."""
+    """Return whether ``old`` may become ``new`` by metadata alone. Atomic types only; equal types are no change and give False."""
     return isinstance(old, Primitive) and isinstance(new, Primitive) and _widens(old.name, new.name)
 
 

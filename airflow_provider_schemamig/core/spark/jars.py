@@ -40,7 +40,7 @@ def jars_folder() -> Path:
 
 
 def require_jars() -> tuple[Path, ...]:
-    """The JARs' paths, absolute. Raises SparkJarsMissing; looks at presence only, as `fetch` verified what it put there."""
+    """Return the JARs' paths, absolute. Raises SparkJarsMissing; looks at presence only, as `fetch` verified what it put there."""
     folder = jars_folder().absolute()
     missing = tuple(name for name in SHA256 if not (folder / name).is_file())
     if missing:

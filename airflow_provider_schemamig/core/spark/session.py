@@ -82,7 +82,7 @@ def settings_for(master: str, conf: Mapping[str, str] = MappingProxyType({})) ->
 
 
 def embedded_session(master: str = "local[*]") -> SparkSession:
-    """The one in-process session with Delta; made on the first call (4 to 6 s), the same one afterwards.
+    """Return the one in-process session with Delta; made on the first call (4 to 6 s), the same one afterwards.
 
     Raises JavaMissing, SparkJarsMissing; SparkUnavailable if this process already runs a Spark session without Delta.
     """
@@ -95,7 +95,7 @@ def embedded_session(master: str = "local[*]") -> SparkSession:
 
 
 def _running_session() -> SparkSession | None:
-    """The classic session of this process, if there is one; never a Connect session, whose builder would hand it out here."""
+    """Return the classic session of this process, if there is one; never a Connect session, whose builder would hand it out here."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -113,7 +113,7 @@ class FileExchange:
 
     @property
     def arguments(self) -> list[str]:
-        """The job's command line."""
+        """Return the job's command line."""
         uris = [spark_uri(self._location.child(name).uri) for name in ("request.json", "result.json")]
         return ["--request-uri", uris[0], "--result-uri", uris[1]]
 
@@ -121,7 +121,7 @@ class FileExchange:
         self._store.put(f"{self._name}/request.json", json.dumps(request).encode())
 
     def take_result(self, job: str, exit_code: int, tail: str) -> dict[str, Any]:
-        """What the driver wrote: its result, or its error raised; SparkDriverDied if there is nothing to read."""
+        """Return what the driver wrote: its result, or its error raised; SparkDriverDied if there is nothing to read."""
         try:
             document: dict[str, Any] = json.loads(self._store.get(f"{self._name}/result.json"))
         except ObjectMissing:
@@ -135,7 +135,7 @@ class FileExchange:
 
 
 def job_file(job: str) -> Path:
-    """The file that spark-submit runs, from where the package is installed."""
+    """Return the file that spark-submit runs, from where the package is installed."""
     spec = find_spec(f"spark_jobs.{job}")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"spark_jobs.{job} is not installed")

@@ -107,7 +107,7 @@ def translated(job: str, collection: str | None = None) -> Iterator[None]:
 
 
 def translate(error: Exception, job: str, collection: str | None = None) -> SchemamigError:
-    """The typed error for an exception of Spark, by the conditions in its text; ``SparkJobFailed`` if none is known."""
+    """Return the typed error for an exception of Spark, by the conditions in its text; ``SparkJobFailed`` if none is known."""
     text = blank(str(error))
     found = [(match[1], _detail(match[2])) for match in _CONDITION.finditer(text)]
     for kind, prefixes in _CLASSES:
@@ -125,7 +125,7 @@ def translate(error: Exception, job: str, collection: str | None = None) -> Sche
 
 
 def _detail(text: str) -> str:
-    """What people read of a condition's text: the SQLSTATE says nothing to them, and values may be of any length."""
+    """Return what people read of a condition's text: the SQLSTATE says nothing to them, and values may be of any length."""
     return _SQLSTATE.sub("", text).replace("\n - ", " ").strip()[:_DETAIL_CHARACTERS]
 
 

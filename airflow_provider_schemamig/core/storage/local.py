@@ -116,7 +116,7 @@ class LocalStore:
             shutil.rmtree(self._path(prefix), onerror=_unless_gone)
 
     def inode(self, key: str) -> int | None:
-        """The inode that has the name now; None if the name is gone."""
+        """Return the inode that has the name now; None if the name is gone."""
         try:
             return os.stat(self._path(key)).st_ino
         except FileNotFoundError:

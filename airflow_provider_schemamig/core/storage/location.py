@@ -79,12 +79,12 @@ class Location:
 
     @property
     def local_path(self) -> Path | None:
-        """The path on this machine's file system; None for object stores."""
+        """Return the path on this machine's file system; None for object stores."""
         return Path(self.uri.removeprefix("file://")) if self.scheme == "file" else None
 
     @property
     def parent(self) -> Location | None:
-        """The folder that this one lies in; None at the root of a disk or of a bucket."""
+        """Return the folder that this one lies in; None at the root of a disk or of a bucket."""
         scheme, _, path = self.uri.partition("://")
         above, slash, name = path.rpartition("/")
         return Location(f"{scheme}://{above or '/'}") if slash and name and (above or scheme == "file") else None
@@ -109,7 +109,7 @@ def check_addresses(location: Location, options: Mapping[str, str]) -> None:
 
 
 def spark_uri(uri: str) -> str:
-    """The URI as Hadoop and so Spark spell it: ``s3://`` is ``s3a://`` there."""
+    """Return the URI as Hadoop and so Spark spell it: ``s3://`` is ``s3a://`` there."""
     return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri
 
 

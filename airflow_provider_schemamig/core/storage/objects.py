@@ -168,7 +168,7 @@ class ObjectStore:
             raise InvalidStorageOption(uri=uri, reason=self._text(error)) from None
 
     def _text(self, error: BaseException) -> str:
-        """The first line of an error, without secrets; the rest is Rust's debug output."""
+        """Return the first line of an error, without secrets; the rest is Rust's debug output."""
         return visible(self.options.redact(str(error).splitlines()[0] if str(error) else type(error).__name__)).rstrip(".")
 
 

@@ -43,7 +43,7 @@ def is_shard_id(name: str) -> bool:
 
 
 def is_shard_folder(key: str, shard: ShardId) -> bool:
-    """True if ``key`` is the folder that we made for ``shard``; the collection may have another name by now."""
+    """Return whether ``key`` is the folder that we made for ``shard``; the collection may have another name by now."""
     return is_shard_id(shard) and key.count("/") == 1 and key.endswith(f"/{shard}") and _OURS.fullmatch(key) is not None
 
 

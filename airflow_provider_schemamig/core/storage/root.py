@@ -50,7 +50,7 @@ class EnvironmentRoot:
         return self._open(self.location)
 
     def table_store(self, shard_uri: str, table_id: str | None = None) -> Store:
-        """The folder of one Delta table; a relative URI is below the root, an adopted table has its own.
+        """Return the folder of one Delta table; a relative URI is below the root, an adopted table has its own.
 
         ``table_id``: what the ledger knows the table by (``Shard.table_id``); None: whichever table is there is looked at.
         """
@@ -72,7 +72,7 @@ class EnvironmentRoot:
 
     @property
     def delta_options(self) -> dict[str, str]:
-        """The options as delta-rs takes them: object_store's names; our own are left out, they would only be warned about."""
+        """Return the options as delta-rs takes them: object_store's names; our own are left out, they would only be warned about."""
         return {name: value for name, value in self.options.items() if not name.startswith("schemamig.")}
 
     def before_write(self, what: str, key: str) -> None:

@@ -36,7 +36,7 @@ class ReadStore(Protocol):
         """The whole object. Raises ObjectMissing."""
 
     def open_random(self, key: str) -> BinaryIO:
-        """The object for reading parts of it: seek, tell, read, close. Raises ObjectMissing."""
+        """Return the object for reading parts of it: seek, tell, read, close. Raises ObjectMissing."""
 
     def exists(self, key: str) -> bool: ...
 
@@ -72,7 +72,7 @@ def open_store(location: Location, options: StorageOptions, table_id: str | None
 
 
 def confirm(receipts: Sequence[WriteReceipt]) -> list[WriteReceipt]:
-    """The receipts whose file was replaced since: those writes never happened and have to be made again.
+    """Return the receipts whose file was replaced since: those writes never happened and have to be made again.
 
     Spark's store for local files checks and then renames, which overwrites; so a batch waits once until 50 ms after its last write and
     compares inodes. Object stores with conditional put have no such window and are not asked.

@@ -52,7 +52,7 @@ class RowsReader(Reader):
         self._ledger = ledger
 
     def texts(self) -> Texts:
-        """The rows as canonical texts, sorted. Raises ReaderFenced, NotInRelease."""
+        """Return the rows as canonical texts, sorted. Raises ReaderFenced, NotInRelease."""
         pinned = self.pin()
         fit, place = pinned.fit, pinned.place
         assert fit is not None  # nothing is in preparation
@@ -137,7 +137,7 @@ def look_at(
 
 
 def look_back(sight: Sight, version: Version, before: Rows, unsure: frozenset[CollectionName], phase: str, marks: Marks) -> Looked:
-    """What readers of ``version``, which the environment left, find now: the rows ``before``, or a fence.
+    """Return what readers of ``version``, which the environment left, find now: the rows ``before``, or a fence.
 
     ``unsure``: collections that queries or replacements made anew. ``marks``: as for ``look_at``.
     """
@@ -167,7 +167,7 @@ def soundness(sight: Sight, phase: str) -> list[PathFinding]:
 
 
 def read_through_delta_rs(env: Environment, version: Version, name: CollectionName, texts: Texts, phase: str) -> list[PathFinding]:
-    """The rows once more as users get them, by ``.arrow()``, where that is honest."""
+    """Return the rows once more as users get them, by ``.arrow()``, where that is honest."""
     state = LedgerReader(env).state()
     fields = state.entry(name).declared.fields
     try:
@@ -182,7 +182,7 @@ def read_through_delta_rs(env: Environment, version: Version, name: CollectionNa
 
 
 def same_as_new(env: Environment, fresh: Environment, phase: str) -> list[PathFinding]:
-    """Whether an upgraded and contracted environment is, table by table, what a new one of its release is."""
+    """Return whether an upgraded and contracted environment is, table by table, what a new one of its release is."""
     ours, theirs = LedgerReader(env).state(), LedgerReader(fresh).state()
     findings = []
     if ours.release is None or not ours.release.is_same(theirs.release):
@@ -257,7 +257,7 @@ def _drift(sight: Sight) -> Iterator[Problem]:
 
 
 def _difference(wanted: Texts, found: Texts) -> str:
-    """How many rows, and the first that are on one side only."""
+    """Return how many rows, and the first that are on one side only."""
     missing, extra = _minus(wanted, found), _minus(found, wanted)
     parts = [f"{len(found)} row(s) where {len(wanted)} are due" if len(found) != len(wanted) else f"{len(missing)} of {len(wanted)} differ"]
     parts += [f"missing {text}" for text in missing[:_SHOWN]]

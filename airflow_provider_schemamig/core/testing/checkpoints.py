@@ -31,7 +31,7 @@ class Stops:
     _made: dict[Version, Arrival] = field(default_factory=dict)
 
     def at(self, version: Version) -> Arrival:
-        """The arrival at ``version``; all before it are made first."""
+        """Return the arrival at ``version``; all before it are made first."""
         todo = [version]
         while (before := self.before(todo[-1])) is not None and before not in self._made:
             todo.append(before)

@@ -157,7 +157,7 @@ class Track:
     # -- parts ------------------------------------------------------------------------------------------------------------------------
 
     def chain(self, source: Version, target: Version) -> Chain:
-        """The merged steps, by which rows are carried. Raises StopInBetween (or Refused of several) as the upgrade does."""
+        """Return the merged steps, by which rows are carried. Raises StopInBetween (or Refused of several) as the upgrade does."""
         known = self._chains.get((source, target))
         if known is None:
             known = self._chains[source, target] = merge(self._cut(source, target), source)
@@ -172,7 +172,7 @@ class Track:
         return tuple(found)
 
     def folder(self, versions: Sequence[Version]) -> Path:
-        """The release folder cut to ``versions``."""
+        """Return the release folder cut to ``versions``."""
         releases = self.work / "releases"
         releases.mkdir(parents=True, exist_ok=True)
         return cut(self.release, versions, releases / f"{versions[0]}..{versions[-1]}")

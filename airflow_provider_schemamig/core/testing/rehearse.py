@@ -50,7 +50,7 @@ class Rehearsal:
 
     @functools.cached_property
     def missing(self) -> dict[UpgradePath, Refusal]:
-        """The paths that no folder leads along, and why."""
+        """Return the paths that no folder leads along, and why."""
         return dict(missing_paths(self.released)) if self.released is not None else {}
 
     @functools.cached_property
@@ -71,7 +71,7 @@ class Rehearsal:
         return self._track(self.release, self.fixtures)
 
     def track_of(self, version: Version) -> Track:
-        """The track of a release as it came out. Rows of versions that the folder under test does not have are generated."""
+        """Return the track of a release as it came out. Rows of versions that the folder under test does not have are generated."""
         assert self.released is not None
         release = self.released.of(version).release
         assert release is not None  # paths lead only where a folder is
@@ -81,14 +81,14 @@ class Rehearsal:
         return Track(release, fixtures, self.work, self.seed, self.jobs or without_spark)
 
     def find(self, text: str) -> tuple[UpgradePath, ...]:
-        """The paths written ``1.0.0..1.3.0``, ``new..1.3.0``, or as an id. Raises UnknownPath."""
+        """Return the paths written ``1.0.0..1.3.0``, ``new..1.3.0``, or as an id. Raises UnknownPath."""
         found = tuple(path for path in self.paths if text in (path.way, path.id))
         if not found:
             raise UnknownPath(text=text, known=tuple(dict.fromkeys(path.way for path in self.paths)))
         return found
 
     def arrival(self, path: UpgradePath) -> Arrival:
-        """What a path begins at: made now, if it is not there yet. For a new environment, what it is compared with."""
+        """Return what a path begins at: made now, if it is not there yet. For a new environment, what it is compared with."""
         if path in self.missing:
             return Arrival(None, None)
         if path.kind is PathKind.RELEASED:

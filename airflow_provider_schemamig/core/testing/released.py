@@ -47,14 +47,14 @@ class Released:
         return next(point for point in self.points if point.version == version)
 
     def before(self, version: Version) -> Version | None:
-        """The release that ``version``'s own chain comes from; None for the oldest that anybody may still be at."""
+        """Return the release that ``version``'s own chain comes from; None for the oldest that anybody may still be at."""
         release, out = self.of(version).release, {point.version for point in self.points}
         older = [known for known in release.versions if known < version and known in out] if release is not None else []
         return older[-1] if older else None
 
 
 def known_paths(released: Released) -> tuple[UpgradePath, ...]:
-    """Every upgrade from one release to a later one whose folder, as it came out, has both."""
+    """Return every upgrade from one release to a later one whose folder, as it came out, has both."""
     return tuple(
         UpgradePath(PathKind.RELEASED, source.version, target.version)
         for target in released.points
@@ -82,7 +82,7 @@ def missing_paths(released: Released) -> tuple[tuple[UpgradePath, Refusal], ...]
 
 
 def _is_mended(released: Released, order: Mapping[Version, int], source: Version, target: Version) -> bool:
-    """Whether a later patch release of the target's line takes the backport's users past it."""
+    """Return whether a later patch release of the target's line takes the backport's users past it."""
     line = (target.major, target.minor)
     later = (point for point in released.points if order[point.version] > order[source] or point is released.points[-1])
     return any(point.version > target and (point.version.major, point.version.minor) == line and point.knows(source) for point in later)
@@ -135,7 +135,7 @@ def _versions(text: str) -> list[Version]:
 
 
 def _as_of(release: Release, out: Sequence[Version], version: Version, work: Path) -> Release | None:
-    """The folder of ``version`` when ``out`` had been released."""
+    """Return the folder of ``version`` when ``out`` had been released."""
     if version not in release.snapshots:
         return None
     versions = [known for known in release.versions if known <= version and known in out]

@@ -42,7 +42,7 @@ def _memory() -> str | None:
 
 
 def throwaway(folder: Path, on_write: WriteHook | None = None) -> Environment:
-    """The environment in ``folder``: nothing of it outlives the test, so nothing is synced."""
+    """Return the environment in ``folder``: nothing of it outlives the test, so nothing is synced."""
     return Environment(Location.parse(str(folder)), StorageOptions(OPTIONS), on_write)
 
 
@@ -79,7 +79,7 @@ def remove(folder: Path) -> None:
 
 
 def cut(release: Release, versions: Sequence[Version], folder: Path) -> Path:
-    """The release folder as it was when the last of ``versions`` was its head and the first its ``min_version``.
+    """Return the release folder as it was when the last of ``versions`` was its head and the first its ``min_version``.
 
     Snapshots and modules are the very bytes of ``release``: what is released never changes, which the lock holds. Made once.
     """

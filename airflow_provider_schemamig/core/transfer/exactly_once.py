@@ -118,7 +118,7 @@ def link_of(commit: LogCommit, chain: LinkChain) -> dict[str, Any] | None:
 
 
 def about_of(commit: LogCommit) -> dict[str, Any] | None:
-    """What a commit of ours says of itself; None for everybody else's."""
+    """Return what a commit of ours says of itself; None for everybody else's."""
     try:
         found = json.loads(commit.user_metadata or "null")
     except ValueError:

@@ -92,7 +92,7 @@ class Rewritten:
 
 
 def why_not(head: Head) -> str | None:
-    """Why a table's files cannot be written anew one by one; None if they can."""
+    """Return why a table's files cannot be written anew one by one; None if they can."""
     for feature, why in _NOT_REWRITTEN.items():
         if feature in head.features:
             return f"the table has the feature {feature}: {why}"

@@ -41,7 +41,7 @@ def scratch_at(env: EnvironmentRoot, key: str, head: Head, files: Sequence[RawAc
 
 
 def partition_of(file: RawAction) -> str:
-    """The partition that the file is of, the same text for the same values."""
+    """Return the partition that the file is of, the same text for the same values."""
     return canonical(file.get("partitionValues") or {})
 
 

@@ -57,7 +57,7 @@ class Flow:
 
     @property
     def bound_query(self) -> str:
-        """The query over the views of ``source_view`` and ``lookup_inputs``."""
+        """Return the query over the views of ``source_view`` and ``lookup_inputs``."""
         return bind(self.query, {self.own: self.source_view, **{lookup.collection: _view(lookup.collection) for lookup in self.lookups}})
 
     @property
@@ -65,7 +65,7 @@ class Flow:
         return _view(self.own)
 
     def lookup_inputs(self, env: EnvironmentRoot) -> dict[str, Any]:
-        """The lookups as a job's ``inputs``."""
+        """Return the lookups as a job's ``inputs``."""
         return {
             _view(lookup.collection): {
                 "uri": env.table_location(lookup.uri).uri,
@@ -76,7 +76,7 @@ class Flow:
         }
 
     def link_request(self, env: EnvironmentRoot, lo: int, hi: int) -> dict[str, Any]:
-        """What the requests of all links have in common."""
+        """Return what the requests of all links have in common."""
         return {
             "collection": self.collection,
             "storage_options": dict(env.options),
@@ -88,7 +88,7 @@ class Flow:
         }
 
     def over(self, env: EnvironmentRoot, source: Mapping[str, Any]) -> dict[str, Any]:
-        """The ``inputs`` of a query over ``source`` ({"uri", "version"}) in place of the whole source table."""
+        """Return the ``inputs`` of a query over ``source`` ({"uri", "version"}) in place of the whole source table."""
         return {self.source_view: {**source, "projection": self.projection}, **self.lookup_inputs(env)}
 
 

@@ -45,7 +45,7 @@ class Debt:
 
 
 def schema_debt(store: ReadStore, version: int, current: SchemaEntry, known: Sequence[SchemaEntry]) -> Debt:
-    """What the table at ``version`` owes. ``known``: every entry of the collection's shard. Raises as ``active_files`` does.
+    """Return what the table at ``version`` owes. ``known``: every entry of the collection's shard. Raises as ``active_files`` does.
 
     A schema that a rollback left equal to today's is no debt, though its id is another.
     """
@@ -62,7 +62,7 @@ def schema_debt(store: ReadStore, version: int, current: SchemaEntry, known: Seq
 
 
 def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAction]) -> dict[FileId, int | None]:
-    """The version that wrote each of the files; None where the log does not go back that far.
+    """Return the version that wrote each of the files; None where the log does not go back that far.
 
     Read backwards, until every file was found. A deletion vector, RESTORE or CLONE adds a file again that is older than that commit.
     """
@@ -84,7 +84,7 @@ def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAct
 
 
 def _written_by(commit: LogCommit) -> set[str]:
-    """The paths of the files that this commit wrote itself."""
+    """Return the paths of the files that this commit wrote itself."""
     if not commit.has_files or commit.info.get("operation") in BRINGS_BACK:
         return set()
     again = {file_id(remove)[0] for remove in commit.removes}

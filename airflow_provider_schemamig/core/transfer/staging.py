@@ -31,7 +31,7 @@ def make_table(store: Store, folder: str, operation: str, actions: Sequence[RawA
 
 
 def files_in(env: EnvironmentRoot, store: Store, folder: str, collection: CollectionName, *, data_change: bool) -> list[RawAction]:
-    """What Spark wrote, as ``add`` actions of the table itself. Raises FilesDiffer."""
+    """Return what Spark wrote, as ``add`` actions of the table itself. Raises FilesDiffer."""
     own = env.table_store(store.location.child(folder).uri)
     files = [add for _, add in sorted(active_files(own, read_head(own).version).items())]
     left = sum(":" in str(add["path"]) for add in files)  # an absolute URI: a file as it was
@@ -41,7 +41,7 @@ def files_in(env: EnvironmentRoot, store: Store, folder: str, collection: Collec
 
 
 def removal(file: RawAction, now: int, *, data_change: bool) -> RawAction:
-    """The ``remove`` action of an active file."""
+    """Return the ``remove`` action of an active file."""
     kept = {key: file[key] for key in ("path", "partitionValues", "size", "deletionVector") if file.get(key) is not None}
     return {"remove": {**kept, "deletionTimestamp": now, "dataChange": data_change, "extendedFileMetadata": True}}
 

@@ -59,7 +59,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 def is_open(window: tuple[int, int] | None, now: pendulum.DateTime) -> bool:
-    """Whether a batch may begin at ``now``; (22, 6) is from 22:00 to 06:00 UTC."""
+    """Return whether a batch may begin at ``now``; (22, 6) is from 22:00 to 06:00 UTC."""
     if window is None:
         return True
     first, last = window
@@ -72,7 +72,7 @@ Holds = Mapping[str, str]
 
 
 def batch_holds(state: State, collection: CollectionName, now: pendulum.DateTime) -> Holds:
-    """What keeps a batch from beginning at ``now``: pauses, then hours."""
+    """Return what keeps a batch from beginning at ``now``: pauses, then hours."""
     return {**step_holds(state, [collection]), **_holds(state, [EVERYWHERE, collection], now)}
 
 
@@ -82,7 +82,7 @@ def step_holds(state: State, collections: Iterable[CollectionName]) -> Holds:
 
 
 def last_step_holds(state: State, collection: CollectionName) -> Holds:
-    """What keeps the last step of an online change from being made."""
+    """Return what keeps the last step of an online change from being made."""
     return _holds(state, [f"{LAST_STEP}{EVERYWHERE}", f"{LAST_STEP}{collection}"], None)
 
 
@@ -108,7 +108,7 @@ def _paused(control: Control) -> str:
 
 
 def is_over(state: State, scopes: Iterable[str], now: pendulum.DateTime | None) -> bool:
-    """Whether none of the controls of ``scopes`` keeps work waiting any more; ``now`` None: hours do not count."""
+    """Return whether none of the controls of ``scopes`` keeps work waiting any more; ``now`` None: hours do not count."""
     return not _holds(state, scopes, now)
 
 
@@ -127,17 +127,17 @@ def _text(holds: Holds) -> str:
 
 
 def why_not(state: State, collection: CollectionName, now: pendulum.DateTime | None) -> str | None:
-    """Why no batch may begin at ``now``, or (None) no step be made, in words; None if one may."""
+    """Return why no batch may begin at ``now``, or (None) no step be made, in words; None if one may."""
     return _text(step_holds(state, [collection]) if now is None else batch_holds(state, collection, now)) or None
 
 
 def postponed(state: State, collection: CollectionName) -> str | None:
-    """Why the last step of an online change may not be made, in words; None if it may."""
+    """Return why the last step of an online change may not be made, in words; None if it may."""
     return _text(last_step_holds(state, collection)) or None
 
 
 def forced(state: State, collection: CollectionName) -> bool:
-    """Whether somebody wants the last step of an online change even if writers have to wait for it."""
+    """Return whether somebody wants the last step of an online change even if writers have to wait for it."""
     control = state.controls.get(f"{LAST_STEP}{collection}")
     return control is not None and not control.paused
 
@@ -224,7 +224,7 @@ class Pace:
             self.sleep(_LOOK_SECONDS)
 
     def may_begin(self, stage: str, collection: CollectionName) -> bool:
-        """Whether a batch may begin now; for those who look again by themselves, and may have to end meanwhile."""
+        """Return whether a batch may begin now; for those who look again by themselves, and may have to end meanwhile."""
         why = why_not(self.read(), collection, self.now())
         if why is not None:
             self.listen(Event(stage, collection, note=why))

@@ -39,7 +39,7 @@ from airflow_provider_schemamig.core.upgrade.tasks.leader import contract, go_th
 
 
 def plan_alter(env: EnvironmentRoot, statement: str, *, jobs: Jobs | None = None) -> PlanReport:
-    """What ``alter`` would do; writes nothing. With ``jobs`` also what only the rows know."""
+    """Return what ``alter`` would do; writes nothing. With ``jobs`` also what only the rows know."""
     started = time.monotonic()
     view, planned = _plan(env, statement)
     return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)

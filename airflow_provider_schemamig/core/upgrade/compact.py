@@ -77,7 +77,7 @@ class Compaction:
 
 
 def debts(env: EnvironmentRoot, state: State, collections: Sequence[CollectionName] = ()) -> tuple[Debt, ...]:
-    """The schema debt of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
+    """Return the schema debt of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
     found = (_look(env, state, name) for name in asked_for(state, collections or None))
     return tuple(look.debt for look in found if look is not None)
 
@@ -138,7 +138,7 @@ def _compact(work: Work, debt: Debt, limits: Limits, jobs: Jobs) -> Compacted:
 
 
 def _tried(work: Work, intent: Intent, limits: Limits, size: BatchSize, jobs: Jobs) -> Rewritten | None:
-    """The next batch, planned again where writers were faster; None: nothing is old any more."""
+    """Return the next batch, planned again where writers were faster; None: nothing is old any more."""
     tries = 0
     while True:
         try:
@@ -165,7 +165,7 @@ def _announce(work: Work, wanted: Intent) -> Intent:
 
 
 def _batch(work: Work, intent: Intent, limits: Limits, size: BatchSize, jobs: Jobs) -> Rewritten | None:
-    """The first batch of what is old now: the files, and the schema they are written with, are those of one version."""
+    """Return the first batch of what is old now: the files, and the schema they are written with, are those of one version."""
     pace = Pace(work.newest, work.listen, waits=work.env.waits)
     control = pace.begin("compact", intent.collection)
     look = _look(work.env, work.state, intent.collection) if intent.collection in work.state.objects else None

@@ -113,7 +113,7 @@ def _answer(env: EnvironmentRoot, state: State, collection: CollectionName, expe
 
 
 def _reasons(env: EnvironmentRoot, state: State, entry: SchemaEntry, new: Declaration) -> tuple[Reason, ...]:
-    """What stands against it; the committer's own edits are tried in memory, so that what it would refuse is known before."""
+    """Return what stands against it; the committer's own edits are tried in memory, so that what it would refuse is known before."""
     if new.name != entry.collection:
         return (Reason("", "name", f"it declares the collection {new.name}"),)
     try:

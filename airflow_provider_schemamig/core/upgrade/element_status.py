@@ -29,7 +29,7 @@ def elements_json(env: EnvironmentRoot, state: State) -> list[dict[str, Any]]:
 
 
 def progress_json(row: Progress) -> dict[str, Any]:
-    """How far work on the rows of a collection is; rates and times left are those of the process that does it."""
+    """Return how far work on the rows of a collection is; rates and times left are those of the process that does it."""
     seconds = (row.updated_at - row.started_at).total_seconds()
     rows = row.rows - row.rows_before
     left = remaining_seconds(row.done - row.done_before, row.total - row.done, seconds)
@@ -87,7 +87,7 @@ def _waits(state: State, element: Element) -> str | None:
 
 
 def _filled(element: Element) -> set[str]:
-    """The columns that its backfill may be of: its own, or their shadows."""
+    """Return the columns that its backfill may be of: its own, or their shadows."""
     return {*element.columns, *(shadow_name(path, ()) for path in element.columns)}
 
 

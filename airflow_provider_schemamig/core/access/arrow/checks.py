@@ -220,7 +220,7 @@ class _Reader:
 
 
 def _is_alike(one: DataType | str, other: DataType | str, first: exp.Expr, second: exp.Expr) -> bool:
-    """Whether values of two kinds are compared alike, without a conversion that could change one."""
+    """Return whether values of two kinds are compared alike, without a conversion that could change one."""
     if isinstance(one, str) and isinstance(other, str):
         if {one, other} == {_DAY, _TEXT}:
             return _is_date(first if one == _TEXT else second)

@@ -79,7 +79,7 @@ def _has_map_of_structs(data_type: DataType) -> bool:
 
 
 def _has_struct(data_type: DataType) -> bool:
-    """True if there is a struct in it."""
+    """Return whether there is a struct in it."""
     match data_type:
         case Primitive():
             return False
@@ -92,7 +92,7 @@ def _has_struct(data_type: DataType) -> bool:
 
 
 def arrow_schema(fields: Fields) -> pa.Schema:
-    """The columns as delta-rs maps Delta's types to Arrow's, which is as Spark does for all types that a declaration may have."""
+    """Return the columns as delta-rs maps Delta's types to Arrow's, which is as Spark does for all types that a declaration may have."""
     import pyarrow as pa
     from deltalake import Schema
 
@@ -132,7 +132,7 @@ def show(table: pa.Table, fit: Fit) -> pa.Table:
 
 
 def _plain(data_type: Any) -> Any:
-    """The type without field metadata (Delta's varchar marker and the like), which would make equal tables unequal."""
+    """Return the type without field metadata (Delta's varchar marker and the like), which would make equal tables unequal."""
     import pyarrow as pa
 
     if pa.types.is_struct(data_type):

@@ -101,7 +101,7 @@ def check_times(store: ReadStore, head: Head, columns: Fields, collection: Colle
 
 
 def _times(data_type: DataType, path: str, *, has_statistics: bool) -> Iterator[tuple[str, Primitive, bool]]:
-    """The paths and types of all TIMESTAMPs and DATEs in a column, and whether files have statistics of them."""
+    """Return the paths and types of all TIMESTAMPs and DATEs in a column, and whether files have statistics of them."""
     match data_type:
         case Primitive():
             if data_type in (_TIME, _DATE):
@@ -163,13 +163,13 @@ def _doubt(file: RawAction, footer: _Footer | None, time: _Time, proven: _Proven
 
 
 def _is_int96(footer: _Footer, time: _Time, *, by_id: bool) -> bool:
-    """Whether it is, or may be. A name in the files may have dots itself."""
+    """Return whether it is, or may be. A name in the files may have dots itself."""
     name = time.in_files[0]
     return any(by_id or path == name or path.startswith(f"{name}.") for path in footer.int96)
 
 
 def _footer_of(store: ReadStore, file: RawAction) -> _Footer | None:
-    """What the file's footer says; None if it cannot be read from here."""
+    """Return what the file's footer says; None if it cannot be read from here."""
     path = unquote(str(file["path"]), errors="surrogateescape")
     if _SCHEME.match(path):  # of another table: a shallow clone
         return None
@@ -198,7 +198,7 @@ def _read_footer(store: ReadStore, path: str) -> _Footer:
 
 
 def _is_old_calendar(said: Mapping[str, str], created_by: str) -> bool:
-    """Whether a file's dates and times are of the old calendar, or may be. ``said``: the key-value metadata of its footer."""
+    """Return whether a file's dates and times are of the old calendar, or may be. ``said``: the key-value metadata of its footer."""
     if _LEGACY in said:
         return True
     if _SPARK not in said:

@@ -46,7 +46,7 @@ def check_rows(
 
 
 def _keys(rows: pa.Table, check: KeyCheck, collection: CollectionName) -> pa.Table:
-    """The key of every row that has one: columns k0, k1, ..."""
+    """Return the key of every row that has one: columns k0, k1, ..."""
     import pyarrow as pa
 
     for name in check.columns:
@@ -81,7 +81,7 @@ def _known(
     collection: CollectionName,
     place: PinnedTable,
 ) -> pa.Table:
-    """What may be referred to."""
+    """Return what may be referred to."""
     import pyarrow as pa
     from deltalake import DeltaTable
 
@@ -103,7 +103,7 @@ def _check_times(store: ReadStore, head: Head, columns: Sequence[str], collectio
 
 
 def _stored(table: DeltaTable, columns: Sequence[str], keys: pa.Table) -> pa.Table:
-    """The keys of the table's rows that ``keys`` could be among, in its types."""
+    """Return the keys of the table's rows that ``keys`` could be among, in its types."""
     import pyarrow as pa
 
     found = pa.table(table.scan(columns=list(columns), predicate=_between(columns, keys)))

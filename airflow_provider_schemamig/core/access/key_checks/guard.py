@@ -62,7 +62,7 @@ Check = KeyCheck | Alone
 
 
 def checks_of(env: EnvironmentRoot, place: PinnedTable, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
-    """What has to be looked at for a write of ``fit.columns``; of a collection without keys only in a merge. ``on``: of a merge.
+    """Return what has to be looked at for a write of ``fit.columns``; of a collection without keys only in a merge. ``on``: of a merge.
 
     Raises Unfit where that cannot be known before the statement runs, RowsReferredTo, and TableMissing for what is referred to.
     """

@@ -29,7 +29,7 @@ _CHARACTERS = 200
 
 
 def guarded(rows: str, table: str, checks: Sequence[Check], columns: Sequence[str]) -> str:
-    """The query ``rows`` of ``columns``, which raises if a row breaks one of ``checks``."""
+    """Return the query ``rows`` of ``columns``, which raises if a row breaks one of ``checks``."""
     first, *others = columns
     raises = " ".join(f"WHEN {_OWN}_broken{n} THEN raise_error('{_RAISED}{n}')" for n in range(len(checks)))
     names = ", ".join([f"CASE {raises} ELSE {quote(first)} END AS {quote(first)}", *map(quote, others)])
@@ -100,7 +100,7 @@ def _taken(check: NotTwice, table: str, number: int) -> str:
 
 
 def _matched(check: NotTwice, table: str, number: int) -> str:
-    """How many rows of the table the merge updates by a row."""
+    """Return how many rows of the table the merge updates by a row."""
     named = ", ".join(f"{quote(column)} AS c{n}" for n, column in enumerate(check.same))
     keys = ", ".join(f"c{n}" for n in range(len(check.same)))
     same = " AND ".join(f"s.{quote(column)} <=> m{number}.c{n}" for n, column in enumerate(check.same))

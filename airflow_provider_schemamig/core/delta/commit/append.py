@@ -76,7 +76,7 @@ def _put(store: Store, version: int, data: bytes, txn_id: str) -> WriteReceipt |
 
 
 def _id_at(store: Store, version: int) -> str | None:
-    """The txnId of a commit ("" if it has none); None if there is no commit."""
+    """Return the txnId of a commit ("" if it has none); None if there is no commit."""
     try:
         return str(read_commit(store, version).info.get("txnId", ""))
     except LogTruncated:

@@ -162,7 +162,7 @@ def describe(change: Change) -> dict[str, Any]:
 
 
 def replay(base: Head, actions: Sequence[RawAction]) -> Head:
-    """The head after these actions, read from the very bytes that will be written."""
+    """Return the head after these actions, read from the very bytes that will be written."""
     commit = LogCommit(base.version + 1, encode_actions(actions), base.location.uri)
     domains = {**base.domains, **{domain["domain"]: domain for domain in commit.domains}}
     return Head(base.location, base.version + 1, commit.protocol or base.protocol, commit.metadata or base.metadata, domains)

@@ -9,7 +9,7 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Genera
 
 
 def label_of(action: str) -> str:
-    """What DESCRIBE HISTORY shows as the operation."""
+    """Return what DESCRIBE HISTORY shows as the operation."""
     return f"{RESERVED_PREFIX.upper()} {action.upper()}"
 
 

@@ -56,7 +56,7 @@ class Fence:
 
     @property
     def app_id(self) -> str:
-        """The application id of Delta's transaction identifiers; one per environment and shard."""
+        """Return the application id of Delta's transaction identifiers; one per environment and shard."""
         return f"{RESERVED_PREFIX}:{self.env_id}:{self.shard}"
 
     @property

@@ -29,12 +29,12 @@ class Reached:
 
 
 def term_id(app_id: str, term: int) -> str:
-    """The application id of a term; ``app_id`` itself in the first."""
+    """Return the application id of a term; ``app_id`` itself in the first."""
     return f"{app_id}{_MARK}{term}" if term else app_id
 
 
 def app_ids(txns: Iterable[str]) -> list[str]:
-    """What the ids are called without their terms, each once."""
+    """Return what the ids are called without their terms, each once."""
     return sorted({txn.partition(_MARK)[0] for txn in txns})
 
 

@@ -27,7 +27,7 @@ def files_since(store: ReadStore, version: int) -> bool:
 
 
 def rows_changed_since(store: ReadStore, version: int) -> bool:
-    """True if any commit after ``version`` added or took away rows. Raises as ``commits`` does."""
+    """Return whether any commit after ``version`` added or took away rows. Raises as ``commits`` does."""
     return any(commit.changes_rows for commit in commits(store, version))
 
 
@@ -63,12 +63,12 @@ def values_in(files: Iterable[RawAction], head: Head, path: str) -> tuple[Decima
 
 
 def last_metadata_version(store: ReadStore, since: int, upto: int | None = None) -> int | None:
-    """The newest commit after ``since`` that changed metaData, protocol or clustering, or None."""
+    """Return the newest commit after ``since`` that changed metaData, protocol or clustering, or None."""
     return max((commit.version for commit in commits(store, since, upto) if commit.changes_table), default=None)
 
 
 def first_metadata_version(store: ReadStore, since: int, upto: int | None = None) -> int | None:
-    """The oldest commit after ``since`` that changed metaData, protocol or clustering, or None. Raises LogTruncated."""
+    """Return the oldest commit after ``since`` that changed metaData, protocol or clustering, or None. Raises LogTruncated."""
     return next((commit.version for commit in commits(store, since, upto) if commit.changes_table), None)
 
 
@@ -120,7 +120,7 @@ def _bounds(file: RawAction, physical: tuple[str, ...]) -> tuple[Decimal, ...] |
 
 
 def is_all_null(file: RawAction, physical: tuple[str, ...]) -> bool:
-    """Whether the statistics of a file say that a column has no value in it."""
+    """Return whether the statistics of a file say that a column has no value in it."""
     statistics = _statistics(file)
     count = statistics.get("numRecords")
     return count is not None and (count == 0 or _at(statistics.get("nullCount"), physical) == count)

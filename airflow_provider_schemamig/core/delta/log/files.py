@@ -41,7 +41,7 @@ class FileDifference:
 
 
 def active_files(store: ReadStore, version: int, *, statistics: bool = False) -> Mapping[FileId, RawAction]:
-    """The ``add`` actions of the table at a version; out of a checkpoint come of the statistics ``numRecords`` alone, but with
+    """Return the ``add`` actions of the table at a version; out of a checkpoint come of the statistics ``numRecords`` alone, but with
     ``statistics`` all that it has as JSON.
 
     Raises TableMissing, LogTruncated (the version's history is gone), LogDamaged.
@@ -151,7 +151,7 @@ def _changes_rows(action: RawAction) -> bool:
 
 
 def _complete(store: ReadStore, lo: int, replay: _Replay) -> Iterator[RawAction]:
-    """The removed files as ``add`` actions. A ``remove`` may lack what it takes to read the file; the ``add`` before it has it."""
+    """Return the removed files as ``add`` actions. A ``remove`` may lack what it takes to read the file; the ``add`` before it has it."""
     before: Mapping[FileId, RawAction] | None = None
     for file, remove in replay.removed.items():
         if file in replay.seen:
@@ -173,7 +173,7 @@ def _by_path(files: Iterable[RawAction]) -> tuple[RawAction, ...]:
 
 
 def _checkpoint_files(store: ReadStore, names: Sequence[str], statistics: bool) -> Iterator[RawAction]:
-    """The ``add`` actions in the files of one checkpoint; those of a V2 checkpoint lie in its sidecars, or in itself."""
+    """Return the ``add`` actions in the files of one checkpoint; those of a V2 checkpoint lie in its sidecars, or in itself."""
     for name in names:
         adds, sidecars = _json_files(store, name) if name.endswith(".json") else _parquet_files(store, name, statistics)
         yield from adds

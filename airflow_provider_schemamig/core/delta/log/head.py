@@ -61,17 +61,17 @@ class Head:
 
     @functools.cached_property
     def features(self) -> frozenset[str]:
-        """All table features, those implied by legacy protocol numbers included."""
+        """Return all table features, those implied by legacy protocol numbers included."""
         return effective_features(self.protocol)
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The table's configuration as it stands."""
+        """Return the table's configuration as it stands."""
         return self.metadata.get("configuration") or {}
 
     @functools.cached_property
     def schema(self) -> dict[str, Any]:
-        """The schema as Delta's JSON; not to be changed. Raises LogDamaged."""
+        """Return the schema as Delta's JSON; not to be changed. Raises LogDamaged."""
         try:
             found = json.loads(self.metadata["schemaString"])
         except (ValueError, KeyError) as error:
@@ -80,11 +80,11 @@ class Head:
 
     @functools.cached_property
     def clustering(self) -> Clustering:
-        """The clustering columns as physical paths."""
+        """Return the clustering columns as physical paths."""
         return clustering_of(self.domains.get(CLUSTERING))
 
     def declaration(self, name: CollectionName) -> Declaration:
-        """What the table says of itself. Keys are not in a table; schemamig's own constraints are left out.
+        """Return what the table says of itself. Keys are not in a table; schemamig's own constraints are left out.
 
         Raises InvalidSchemaJson, UnknownDeltaType.
         """
@@ -101,7 +101,7 @@ class Head:
 
 
 def read_head(store: ReadStore, at: int | None = None) -> Head:
-    """The newest head, or the one at version ``at``.
+    """Return the newest head, or the one at version ``at``.
 
     Raises TableMissing, AnotherTable (than ``store.table_id``), LogDamaged, LogTruncated, CatalogManagedTable (its newest commits are not
     in the log).
@@ -113,7 +113,7 @@ def read_head(store: ReadStore, at: int | None = None) -> Head:
 
 
 def another_table(store: ReadStore, head: Head, collection: CollectionName | None = None) -> AnotherTable:
-    """What to raise about a head that ``is_another``."""
+    """Return what to raise about a head that ``is_another``."""
     return AnotherTable(collection=collection, uri=store.location.uri, expected=str(store.table_id), found=head.table_id)
 
 

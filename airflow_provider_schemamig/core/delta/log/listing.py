@@ -67,7 +67,7 @@ def _list(store: ReadStore, upto: int | None, start_after: str | None = None) ->
 
 
 def table_exists(store: ReadStore) -> bool:
-    """True if there is a Delta table at the store's location."""
+    """Return whether there is a Delta table at the store's location."""
     try:
         list_log(store)
     except TableMissing:

@@ -71,7 +71,7 @@ _REQUIRED = {"protocol": "minReaderVersion", "metaData": "id", "domainMetadata":
 
 
 def _is_there(metadata: Any, kind: str) -> bool:
-    """Whether the file has such actions, by its statistics. To find none among a million files takes as long as to find one."""
+    """Return whether the file has such actions, by its statistics. To find none among a million files takes as long as to find one."""
     path = f"{kind}.{_REQUIRED[kind]}"
     at = next((number for number in range(metadata.num_columns) if metadata.schema.column(number).path == path), None)
     if at is None:

@@ -29,13 +29,13 @@ Clustering = tuple[tuple[str, ...], ...]
 
 
 def clustering_domain(columns: Sequence[Sequence[str]]) -> RawAction:
-    """The ``domainMetadata`` action of a table clustered by these physical paths; CLUSTER BY NONE has none of them."""
+    """Return the ``domainMetadata`` action of a table clustered by these physical paths; CLUSTER BY NONE has none of them."""
     configuration = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING}
     return {"domain": CLUSTERING, "configuration": json.dumps(configuration, separators=(",", ":"), ensure_ascii=False), "removed": False}
 
 
 def clustering_of(domain: RawAction | None) -> Clustering:
-    """What a ``domainMetadata`` action says; nothing if there is none, or it was removed."""
+    """Return what a ``domainMetadata`` action says; nothing if there is none, or it was removed."""
     if domain is None or domain.get("removed"):
         return ()
     return tuple(tuple(path) for path in json.loads(domain["configuration"])["clusteringColumns"])
@@ -54,7 +54,7 @@ def has_statistics(schema: Mapping[str, Any], configuration: Mapping[str, str], 
 
 
 def has_bounds(data_type: Any) -> bool:
-    """Whether Delta keeps a minimum and a maximum of values of this type."""
+    """Return whether Delta keeps a minimum and a maximum of values of this type."""
     return isinstance(data_type, str) and (data_type in WITH_BOUNDS or data_type.startswith("decimal"))
 
 

@@ -183,7 +183,7 @@ def _field(found: JsonField) -> Field:
 
 
 def _slot_type(found: JsonField, inside: tuple[str, ...]) -> Any:
-    """The model's type at a place; a varchar's limit stands in its field's metadata."""
+    """Return the model's type at a place; a varchar's limit stands in its field's metadata."""
     if not inside:
         return _field(found).type
     return _field({"name": "x", "type": type_at(found["type"], inside), "nullable": True, "metadata": {}}).type
@@ -270,6 +270,6 @@ def _drop_from_stats(draft: MetadataDraft, path: str) -> None:
 
 
 def _is_at(column: str, path: str) -> bool:
-    """Whether a column of the list is the one at ``path`` or inside of it."""
+    """Return whether a column of the list is the one at ``path`` or inside of it."""
     wanted = path.lower().split(".")
     return [name.lower() for name in name_parts(column)[: len(wanted)]] == wanted

@@ -55,7 +55,7 @@ def uses(expression: str, path: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _references(expression: str) -> tuple[tuple[str, ...], ...]:
-    """Every column reference as lower-case parts. Text that sqlglot cannot parse: every word in it could be a column."""
+    """Return every column reference as lower-case parts. Text that sqlglot cannot parse: every word in it could be a column."""
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
@@ -76,7 +76,7 @@ def _references(expression: str) -> tuple[tuple[str, ...], ...]:
 
 @functools.lru_cache(maxsize=4096)
 def only_compares(expression: str) -> bool:
-    """True if an expression does nothing with its columns but compare them: then a wider type changes no answer for old values."""
+    """Return whether an expression does nothing with its columns but compare them: then a wider type changes no answer for old values."""
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 

@@ -62,14 +62,14 @@ class MetadataDraft:
         return found
 
     def field(self, change: Change, path: str) -> JsonField:
-        """The column or struct field at ``path``; NotApplicable for elements, keys and values."""
+        """Return the column or struct field at ``path``; NotApplicable for elements, keys and values."""
         found = self.place(change, path)
         if found.inside:
             raise self.refused(change, "it is no column or struct field")
         return found.field
 
     def struct(self, change: Change, path: str) -> dict[str, Any]:
-        """The struct at ``path`` (empty: the columns)."""
+        """Return the struct at ``path`` (empty: the columns)."""
         if not path:
             return self.schema
         place = self.place(change, path)
@@ -174,7 +174,7 @@ _INNER = {"element": ("array", "elementType"), "key": ("map", "keyType"), "value
 
 
 def type_at(data_type: Any, inside: Sequence[str]) -> Any:
-    """The type behind ``element``, ``key``, ``value`` steps; None if they do not fit."""
+    """Return the type behind ``element``, ``key``, ``value`` steps; None if they do not fit."""
     for step in inside:
         kind, key = _INNER.get(step, ("", ""))
         if not isinstance(data_type, dict) or data_type.get("type") != kind:
@@ -192,5 +192,5 @@ def set_type_at(found: JsonField, inside: Sequence[str], data_type: Any) -> None
 
 
 def taken_name(struct: Mapping[str, Any], name: str, besides: JsonField | None = None) -> JsonField | None:
-    """The field that has a name, ignoring case as Spark does."""
+    """Return the field that has a name, ignoring case as Spark does."""
     return next((f for f in struct["fields"] if f is not besides and f["name"].lower() == name.lower()), None)

@@ -76,7 +76,7 @@ def _losses(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
 
 
 def forbidden(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
-    """Why Delta would refuse to write this metadata."""
+    """Return why Delta would refuse to write this metadata."""
     configuration = metadata.get("configuration") or {}
     yield from _losses(schema, metadata)
     if is_on(metadata, SYMLINK_MANIFEST) and _is_mapped(configuration):
@@ -102,7 +102,7 @@ def without_mapping(schema: Mapping[str, Any]) -> str | None:
 
 
 def layout_faults(schema: Mapping[str, Any], partition_columns: Sequence[str]) -> Iterator[str]:
-    """Why Delta would refuse to make a table that is partitioned so."""
+    """Return why Delta would refuse to make a table that is partitioned so."""
     by_name = {field["name"]: field for field in schema["fields"]}
     if partition_columns and len(set(partition_columns)) >= len(by_name):
         yield "all its columns are PARTITIONED BY, and none is left for its files"
@@ -159,7 +159,7 @@ def _statistics(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]
 
 
 def _column(schema: Mapping[str, Any], parts: Sequence[str]) -> Any:
-    """The type behind a path through structs; None if there is none."""
+    """Return the type behind a path through structs; None if there is none."""
     here: Any = schema
     for part in parts:
         fields = here.get("fields", ()) if isinstance(here, dict) else ()

@@ -158,7 +158,7 @@ def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: st
 
 
 def _twin_leapt(store: Store, leap: str) -> bool:
-    """Whether another try of this restore put its own commit on top. Its data lies there already."""
+    """Return whether another try of this restore put its own commit on top. Its data lies there already."""
     return store.exists(leap) and is_leap(store.get(leap))
 
 
@@ -206,7 +206,7 @@ def _of_the_ledger(source: Store, key: str) -> bytes:
 
 
 def _keys(reader: LedgerReader, store: Store, version: int) -> Iterator[str]:
-    """All that is written once. ``_last_checkpoint`` is not, and only a hint: without it the log is listed."""
+    """Return all that is written once. ``_last_checkpoint`` is not, and only a hint: without it the log is listed."""
     yield from (f"{FOLDER}/{name}" for name in reader.table.files())
     yield from (f"{PLANS}/{name}" for name in store.names(PLANS))
     yield from (f"{LOG}/{name}" for name in store.names(LOG) if name[:20].isdigit() and int(name[:20]) <= version)
@@ -230,17 +230,17 @@ class _Manifest:
 
     @property
     def ledger(self) -> tuple[str, ...]:
-        """The keys of the ledger's own files."""
+        """Return the keys of the ledger's own files."""
         return tuple(key for key in self.checksums if key.startswith(f"{FOLDER}/"))
 
     @property
     def leap(self) -> str:
-        """The key of the commit that a restore puts on top."""
+        """Return the key of the commit that a restore puts on top."""
         return f"{LOG}/{self.version + 1:020}.json"
 
     @property
     def log(self) -> tuple[str, ...]:
-        """The keys of the log with that commit, in the order in which they are put."""
+        """Return the keys of the log with that commit, in the order in which they are put."""
         return tuple(sorted({self.leap, *(key for key in self.checksums if key.startswith(f"{LOG}/"))}, key=_restore_order))
 
 

@@ -78,7 +78,7 @@ class Edited:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The document of ``ledger edit`` and ``ledger delete``."""
+        """Return the document of ``ledger edit`` and ``ledger delete``."""
         return {
             "version": self.version,
             "collection": self.collection,
@@ -208,7 +208,7 @@ def _standing(rows: Sequence[RawRow], collection: str, key: str) -> dict[str, in
 
 
 def _validated(env: EnvironmentRoot, wanted: RowEdit, key: str, types: tuple[type[Any], ...]) -> str | None:
-    """The text to store: as this software writes the row, so that it finds it again (absent and null are two encodings)."""
+    """Return the text to store: as this software writes the row, so that it finds it again (absent and null are two encodings)."""
     where = f"{wanted.collection} {key}"
     row_type = row_type_of(wanted.collection, key, types)
     if row_type is None and not (wanted.value is None and wanted.force):

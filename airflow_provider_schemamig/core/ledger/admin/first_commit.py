@@ -57,7 +57,7 @@ def leap_over(env: EnvironmentRoot, version: int, ledger: Mapping[str, bytes]) -
 
 
 def is_leap(commit: bytes) -> bool:
-    """Whether a commit of the ledger is one that ``restore`` put on top."""
+    """Return whether a commit of the ledger is one that ``restore`` put on top."""
     try:
         actions = [json.loads(line) for line in commit.splitlines() if line.strip()]
         return any(str(action.get("commitInfo", {}).get("userMetadata", "")).startswith(_COMMIT) for action in actions)
@@ -79,7 +79,7 @@ def _shards(found: Iterable[tuple[str, str]]) -> Iterator[Shard]:
 
 
 def _updates(rows: Iterable[RawRow], generation: Generation, epoch: Epoch, ts: int) -> Iterator[RawRow]:
-    """The numbers, the leader's row with its new epoch, and the fence that every live table has to get."""
+    """Return the numbers, the leader's row with its new epoch, and the fence that every live table has to get."""
     standing = [identity for identity, count in sums(rows).items() if count > 0]
     stored = {(collection, key): value for collection, key, value in standing}
     collection, key, value = encode(GivenOut(generation, epoch))

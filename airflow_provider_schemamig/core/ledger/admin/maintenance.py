@@ -79,7 +79,7 @@ def _consolidated(rows: Iterable[RawRow], since: int) -> list[RawRow]:
 
 
 def _since_rows(state: State, since: int) -> list[RawRow]:
-    """The update that records ``since``, at the version of the rewrite itself."""
+    """Return the update that records ``since``, at the version of the rewrite itself."""
     collection, key, value = encode(LedgerSince(since))
     stored = state.stored(collection, key)
     retract = [] if stored is None else [RawRow(collection, key, stored, state.version + 1, -1)]
@@ -87,7 +87,7 @@ def _since_rows(state: State, since: int) -> list[RawRow]:
 
 
 def _standing(rows: Iterable[RawRow]) -> list[RawRow]:
-    """The insertions that nothing retracted, with the version they came in at."""
+    """Return the insertions that nothing retracted, with the version they came in at."""
     rows = list(rows)
     multiplicity = sums(rows)
     newest: dict[tuple[str, str, str], int] = {}

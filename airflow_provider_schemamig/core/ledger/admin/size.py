@@ -68,7 +68,7 @@ class LedgerSize:
     compaction: LedgerCompaction
 
     def to_json(self) -> dict[str, Any]:
-        """The document of ``ledger size``."""
+        """Return the document of ``ledger size``."""
         return {
             **asdict(self),
             "collections": [asdict(item) for item in self.collections],

@@ -47,7 +47,7 @@ _SINCE = (LedgerSince.COLLECTION, encode_key(LedgerSince.key))
 
 
 def check_rows(env: EnvironmentRoot, version: int, rows: Sequence[RawRow]) -> tuple[LedgerFinding, ...]:
-    """All that is wrong with ``rows``, the updates of ``env``'s ledger up to its head ``version``. Raises LedgerTooNew."""
+    """Return all that is wrong with ``rows``, the updates of ``env``'s ledger up to its head ``version``. Raises LedgerTooNew."""
     found = [*_sum_findings(rows), *_time_findings(rows, version)]
     try:
         state = State.of(version, rows, env.location.uri)

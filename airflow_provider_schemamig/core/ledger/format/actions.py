@@ -32,7 +32,7 @@ class LedgerSnapshot:
     rows: Sequence[Stored]
 
     def of(self, row_type: type[R]) -> dict[str, R]:
-        """The rows of one type by their key."""
+        """Return the rows of one type by their key."""
         return {item.row.key: item.row for item in self.rows if isinstance(item.row, row_type)}
 
     def versions(self, row_type: type[Any]) -> dict[str, int]:

@@ -35,7 +35,7 @@ class Step:
 
     @classmethod
     def of(cls, source: int, module: Any) -> Step:
-        """The step that a module ``vN_to_v(N+1)`` holds; its title is the docstring's first line."""
+        """Return the step that a module ``vN_to_v(N+1)`` holds; its title is the docstring's first line."""
         return cls(source, module.__doc__.strip().splitlines()[0], module.upgrade, module.verify)
 
     @property
@@ -67,11 +67,11 @@ class Formats:
         return self.formats[-1].number
 
     def types(self, number: int) -> tuple[type[Any], ...]:
-        """The classes of rows of a format from ``minimum`` to ``current``."""
+        """Return the classes of rows of a format from ``minimum`` to ``current``."""
         return self.formats[number - self.minimum].types
 
     def steps_from(self, number: int) -> tuple[Step, ...]:
-        """The steps that lead from a format to the current one."""
+        """Return the steps that lead from a format to the current one."""
         return self.steps[number - self.minimum :]
 
 

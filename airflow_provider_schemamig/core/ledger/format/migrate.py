@@ -120,7 +120,7 @@ def _updates(standing: Standing, wanted: Mapping[Address, Any], version: int) ->
 
 
 def _numbered(standing: Standing, step: Step, version: int) -> list[RawRow]:
-    """The format's own number: the one thing that changes in a frozen collection."""
+    """Return the format's own number: the one thing that changes in a frozen collection."""
     stored = standing[_CONFIG][0]
     value = canonical({**json.loads(stored), "format_version": step.target})
     return replaced(*_CONFIG, stored, value, version)

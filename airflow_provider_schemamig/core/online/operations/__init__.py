@@ -40,7 +40,7 @@ def chains_of(changes: Sequence[c.Change], table: Declaration) -> tuple[Chain, .
 
 
 def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Change] = ()) -> Chain:
-    """The elements of an online change of ``table`` (its physical schema, after expand). ``beside``: all its online changes,
+    """Return the elements of an online change of ``table`` (its physical schema, after expand). ``beside``: all its online changes,
     ``joined`` as they are made. Raises NotOnline.
     """
     (change,) = joined((change,), table)

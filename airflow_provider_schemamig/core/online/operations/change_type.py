@@ -74,7 +74,7 @@ def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] 
 
 
 def retyped(beside: Sequence[Change]) -> frozenset[str]:
-    """The columns that change places among ``beside``, as Spark compares names."""
+    """Return the columns that change places among ``beside``, as Spark compares names."""
     return frozenset(change.path.lower() for change in beside if isinstance(change, ChangeType))
 
 
@@ -141,7 +141,7 @@ def _cast(change: ChangeType, how: str) -> str:
 
 
 def _value(change: ChangeType, table: Declaration, how: str) -> str:
-    """What a row gets; an earlier release's shadow may have a value already."""
+    """Return what a row gets; an earlier release's shadow may have a value already."""
     hidden, cast = table.field(_shadow(change, table)), _cast(change, how)
     if hidden is None or not all(_goes_back(old, new) for _, old, new in leaves(change.old, change.new, "")):
         return cast
@@ -149,13 +149,13 @@ def _value(change: ChangeType, table: Declaration, how: str) -> str:
 
 
 def _goes_back(old: DataType, new: DataType) -> bool:
-    """Whether Spark is known to cast ``new`` to ``old``: from and to text, among numbers and truth values, among times."""
+    """Return whether Spark is known to cast ``new`` to ``old``: from and to text, among numbers and truth values, among times."""
     kinds = [_KINDS.get(found.name.partition("(")[0]) if isinstance(found, Primitive) else None for found in (old, new)]
     return None not in kinds and ("text" in kinds or kinds[0] == kinds[1])
 
 
 def _coming(beside: Sequence[Change]) -> tuple[Check, ...]:
-    """The rules that come with the release; a NOT NULL as the CHECK that says the same."""
+    """Return the rules that come with the release; a NOT NULL as the CHECK that says the same."""
     checks = [change.check for change in beside if isinstance(change, AddCheck)]
     return (*checks, *(guard_of(change.path) for change in beside if isinstance(change, SetNotNull)))
 
@@ -185,7 +185,7 @@ def _root(path: str) -> str:
 
 
 def _swap(change: ChangeType, table: Declaration, shadow: str, outdated: ColumnPath, kept: Sequence[KeptCheck]) -> tuple[Change, ...]:
-    """The column steps aside, free of all that it asks of a writer; the shadow gets its name, its place and what it asked.
+    """Return the column steps aside, free of all that it asks of a writer; the shadow gets its name, its place and what it asked.
 
     A rename would take CHECKs along with the column of the old type: they are of its name."""
     column, hidden, path = table.field(change.path), table.field(shadow), change.path

@@ -19,7 +19,7 @@ def operations(change: SetNotNull, table: Declaration) -> Chain:
 
 
 def not_null(path: ColumnPath) -> Operation:
-    """The element of a NOT NULL, also for a column that is only just added."""
+    """Return the element of a NOT NULL, also for a column that is only just added."""
     change = SetNotNull(path)
     guard = guard_of(path)
     question = Question("not_null", (("column", path),))
@@ -34,6 +34,6 @@ def not_null(path: ColumnPath) -> Operation:
 
 
 def guard_of(path: ColumnPath) -> Check:
-    """The CHECK that stands for a NOT NULL until all rows are known to keep it."""
+    """Return the CHECK that stands for a NOT NULL until all rows are known to keep it."""
     column = ".".join(quote(part) for part in path.split("."))
     return Check(f"{NOT_NULL}{path.lower().replace('.', '__')}", canonical_expression(f"{column} IS NOT NULL"))

@@ -57,7 +57,7 @@ class DraftStep:
 
 
 def draft_steps(old: Declarations, new: Declarations, ask: Ask | None = None) -> tuple[DraftStep, ...]:
-    """The steps from ``old`` to ``new``, by collection. Without their questions they pass ``validate_pair``."""
+    """Return the steps from ``old`` to ``new``, by collection. Without their questions they pass ``validate_pair``."""
     return tuple(_Drafter(old, new, ask).steps())
 
 
@@ -129,7 +129,7 @@ class _Drafter:
 
 
 def _share(before: Declaration, after: Declaration) -> float:
-    """How much two collections have in common: columns of equal name and type, of all that either has."""
+    """Return how much two collections have in common: columns of equal name and type, of all that either has."""
     mine, other = ({(f.name, canonical_type(f.type)) for f in declaration.fields} for declaration in (before, after))
     return len(mine & other) / max(len(mine), len(other), 1)
 

@@ -18,7 +18,7 @@ _ASK_WHY = f"{WHY_PLACEHOLDER} say why, for whoever reads this in two years."
 
 
 def module_text(title: str, drafts: Sequence[DraftStep], why: str = _ASK_WHY) -> str:
-    """The module with docstring, steps, and a comment for each open question. Equal input gives equal text."""
+    """Return the module with docstring, steps, and a comment for each open question. Equal input gives equal text."""
     sentence = title if title[-1] in ".!?" else f"{title}."
     lines = [f'"""{_escaped(sentence)}', "", _escaped(why), '"""', ""]
     used = [name for name in FACTORIES if any(draft.step.kind == name for draft in drafts)]

@@ -78,7 +78,7 @@ class KnownFolder:
 
     @property
     def release(self) -> Release:
-        """What could be read of it, right or not; raises what is wrong with it if that is nothing at all."""
+        """Return what could be read of it, right or not; raises what is wrong with it if that is nothing at all."""
         if self.reading.release is None or self.reading.release.version not in self.reading.release.snapshots:
             raise_refusals(self.refusals)
         assert self.reading.release is not None  # no refusal means a release
@@ -86,11 +86,11 @@ class KnownFolder:
 
     @property
     def head(self) -> Mapping[CollectionName, Declaration]:
-        """What the head's snapshot declares."""
+        """Return what the head's snapshot declares."""
         return self.release.declarations(self.release.version)
 
     def checked(self) -> Release:
-        """The release, if nothing at all is wrong with it."""
+        """Return the release, if nothing at all is wrong with it."""
         raise_refusals(self.refusals)
         return self.release
 
@@ -149,7 +149,7 @@ def _lock(path: Path, release: Release, version: Version, begun: Mapping[str, by
 
 
 def _unexplained(folder: KnownFolder, made: NextVersion) -> list[Refusal]:
-    """What is wrong with the folder, but for the files of ``made`` that an earlier run has written."""
+    """Return what is wrong with the folder, but for the files of ``made`` that an earlier run has written."""
     here = _files_of(folder.path)
     written = {file for file, data in made.files.items() if here.get(file) == data}
 
@@ -162,7 +162,7 @@ def _unexplained(folder: KnownFolder, made: NextVersion) -> list[Refusal]:
 
 
 def _wrong_with(release: Release, made: NextVersion) -> list[Refusal]:
-    """What ``check`` would say of the version once it is written."""
+    """Return what ``check`` would say of the version once it is written."""
     refusals: list[Refusal] = []
     migration = read_module(made.files[module_file(made.version)].decode(), module_file(made.version), refusals)
     if migration is None:

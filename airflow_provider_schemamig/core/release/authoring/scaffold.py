@@ -95,7 +95,7 @@ def snapshot(path: Path) -> WrittenFolder:
 
 
 def _frozen(folder: Folder, settings: ReleaseSettings, refusals: list[Refusal]) -> dict[str, bytes]:
-    """The snapshot and the lock that are to be written; reasons against them are appended to ``refusals``."""
+    """Return the snapshot and the lock that are to be written; reasons against them are appended to ``refusals``."""
     head, schema = settings.version, folder.files[SCHEMA_SQL]
     _must_parse(folder, settings, refusals)
     digests = {**folder.digests(), snapshot_file(head): digest(schema)}

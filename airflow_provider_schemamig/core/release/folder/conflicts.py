@@ -59,7 +59,7 @@ class DuplicateVersion(FileRefusal):
 
 
 def conflict_line(data: bytes) -> int | None:
-    """The line (from 1) of the first marker of a conflict that git left in a file, or None."""
+    """Return the line (from 1) of the first marker of a conflict that git left in a file, or None."""
     begin = _BEGIN.search(data)
     if begin is None or _END.search(data, begin.end()) is None:
         return None
@@ -67,7 +67,7 @@ def conflict_line(data: bytes) -> int | None:
 
 
 def duplicate_line(text: str) -> tuple[str, int] | None:
-    """The first file that has two lines in a lock, and the second one's line (from 1)."""
+    """Return the first file that has two lines in a lock, and the second one's line (from 1)."""
     seen: set[str] = set()
     for found in _LOCK_LINE.finditer(text):
         if found[1] in seen:

@@ -44,7 +44,7 @@ def module_file(version: Version) -> str:
 
 
 def version_of(file: str) -> Version | None:
-    """The version a snapshot or module belongs to by its name, or None for any other name."""
+    """Return the version a snapshot or module belongs to by its name, or None for any other name."""
     match = _SNAPSHOT.fullmatch(file) or _MODULE.fullmatch(file)
     if match is None:
         return None
@@ -90,7 +90,7 @@ def by_version(file: str) -> tuple[bool, Version | None, str]:
 
 
 def must_be_locked(file: str, minimum: Version, head: Version) -> bool:
-    """Whether ``file`` is a supported snapshot or a released module; the head's module is still being written."""
+    """Return whether ``file`` is a supported snapshot or a released module; the head's module is still being written."""
     version = version_of(file)
     if version is None:
         return False
@@ -98,13 +98,13 @@ def must_be_locked(file: str, minimum: Version, head: Version) -> bool:
 
 
 def completed(kept: Mapping[str, str], digests: Mapping[str, str], minimum: Version, head: Version) -> dict[str, str]:
-    """The lines of a lock: those that are ``kept``, and one for each other file that must have one."""
+    """Return the lines of a lock: those that are ``kept``, and one for each other file that must have one."""
     missing = {file: found for file, found in digests.items() if file not in kept and must_be_locked(file, minimum, head)}
     return {**kept, **missing}
 
 
 def is_too_old(file: str, minimum: Version) -> bool:
-    """Whether ``file`` is of a version that is no longer supported; no step leads to ``minimum`` itself any more."""
+    """Return whether ``file`` is of a version that is no longer supported; no step leads to ``minimum`` itself any more."""
     version = version_of(file)
     return version is not None and (version < minimum or (version == minimum and not is_snapshot(file)))
 

@@ -143,7 +143,7 @@ class UnfinishedMigration(FileRefusal):
 
 
 def read_module(text: str, file: str, refusals: list[Refusal]) -> Migration | None:
-    """The migration that ``text`` declares, or None with every reason appended to ``refusals``."""
+    """Return the migration that ``text`` declares, or None with every reason appended to ``refusals``."""
     before = len(refusals)
     tree = _parse(text, file, refusals)
     if tree is None:
@@ -164,7 +164,7 @@ def read_module(text: str, file: str, refusals: list[Refusal]) -> Migration | No
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
-    """The comments of a module that parses, each with its line (from 1)."""
+    """Return the comments of a module that parses, each with its line (from 1)."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -278,7 +278,7 @@ class _Reader:
 
 
 def _is_text(value: str) -> bool:
-    """Whether ``value`` can be written out: a lone surrogate, made by an escape, cannot."""
+    """Return whether ``value`` can be written out: a lone surrogate, made by an escape, cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -81,15 +81,15 @@ class Release:
 
     @cached_property
     def versions(self) -> tuple[Version, ...]:
-        """Every supported version, ``min_version`` first and the head last."""
+        """Return every supported version, ``min_version`` first and the head last."""
         return tuple(sorted(self.snapshots))
 
     def declarations(self, version: Version) -> Mapping[CollectionName, Declaration]:
-        """The collections of one supported version. Raises the parser's refusals."""
+        """Return the collections of one supported version. Raises the parser's refusals."""
         return self.snapshots[version].declarations
 
     def steps(self, version: Version) -> tuple[Step, ...]:
-        """The steps from the version before to ``version``; none for ``min_version``."""
+        """Return the steps from the version before to ``version``; none for ``min_version``."""
         migration = self.modules.get(version)
         return () if migration is None else migration.steps
 
@@ -217,7 +217,7 @@ def _read(path: Path) -> bytes:
 
 
 def _listing(path: Path, folder: str, suffix: str, refusals: list[Refusal]) -> list[str]:
-    """The snapshots or modules, by version."""
+    """Return the snapshots or modules, by version."""
     expected = "snapshots/1.0.0.sql" if suffix == ".sql" else "migrations/v1_1_0.py"
     try:
         names = [entry.name for entry in (path / folder).iterdir() if entry.name.endswith(suffix) and entry.name != "__init__.py"]
@@ -297,7 +297,7 @@ def _shown(value: object) -> str:
 
 
 def read_lock(folder: Folder, texts: Mapping[str, str], refusals: list[Refusal]) -> Mapping[str, str] | None:
-    """The lock's lines, or None if it cannot be read, which is then in ``refusals``."""
+    """Return the lock's lines, or None if it cannot be read, which is then in ``refusals``."""
     if LOCK_FILE in folder.conflicted:
         return None
     if LOCK_FILE not in folder.files:

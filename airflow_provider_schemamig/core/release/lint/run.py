@@ -49,7 +49,7 @@ def review(path: Path) -> Review:
 
 
 def lint(subject: Subject) -> tuple[tuple[LintFinding, ...], tuple[LintFinding, ...]]:
-    """What the rules find, sorted by place; apart what comments allow."""
+    """Return what the rules find, sorted by place; apart what comments allow."""
     comments = suppressions(subject)
     found = [LintFinding(rule, hit, _reason(rule, hit, comments)) for rule in RULES for hit in rule.check(subject)]
     found.sort(key=lambda finding: (finding.hit.file == SCHEMA_SQL, finding.hit.file, finding.hit.line, finding.rule.code))

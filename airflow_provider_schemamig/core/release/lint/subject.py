@@ -49,7 +49,7 @@ class Changed:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether rows of before are there after: not after an empty replacement."""
+        """Return whether rows of before are there after: not after an empty replacement."""
         return not (isinstance(self.step, Replacement) and self.step.fill is None)
 
 
@@ -90,7 +90,7 @@ class Subject:
 
     @cached_property
     def changed(self) -> tuple[Changed, ...]:
-        """Every collection that goes on and differs, by name."""
+        """Return every collection that goes on and differs, by name."""
         by_name = {step.collection: (step, line) for step, line in self.steps}
         found = []
         for name, new in sorted(self.new.items()):

@@ -36,7 +36,7 @@ class Suppression:
 
 
 def suppressions(subject: Subject) -> tuple[Suppression, ...]:
-    """Every such comment of the two files that are being written."""
+    """Return every such comment of the two files that are being written."""
     return (*_in_module(subject), *_in_schema(subject))
 
 
@@ -52,7 +52,7 @@ def _in_module(subject: Subject) -> Iterator[Suppression]:
 
 
 def _belongs(line: int, span: tuple[int, int], alone: set[int]) -> bool:
-    """Whether a comment is within a step, or in the lines of comment that end just above it."""
+    """Return whether a comment is within a step, or in the lines of comment that end just above it."""
     first, last = span
     return line <= last and all(between in alone for between in range(line, first))
 

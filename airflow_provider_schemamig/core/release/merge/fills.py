@@ -55,7 +55,7 @@ def columns_of(declaration: Declaration) -> str:
 
 
 def with_source_names(release: Release, source: Version, version: Version, query: str) -> str:
-    """The query of ``version`` with its placeholders (names of the release before) as names at ``source``. Raises CannotMerge."""
+    """Return the query of ``version`` with its placeholders (names of the release before) as names at ``source``. Raises CannotMerge."""
     trace = trace_to(release, source, version_before(release, version))
     names: dict[CollectionName, str] = {}
     for name in placeholders(query):
@@ -67,12 +67,12 @@ def with_source_names(release: Release, source: Version, version: Version, query
 
 
 def version_before(release: Release, version: Version) -> Version:
-    """The release that the migration to ``version`` starts from."""
+    """Return the release that the migration to ``version`` starts from."""
     return release.versions[release.versions.index(version) - 1]
 
 
 def shown(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> str | None:
-    """The SELECT list that shows ``old`` as ``new``; None if that is the same table. Raises CannotMerge, NotProjectable."""
+    """Return the SELECT list that shows ``old`` as ``new``; None if that is the same table. Raises CannotMerge, NotProjectable."""
     renames = compose_events(old, new, events).renames
     columns = project(old, new, renames)
     return None if not renames and _is_same(old, new) else columns
@@ -95,7 +95,7 @@ def shown_back(old: Declaration, new: Declaration, events: Sequence[LineageEvent
 
 
 def _is_same(old: Declaration, new: Declaration) -> bool:
-    """Whether each is read from the other by its own column names."""
+    """Return whether each is read from the other by its own column names."""
     return old.name == new.name and {f.name: f.type for f in old.fields} == {f.name: f.type for f in new.fields}
 
 

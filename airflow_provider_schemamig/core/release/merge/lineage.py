@@ -31,7 +31,7 @@ class CollectionLineage:
 
     @property
     def is_made_anew(self) -> bool:
-        """Whether its rows at the end are not those of the source, shown in another shape."""
+        """Return whether its rows at the end are not those of the source, shown in another shape."""
         return any(isinstance(event.step, Replacement | Rewrite) for event in self.events)
 
 
@@ -44,7 +44,7 @@ class CollectionTrace:
     ended: list[CollectionLineage] = field(default_factory=list)
 
     def of_source(self, name: CollectionName) -> CollectionLineage | None:
-        """What became of the collection that had ``name`` at the source."""
+        """Return what became of the collection that had ``name`` at the source."""
         lineages = (*self.alive.values(), *self.ended)
         return next((lineage for lineage in lineages if lineage.source is not None and lineage.source.name == name), None)
 
@@ -61,7 +61,7 @@ def traces(release: Release, source: Version) -> Iterator[CollectionTrace]:
 
 
 def trace_to(release: Release, source: Version, target: Version) -> CollectionTrace:
-    """The trace from ``source`` at ``target``, both supported versions, ``target`` not before ``source``."""
+    """Return the trace from ``source`` at ``target``, both supported versions, ``target`` not before ``source``."""
     return next(trace for trace in traces(release, source) if trace.version == target)
 
 

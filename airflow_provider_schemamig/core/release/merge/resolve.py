@@ -28,7 +28,7 @@ class Unmergeable:
 
 
 def resolve(release: Release, source: Version, trace: CollectionTrace) -> tuple[tuple[MergedStep, ...], tuple[Unmergeable, ...]]:
-    """The merged steps from ``source`` to the trace's version, sorted by collection, and what cannot be merged."""
+    """Return the merged steps from ``source`` to the trace's version, sorted by collection, and what cannot be merged."""
     resolver = _Resolver(release, source, trace)
     steps: list[MergedStep] = []
     problems: list[Unmergeable] = []
@@ -52,7 +52,7 @@ class _Resolver:
         self.source_names = release.declarations(source).keys()
 
     def living(self, name: CollectionName, lineage: CollectionLineage) -> tuple[MergedStep, ...]:
-        """The steps of a collection that the target has."""
+        """Return the steps of a collection that the target has."""
         old, new = lineage.source, lineage.end
         if new is None:
             raise ValueError(f"{name} does not live at {self.trace.version}")

@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 
 
 def fold_rewrite(release: Release, source: Version, target: Version, lineage: CollectionLineage) -> RewriteStep:
-    """The one step of a collection that is rewritten at least once, and neither replaced nor removed. Raises CannotMerge."""
+    """Return the one step of a collection that is rewritten at least once, and neither replaced nor removed. Raises CannotMerge."""
     old, new = lineage.source, lineage.end
     assert old is not None and new is not None  # a collection that lives on both sides
     parts = _parts(lineage.events)
@@ -87,7 +87,7 @@ def _parts(events: Sequence[LineageEvent]) -> list[_Part]:
 
 
 def _up(release: Release, parts: Sequence[_Part], new: Declaration) -> str:
-    """All ``up`` as one, written for the release before the first."""
+    """Return all ``up`` as one, written for the release before the first."""
     base = version_before(release, parts[1].version)
     query = ""
     for part, following in zip(parts[1:], [*parts[2:], None], strict=True):
@@ -108,7 +108,7 @@ def _up(release: Release, parts: Sequence[_Part], new: Declaration) -> str:
 
 
 def _earlier_lookups(release: Release, base: Version, version: Version, up: str, own: CollectionName) -> dict[CollectionName, str]:
-    """The lookups of the rewrite of ``version`` from the tables as the first rewrite finds them, where they differ."""
+    """Return the lookups of the rewrite of ``version`` from the tables as the first rewrite finds them, where they differ."""
     trace = trace_to(release, base, version_before(release, version))
     found: dict[CollectionName, str] = {}
     for name in placeholders(up):
@@ -137,7 +137,7 @@ class _WayBack:
 
 
 def _way_back(release: Release, target: Version, parts: Sequence[_Part], old: Declaration, new: Declaration) -> _WayBack:
-    """All ``down`` as one, written for ``target``; or the first reason, going backwards, why there is none."""
+    """Return all ``down`` as one, written for ``target``; or the first reason, going backwards, why there is none."""
     query: str | None = None  # None: {name} of the target, as it is
     lost: list[ColumnPath] = []
     end = new
@@ -160,7 +160,7 @@ def _way_back(release: Release, target: Version, parts: Sequence[_Part], old: De
 
 
 def _one_back(release: Release, target: Version, version: Version, step: Rewrite, query: str | None) -> str:
-    """The ``down`` of one rewrite over ``query``, its own collection as ``version`` has it. Raises CannotMerge, NotProjectable."""
+    """Return the ``down`` of one rewrite over ``query``, its own collection as ``version`` has it. Raises CannotMerge, NotProjectable."""
     if step.down is None:
         raise CannotMerge(f"the rewrite of {version} has no down")
     sources = {} if query is None else {step.collection: query}

@@ -32,7 +32,7 @@ class CastQuestion:
 
 
 def casts_over_source(query: str, own: CollectionName) -> tuple[CastQuestion, ...]:
-    """The questions about the SELECT of a rewrite's query that reads ``{own}`` itself, each once. Casts to STRING never fail."""
+    """Return the questions about the SELECT of a rewrite's query that reads ``{own}`` itself, each once. Casts to STRING never fail."""
     tree = parse_query(query)
     if isinstance(tree, tuple):
         return ()
@@ -59,7 +59,7 @@ class _Select:
                 yield CastQuestion(operand, cast.to.sql(dialect="spark"), None if in_where else condition)
 
     def _casts(self) -> Iterator[tuple[exp.Cast, exp.Expr]]:
-        """Every cast that each row of this SELECT meets, with its place in it."""
+        """Return every cast that each row of this SELECT meets, with its place in it."""
         from sqlglot import exp
 
         for node in self.select.find_all(exp.Cast, exp.Anonymous):
@@ -70,7 +70,7 @@ class _Select:
                 yield cast, node
 
     def _names_before(self, node: exp.Expr) -> set[str]:
-        """The names given by the projections before that of ``node``, which Spark lets it use."""
+        """Return the names given by the projections before that of ``node``, which Spark lets it use."""
         names: set[str] = set()
         for projection in self.select.expressions:
             if any(part is node for part in projection.walk()):
@@ -100,7 +100,7 @@ class _Select:
         return str(copy.this.sql(dialect="spark"))
 
     def _is_own(self, column: exp.Column) -> bool:
-        """Whether a reference begins with the table's own name, so that the rest is its column."""
+        """Return whether a reference begins with the table's own name, so that the rest is its column."""
         first = column.parts[0]
         if self.table.alias:
             return len(column.parts) > 1 and first.name.lower() == self.table.alias.lower()
@@ -108,7 +108,7 @@ class _Select:
 
 
 def _every_row_passes(select: exp.Expr) -> bool:
-    """Whether only the SELECT's own WHERE may keep a row of the first table from its projections, and nothing outside of it."""
+    """Return whether only the SELECT's own WHERE may keep a row of the first table from its projections, and nothing outside of it."""
     joins, laterals = select.args.get("joins") or [], select.args.get("laterals") or []
     keep_all = [join.side == "LEFT" and join.kind in ("", "OUTER") for join in joins] + [bool(view.args.get("outer")) for view in laterals]
     if not all(keep_all):
@@ -134,7 +134,7 @@ def _as_cast(node: exp.Expr) -> exp.Cast | None:
 
 
 def _is_guarded(node: exp.Expr, select: exp.Expr) -> bool:
-    """Whether the cast stands where a condition may keep it from rows, or inside a lambda."""
+    """Return whether the cast stands where a condition may keep it from rows, or inside a lambda."""
     from sqlglot import exp
 
     guard = node.find_ancestor(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Nvl2, exp.Connector, exp.Lambda, exp.Select)

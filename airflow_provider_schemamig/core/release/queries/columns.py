@@ -100,7 +100,7 @@ def _unknown(column: exp.Column, names: set[str], sources: Sequence[_Source], te
 
 
 def _references(select: exp.Select) -> Iterator[exp.Column]:
-    """The columns that stand in this SELECT itself."""
+    """Return the columns that stand in this SELECT itself."""
     from sqlglot import exp
 
     for column in select.find_all(exp.Column):

@@ -34,7 +34,7 @@ class NotProjectable(Refusal):
 
 
 def project(source: Declaration, target: Declaration, renames: Mapping[ColumnPath, str]) -> str:
-    """The SELECT list in Spark SQL that shows a table of shape ``source`` as ``target``, columns in ``target``'s order.
+    """Return the SELECT list in Spark SQL that shows a table of shape ``source`` as ``target``, columns in ``target``'s order.
 
     ``renames``: path in ``source`` -> new last name. Raises NotProjectable for the first field that needs more than an instant change.
     """
@@ -64,7 +64,7 @@ class _Projector:
         return items
 
     def value(self, sql: str, old: DataType, new: DataType, old_path: str, new_path: str) -> str:
-        """The expression that turns ``sql``, of type ``old``, into type ``new``."""
+        """Return the expression that turns ``sql``, of type ``old``, into type ``new``."""
         match (old, new):
             case (Primitive(), Primitive()):
                 return self._primitive(sql, old, new, new_path)
@@ -125,7 +125,7 @@ class _Projector:
 
 
 def _stored(data_type: DataType) -> DataType:
-    """The type with varchar(n) as the string it is stored as: a CAST to varchar is another thing in every Spark version."""
+    """Return the type with varchar(n) as the string it is stored as: a CAST to varchar is another thing in every Spark version."""
     match data_type:
         case Primitive(name=name):
             return Primitive("string") if name.startswith(("varchar(", "char(")) else data_type

@@ -91,7 +91,7 @@ def bind(query: str, views: Mapping[CollectionName, str]) -> str:
 
 
 def body(query: str) -> str:
-    """The query without its semicolon and what stands after it, so that it can stand in parentheses."""
+    """Return the query without its semicolon and what stands after it, so that it can stand in parentheses."""
     import sqlglot
 
     tokens = sqlglot.tokenize(masked(query), dialect="spark")
@@ -124,7 +124,7 @@ def bind_tables(query: str, sources: Mapping[CollectionName, str]) -> str:
 def check_query(
     query: str, *, known: Collection[CollectionName], version: Version, collection: CollectionName, file: str, line: int, argument: str
 ) -> Iterator[QueryRefusal]:
-    """All that is wrong with a query over the collections ``known`` of release ``version``."""
+    """Return all that is wrong with a query over the collections ``known`` of release ``version``."""
     for name in placeholders(query):
         if name not in known:
             yield UnknownPlaceholder(collection=collection, file=file, line=line, argument=argument, name=name, version=version)
@@ -145,7 +145,7 @@ def masked(query: str) -> str:
 
 
 def parse_query(query: str) -> exp.Query | tuple[int, int, str]:
-    """The query's tree, or line, column and reason why it has none."""
+    """Return the query's tree, or line, column and reason why it has none."""
     import sqlglot
     from sqlglot import exp
 
@@ -177,7 +177,7 @@ def placeholder_tables(tree: exp.Query, query: str) -> Iterator[tuple[exp.Table,
 
 
 def placeholder_at(node: object, query: str) -> int | None:
-    """The offset of the placeholder that an identifier was written as; None if it was written as anything else."""
+    """Return the offset of the placeholder that an identifier was written as; None if it was written as anything else."""
     from sqlglot import exp
 
     start = node.meta.get("start") if isinstance(node, exp.Identifier) else None

@@ -64,7 +64,7 @@ class RewriteQuery:
 
 
 def check_rewrite_query(query: RewriteQuery) -> Iterator[QueryRefusal]:
-    """All that makes it no query of a rewrite, in the order of its text. Says nothing of what ``check_query`` refuses."""
+    """Return all that makes it no query of a rewrite, in the order of its text. Says nothing of what ``check_query`` refuses."""
     tree = parse_query(query.text)
     if isinstance(tree, tuple):
         return
@@ -198,7 +198,7 @@ class _Checker:
             self._not_row_local(window, "OVER")
 
     def _names(self) -> set[str]:
-        """Every name that may be a column's somewhere in the query, so that it is no function there."""
+        """Return every name that may be a column's somewhere in the query, so that it is no function there."""
         from sqlglot import exp
 
         read = [declared for name, declared in self.query.known.items() if name == self.query.own or name in self.query.lookups]

@@ -127,7 +127,7 @@ def _element(cursor: Cursor, draft: TableDraft) -> None:
 
 
 def constraint_follows(cursor: Cursor, ahead: int) -> bool:
-    """True if a table constraint, without its name, begins at this token."""
+    """Return whether a table constraint, without its name, begins at this token."""
     pair = (cursor.peek(ahead).upper, cursor.peek(ahead + 1).text.upper())
     return pair in (("CHECK", "("), ("UNIQUE", "("), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
 
@@ -305,5 +305,5 @@ def refuse(cursor: Cursor, refused: Mapping[tuple[str, ...], str]) -> None:
 
 
 def unsupported(cursor: Cursor, token: Token, clause: str, reason: str) -> UnsupportedClause:
-    """The refusal of something that Spark SQL has and we do not, at its place."""
+    """Return the refusal of something that Spark SQL has and we do not, at its place."""
     return cursor.refusal(UnsupportedClause, token, clause=clause, reason=reason)

@@ -40,7 +40,7 @@ class Cursor:
         return token
 
     def looks_at(self, *words: str) -> bool:
-        """True if the next tokens are these keywords (capitals) or symbols."""
+        """Return whether the next tokens are these keywords (capitals) or symbols."""
         for ahead, word in enumerate(words):
             token = self.peek(ahead)
             if token.upper != word and (token.kind is not TokenKind.SYMBOL or token.text != word):
@@ -99,7 +99,7 @@ class Cursor:
         return found
 
     def parenthesized_expression(self) -> tuple[str, Token]:
-        """The canonical text inside ``( ... )``, and the token it begins with. Raises SqlSyntax."""
+        """Return the canonical text inside ``( ... )``, and the token it begins with. Raises SqlSyntax."""
         self.expect("(")
         found = self.expression()
         self.expect(")")

@@ -211,7 +211,7 @@ def constant_default(cursor: Cursor, expression: str, token: Token) -> str | Non
 
 
 def check_name(expression: str) -> str:
-    """The name of an unnamed CHECK: always the same for the same (canonical) expression."""
+    """Return the name of an unnamed CHECK: always the same for the same (canonical) expression."""
     return f"check_{hashlib.sha256(expression.encode()).hexdigest()[:10]}"
 
 

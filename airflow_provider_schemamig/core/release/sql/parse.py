@@ -32,7 +32,7 @@ class _Read:
 
 
 def parse_schema(sql_text: str, file: str) -> tuple[Declaration, ...]:
-    """The declarations of a file of CREATE TABLE statements, in its order; ``file`` is its name in errors.
+    """Return the declarations of a file of CREATE TABLE statements, in its order; ``file`` is its name in errors.
 
     A PRIMARY KEY's columns become NOT NULL, an unnamed CHECK gets a name that depends on its expression only, CHECK names are lower
     case (Delta's), ``DEFAULT NULL`` is no default, a foreign key without columns means the other's primary key.
@@ -62,7 +62,7 @@ def parse_schema(sql_text: str, file: str) -> tuple[Declaration, ...]:
 
 
 def places(sql_text: str) -> Mapping[CollectionName, Statement]:
-    """The statement of each collection, of a text that ``parse_schema`` reads."""
+    """Return the statement of each collection, of a text that ``parse_schema`` reads."""
     found = ((_read(statement.text).declaration, statement) for statement in statements(sql_text))
     return {declaration.name: statement for declaration, statement in found if declaration is not None}
 
@@ -134,7 +134,7 @@ def referenced(key: ForeignKey, target: Declaration) -> ForeignKey:
 
 
 def wrong_reference(declaration: Declaration, key: ForeignKey, target: Declaration | None) -> str | None:
-    """Why a foreign key of ``declaration`` cannot refer to ``target``; None if it can."""
+    """Return why a foreign key of ``declaration`` cannot refer to ``target``; None if it can."""
     if target is None:
         return "there is no such collection in this file"
     unknown = [name for name in key.referenced_columns if target.field(name) is None]

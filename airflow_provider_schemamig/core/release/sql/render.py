@@ -42,7 +42,7 @@ class NotDeclarable(Refusal):
 
 
 def create_table_text(declaration: Declaration, remarks: Sequence[str] = ()) -> str:
-    """The statement, with its semicolon and a newline; ``remarks`` become comments above it. Equal input gives equal text.
+    """Return the statement, with its semicolon and a newline; ``remarks`` become comments above it. Equal input gives equal text.
 
     Raises InvalidName (a column that may not be called so), NotDeclarable.
     """
@@ -81,7 +81,7 @@ def with_statement(schema: str, collection: CollectionName, statement: str) -> s
 
 
 def _declared_name(statement: str) -> str:
-    """The collection that one statement declares. Not by ``parse_schema``: a foreign key's other side is not in it."""
+    """Return the collection that one statement declares. Not by ``parse_schema``: a foreign key's other side is not in it."""
     return create_table(Cursor(statement, tokens(statement))).name.text
 
 

@@ -41,7 +41,7 @@ _MAX_KNOWN = 16384
 
 
 def statements(text: str) -> tuple[Statement, ...]:
-    """The statements of a file. Raises BrokenText."""
+    """Return the statements of a file. Raises BrokenText."""
     found: list[Statement] = []
     begin: int | None = None  # of the statement: its first character that is neither space nor comment
     position = 0
@@ -97,7 +97,7 @@ def _step_over_known(text: str, position: int, found: list[Statement]) -> int:
 
 
 def line_comments(text: str) -> tuple[tuple[int, str], ...]:
-    """The comments ``-- ...`` of a file that ``statements`` reads, each with its offset."""
+    """Return the comments ``-- ...`` of a file that ``statements`` reads, each with its offset."""
     found: list[tuple[int, str]] = []
     position = 0
     while (piece := _PIECE.search(text, position)) is not None:

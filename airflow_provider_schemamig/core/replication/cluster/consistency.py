@@ -41,7 +41,7 @@ class Group:
 
 
 def groups_of(collection: CollectionName, nodes: Sequence[NodeState], depth: int) -> tuple[Group, ...]:
-    """The schemas that a collection has anywhere, those of most nodes first. ``depth``: how many previous ones are accepted."""
+    """Return the schemas that a collection has anywhere, those of most nodes first. ``depth``: how many previous ones are accepted."""
     having = {node.env_id: node.collections[collection] for node in nodes if collection in node.collections}
     members: list[list[EnvId]] = []
     for env_id, known in sorted(having.items()):
@@ -68,7 +68,7 @@ def _is_same(one: Schema, other: Schema) -> bool:
 
 
 def set_groups(nodes: Sequence[NodeState], depth: int) -> tuple[Group, ...]:
-    """The same for all collections of a node together. A node that has more collections than another has another hash, too, and
+    """Return the same for all collections of a node together. A node that has more collections than another has another hash, too, and
     accepts the other's as soon as it accepts that of every collection that both have, and has passed at least one of them."""
     members: dict[Fingerprint, list[NodeState]] = {}
     for node in nodes:

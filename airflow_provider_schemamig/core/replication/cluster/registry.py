@@ -67,7 +67,7 @@ class Hashes:
 
     @property
     def schemas(self) -> tuple[tuple[Fingerprint, tuple[ReleaseMark, ...]], ...]:
-        """The current one, then the previous ones, as far as they are told apart."""
+        """Return the current one, then the previous ones, as far as they are told apart."""
         hashes = (self.current, *self.previous)
         return tuple(zip(hashes, (*self.marks, *((),) * (len(hashes) - len(self.marks))), strict=True))
 
@@ -96,7 +96,7 @@ Lineages = Mapping[CollectionName, Mapping[Fingerprint, Declaration]]
 
 
 def lineages(state: State) -> Lineages:
-    """The schemas of every collection by hash: its current one, then those it had, the newest first, ``KEPT`` of them.
+    """Return the schemas of every collection by hash: its current one, then those it had, the newest first, ``KEPT`` of them.
 
     They are the ledger's ``schemas`` rows, which are never taken away: after a restart, or on another machine, they are the same.
     """
@@ -104,7 +104,7 @@ def lineages(state: State) -> Lineages:
 
 
 def _histories(state: State) -> dict[CollectionName, list[tuple[CollectionName, SchemaId]]]:
-    """The keys of the schemas of every collection that is there, the oldest first."""
+    """Return the keys of the schemas of every collection that is there, the oldest first."""
     found: dict[CollectionName, list[tuple[CollectionName, SchemaId]]] = {name: [] for name in sorted(state.objects)}
     for key in state.schemas:
         if key[0] in found:
@@ -124,7 +124,7 @@ def _lineage(state: State, name: CollectionName, history: list[SchemaId]) -> Map
 
 
 def node_state(env: EnvironmentRoot, state: State, streams: Sequence[StreamState], now: pendulum.DateTime) -> NodeState:
-    """What ``env`` is by its ledger, and which of the streams into it wait. Looks at no table."""
+    """Return what ``env`` is by its ledger, and which of the streams into it wait. Looks at no table."""
     passed = releases_passed(state)
     collections = {
         name: _hashes(state.entry(name), lineage_in(state, keys[-_LOOKED_AT:], passed)) for name, keys in _histories(state).items()
@@ -192,7 +192,7 @@ def _says(known: NodeState, state: State, streams: Sequence[StreamState]) -> boo
 
 
 def _why(found: StreamState) -> object:
-    """What a stream waits for, None if it does not; how far behind it falls meanwhile is no news."""
+    """Return what a stream waits for, None if it does not; how far behind it falls meanwhile is no news."""
     pause = found.pause
     return (found.error, pause and (pause.reason, pause.event_version, pause.event_hash, pause.local_hash)) if found.waits else None
 
@@ -201,7 +201,7 @@ def _why(found: StreamState) -> object:
 
 
 def published(env: EnvironmentRoot) -> Iterator[NodeState | NoteDamaged]:
-    """Every node's object in ``env``, or what is wrong with it; by id."""
+    """Return every node's object in ``env``, or what is wrong with it; by id."""
     store = env.store()
     for name in store.names(NODES):
         if not name.endswith(".json"):
@@ -215,17 +215,17 @@ def published(env: EnvironmentRoot) -> Iterator[NodeState | NoteDamaged]:
 
 
 def heard_of(env: EnvironmentRoot, env_id: EnvId) -> NodeState | NoteDamaged | None:
-    """What a node said last, as far as it came here; of ``env`` itself, what it published."""
+    """Return what a node said last, as far as it came here; of ``env`` itself, what it published."""
     return _node(env.store(), env_id)
 
 
 def nodes(env: EnvironmentRoot) -> tuple[NodeState, ...]:
-    """Every node that ``env`` has heard of and that can be read, by id; itself as it was published last."""
+    """Return every node that ``env`` has heard of and that can be read, by id; itself as it was published last."""
     return tuple(node for node in published(env) if isinstance(node, NodeState))
 
 
 def known_schema(env: EnvironmentRoot, hash_: Fingerprint) -> Declaration | None:
-    """The schema of a hash that some environment had; None if its content did not come here, or is not what its hash says."""
+    """Return the schema of a hash that some environment had; None if its content did not come here, or is not what its hash says."""
     name = _file(hash_)
     return None if name is None else _schema(env.store(), name, hash_)
 
@@ -295,7 +295,7 @@ def _write(store: Store, node: NodeState) -> None:
 
 
 def _file(hash_: Fingerprint) -> str | None:
-    """The name of a schema's object; None for what is no hash, and may not reach a path."""
+    """Return the name of a schema's object; None for what is no hash, and may not reach a path."""
     match = _HASH.fullmatch(hash_)
     return f"{match[1]}.json" if match is not None else None
 

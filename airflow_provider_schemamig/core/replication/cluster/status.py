@@ -47,11 +47,11 @@ class SchemaStatus:
 
     @property
     def waiting(self) -> bool:
-        """True if a stream into it is paused or stopped."""
+        """Return whether a stream into it is paused or stopped."""
         return bool(self.node.waiting)
 
     def health(self) -> dict[str, Any]:
-        """The schema's part of a health check, in the seed's form; degraded while a stream waits."""
+        """Return the schema's part of a health check, in the seed's form; degraded while a stream waits."""
         paused = any(stream.pause is not None for stream in self.streams)
         stopped = any(stream.error is not None for stream in self.streams)
         schema = {"status": "warning" if self.waiting else "ok", "schema_hash": self.node.set_hash, "paused": paused, "stopped": stopped}
@@ -96,7 +96,7 @@ class ClusterStatus:
 
     @property
     def waiting(self) -> tuple[StreamState, ...]:
-        """The streams that are paused or stopped anywhere, as their targets said last; by target, origin and collection."""
+        """Return the streams that are paused or stopped anywhere, as their targets said last; by target, origin and collection."""
         return tuple(stream for node in self.nodes for stream in node.waiting)
 
     def is_stale(self, node: NodeState) -> bool:
@@ -106,7 +106,7 @@ class ClusterStatus:
         return abs((self._now - node.updated_at).total_seconds()) > self.local.settings.stale.total_seconds()
 
     def to_json(self) -> dict[str, Any]:
-        """The environment's own document, and ``cluster``."""
+        """Return the environment's own document, and ``cluster``."""
         return {
             **self.local.to_json(),
             "cluster": {
@@ -143,7 +143,7 @@ class ClusterStatus:
 
 
 def schema_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: StreamSettings | None = None) -> SchemaStatus:
-    """What ``env`` has, and where the streams into it stand. Raises NoEnvironment where no environment is."""
+    """Return what ``env`` has, and where the streams into it stand. Raises NoEnvironment where no environment is."""
     return _local(env, now, settings or StreamSettings())[0]
 
 

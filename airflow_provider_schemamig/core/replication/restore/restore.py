@@ -112,7 +112,7 @@ def restore(
 
 
 def try_restore(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Jobs) -> RestoredRows:
-    """The origin or the target may change its table meanwhile: then it is copied anew."""
+    """Return the origin or the target may change its table meanwhile: then it is copied anew."""
     for _ in range(_TRIES - 1):
         try:
             return _attempt(ends, collection, wish, jobs)
@@ -143,7 +143,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
 
 
 def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEntry, wish: Wish) -> CopyPlace:
-    """The table first, then the ledgers: should either table be sealed and left after this, the commit is not made.
+    """Return the table first, then the ledgers: should either table be sealed and left after this, the commit is not made.
 
     The stream may have gone on beyond the rows: then it goes back along with them.
     """
@@ -249,7 +249,7 @@ def _own_commits(stream: Stream, table: EventTable, back: int) -> tuple[Sequence
 
 
 def restored_at(state: StreamState, done: RestoredRows) -> StreamState:
-    """What stopped the stream or let it wait is over."""
+    """Return what stopped the stream or let it wait is over."""
     version = done.version
     state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, behind_since=None)
     return replace(state, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

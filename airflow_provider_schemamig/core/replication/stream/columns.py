@@ -43,7 +43,7 @@ class OriginDrift:
 
 
 def entry_at(state: State, shard: ShardId, version: int) -> SchemaEntry | None:
-    """The row of ``schemas`` that is valid at a version of a shard's table; None before the first one."""
+    """Return the row of ``schemas`` that is valid at a version of a shard's table; None before the first one."""
     return _valid(entries_of(state, shard), version)
 
 
@@ -82,7 +82,7 @@ class Columns:
         return _valid(self._entries, version)
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
-        """The newest schema of this fingerprint that the table had until then."""
+        """Return the newest schema of this fingerprint that the table had until then."""
         found = (entry for entry in reversed(self._entries) if entry.since_table_version <= version)
         return next((entry for entry in found if self.hash_of(entry) == schema_hash), None)
 
@@ -121,7 +121,7 @@ class Columns:
         return OriginDrift(commit.version, (live,) if isinstance(live, str) else tuple(map(str, _differences(good, live))))
 
     def _before(self, version: int) -> Declaration:
-        """The columns in force before a commit: all before it was as it should be, or the stream would not have come so far."""
+        """Return the columns in force before a commit: all before it was as it should be, or the stream would not have come so far."""
         if self._good is not None:
             return self._good
         entry = self.entry(version)
@@ -145,7 +145,7 @@ class Columns:
         return isinstance(found, Declaration) and not _differences(expected, found)
 
     def _declared(self, metadata: RawAction) -> Declaration | str:
-        """What the table says of itself; why nobody can tell, if somebody gave it a type that schemamig does not know."""
+        """Return what the table says of itself; why nobody can tell, if somebody gave it a type that schemamig does not know."""
         try:
             return declaration_from_delta(CollectionName(""), metadata)
         except (InvalidSchemaJson, UnknownDeltaType) as error:
@@ -162,7 +162,7 @@ def _only_columns(declaration: Declaration) -> Declaration:
 
 
 def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> int | None:
-    """The first commit of what is under way on the table; None if nothing is, or nothing of it is done yet."""
+    """Return the first commit of what is under way on the table; None if nothing is, or nothing of it is done yet."""
     starts = []
     for intent in intents:
         if intent.kind in _CHANGING and _changes_columns(intent):

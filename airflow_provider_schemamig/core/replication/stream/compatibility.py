@@ -73,7 +73,7 @@ class RefusedEvent:
 
 
 def target_of(state: State, collection: CollectionName, head: Head) -> TargetSchema:
-    """The gate's view of a collection that the target has. ``head``: of its live table. Raises LedgerDamaged."""
+    """Return the gate's view of a collection that the target has. ``head``: of its live table. Raises LedgerDamaged."""
     current, lineage = state.entry(collection), lineage_of(state, collection)
     _, *previous = distinct(current, lineage)
     return TargetSchema(current, tuple(previous), Shape(head.declaration(collection), stored_names(head.schema)), lineage)
@@ -146,7 +146,7 @@ def _dropped(wanted: Shape, entry: SchemaEntry, target: TargetSchema) -> frozens
 
 
 def _is_later(entry: SchemaEntry, current: SchemaEntry) -> bool:
-    """True if the target went back from ``entry``."""
+    """Return whether the target went back from ``entry``."""
     return entry.rolled_back is not None or entry.schema_id > current.schema_id
 
 
@@ -171,7 +171,7 @@ def _by_name(event: Declaration, target: TargetSchema) -> Mapping:
 
 
 def _differences(event: Declaration, own: Declaration) -> Iterator[str]:
-    """What keeps rows of ``event`` out of a table of ``own``, in words; nothing if they can go in as they are."""
+    """Return what keeps rows of ``event`` out of a table of ``own``, in words; nothing if they can go in as they are."""
     yield from _unlike(event.fields, own.fields, "")
     before, after = (() if found.primary_key is None else found.primary_key.columns for found in (event, own))
     if before != after:
@@ -228,7 +228,7 @@ def _mapping(event: Declaration, wanted: Shape, target: TargetSchema) -> Mapping
 
 
 def _key(fit: WriteFit, target: TargetSchema) -> tuple[str, ...]:
-    """The target's primary key as its table calls the columns. Raises Unfit if the event does not have all of it."""
+    """Return the target's primary key as its table calls the columns. Raises Unfit if the event does not have all of it."""
     declared = target.current.declared
     if declared.primary_key is None:
         return ()

@@ -68,7 +68,7 @@ class FoundEvents:
 def next_events(
     env: EnvironmentRoot, state: State, collection: CollectionName, shard: ShardId, after: int, *, limit: int = 1000
 ) -> FoundEvents:
-    """The next batch of ``shard`` after version ``after``, at most ``limit`` commits long.
+    """Return the next batch of ``shard`` after version ``after``, at most ``limit`` commits long.
 
     ``state``: of the origin's ledger, read after the stream came to ``after``; read anew here if an upgrade has changed the table since.
     If nothing was committed, the cost is one listing. Raises LogCleaned, OriginReplaced, TableMissing, LogDamaged.

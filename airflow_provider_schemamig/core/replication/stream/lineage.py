@@ -52,7 +52,7 @@ def lineage_of(state: State, collection: CollectionName) -> ColumnLineage:
 
 
 def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], passed: frozenset[Version]) -> ColumnLineage:
-    """The same, for who has found out the collection's schemas and ``releases_passed`` for many."""
+    """Return the same, for who has found out the collection's schemas and ``releases_passed`` for many."""
     entries = tuple(state.schemas[key] for key in sorted(keys, key=lambda key: key[1]))
     at: dict[Version, tuple[SchemaEntry, ...]] = {}
     for entry in entries:
@@ -78,7 +78,7 @@ def distinct(current: SchemaEntry, lineage: ColumnLineage) -> Iterator[SchemaEnt
 
 
 def releases_passed(state: State) -> frozenset[Version]:
-    """The release that the environment is at, and those that led there; none that was rolled back."""
+    """Return the release that the environment is at, and those that led there; none that was rolled back."""
     found: set[Version] = set()
     done = sorted((d for d in state.deployments.values() if d.state is DeploymentState.COMMITTED), key=lambda d: d.generation)
     by_target = {deployment.target: deployment.source for deployment in done if deployment.source != deployment.target}
@@ -95,7 +95,7 @@ def came_from(before: SchemaEntry, entry: SchemaEntry) -> Origins:
 
 
 def doubts(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target: ColumnLineage) -> Mapping[ColumnPath, Doubt]:
-    """The fields of ``event`` that ``own``, a schema of the target, has by name and that are not known to be the same; by path.
+    """Return the fields of ``event`` that ``own``, a schema of the target, has by name and that are not known to be the same; by path.
 
     Nothing if the two environments are of different products: there is nothing but names then, and will not be.
     """

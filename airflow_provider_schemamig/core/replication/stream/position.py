@@ -109,7 +109,7 @@ class StreamEnds:
         return Stream(self.origin.env_id, self.target.env_id, collection)
 
     def back(self, collection: CollectionName) -> Stream:
-        """The stream the other way round."""
+        """Return the stream the other way round."""
         return Stream(self.target.env_id, self.origin.env_id, collection)
 
 
@@ -132,7 +132,7 @@ def standing_in(target: End, stream: Stream, table: EventTable, shard: ShardId) 
 
 
 def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> Reached:
-    """The checkpoint that the rows of ``row``, which went into ``successor``, have."""
+    """Return the checkpoint that the rows of ``row``, which went into ``successor``, have."""
     undone = row.generation > successor.generation
     if not (target.goes_back(row.shard) if undone else target.rewrite_to(successor.shard)):
         return Reached(0)
@@ -171,7 +171,7 @@ def _is_still_to_follow(origin: End, live: ShardId, undone: Standing, at: int) -
 
 
 def _before(origin: End, shard: ShardId) -> list[ShardId]:
-    """The retired tables whose rows are in ``shard``, the next one first."""
+    """Return the retired tables whose rows are in ``shard``, the next one first."""
     found: list[ShardId] = []
     for row in sorted(origin.retired_for(shard), key=lambda row: row.generation, reverse=True):
         found += [row.shard, *_before(origin, row.shard)]

@@ -41,7 +41,7 @@ def write_state(env: EnvironmentRoot, state: StreamState) -> None:
 
 
 def read_state(env: EnvironmentRoot, stream: Stream) -> StreamState | None:
-    """What the stream's object says; None if there is none that can be read. One read, two if the stream is paused.
+    """Return what the stream's object says; None if there is none that can be read. One read, two if the stream is paused.
 
     A paused stream that was woken since has ``recomputed_at`` long ago: it is to work out the target's hash now. Who writes
     ``recomputed_at`` takes the time before it reads the ledger, so that no wake-up falls in between.
@@ -54,7 +54,7 @@ def read_state(env: EnvironmentRoot, stream: Stream) -> StreamState | None:
 
 
 def states(env: EnvironmentRoot) -> Iterator[StreamState | NoteDamaged]:
-    """Every stream's object, or what is wrong with it; by origin and collection, woken as in ``read_state``."""
+    """Return every stream's object, or what is wrong with it; by origin and collection, woken as in ``read_state``."""
     store = env.store()
     woken_at = _woken_at(store)
     for origin in store.folders(STREAMS):
@@ -75,7 +75,7 @@ def wake(env: EnvironmentRoot, now: pendulum.DateTime) -> None:
 
 
 def parsed(kind: type[T], where: str, data: bytes) -> T | NoteDamaged:
-    """The value of a note, or what is wrong with it."""
+    """Return the value of a note, or what is wrong with it."""
     found = jsonable.parsed(kind, data)
     return NoteDamaged(where=where, reason=found.reason) if isinstance(found, jsonable.Unreadable) else found
 

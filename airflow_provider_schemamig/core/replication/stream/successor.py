@@ -64,7 +64,7 @@ def successor(env: EnvironmentRoot, state: State, shard: ShardId, seen: int) -> 
 
 
 def _rewrite(env: EnvironmentRoot, state: State, row: Shard, went_back: bool) -> RewriteStep | None:
-    """The step that retired the shard; the one that made it, if a rollback did."""
+    """Return the step that retired the shard; the one that made it, if a rollback did."""
     assert row.retired_by is not None
     for planned in planned_steps(env, state.deployments[row.retired_by]):
         step = planned.step
@@ -74,7 +74,7 @@ def _rewrite(env: EnvironmentRoot, state: State, row: Shard, went_back: bool) ->
 
 
 def _filled(store: ReadStore, shard: Shard, env_id: str) -> int:
-    """The last commit of the copy and its tail: all up to the first event."""
+    """Return the last commit of the copy and its tail: all up to the first event."""
     after = 0
     try:
         for commit in commits(store, 0):

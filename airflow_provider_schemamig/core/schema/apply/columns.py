@@ -151,7 +151,7 @@ def _rename_uses(declaration: Declaration, renames: dict[ColumnPath, str]) -> De
 
 
 def _user_of(declaration: Declaration, path: str) -> str | None:
-    """What would break if the column went, in words; None if nothing would."""
+    """Return what would break if the column went, in words; None if nothing would."""
     if path in declaration.partitioned_by:
         return "PARTITIONED BY"
     if any(column == path or column.startswith(f"{path}.") for column in declaration.clustered_by):

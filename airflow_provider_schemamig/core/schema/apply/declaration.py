@@ -38,7 +38,7 @@ _APPLIERS: dict[type[Any], Callable[[Declaration, Any], Declaration]] = {
 
 
 def apply(declaration: Declaration, changes: Iterable[c.Change]) -> Declaration:
-    """The declaration after ``changes``, one after the other. Raises NotApplicable, RenameInLambda."""
+    """Return the declaration after ``changes``, one after the other. Raises NotApplicable, RenameInLambda."""
     for change in changes:
         declaration = _APPLIERS[type(change)](declaration, change)
     return declaration
@@ -46,7 +46,7 @@ def apply(declaration: Declaration, changes: Iterable[c.Change]) -> Declaration:
 
 @singledispatch
 def inverse(change: c.Change) -> c.Change | None:
-    """The change that takes ``change`` back, to be applied where ``change`` was; None if nothing does.
+    """Return the change that takes ``change`` back, to be applied where ``change`` was; None if nothing does.
 
     None for a drop (the values are gone), every change of type (old files stay readable as the wider type only) and of partitioning.
     What may really be taken back also depends on the rows that came in since.

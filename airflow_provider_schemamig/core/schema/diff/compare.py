@@ -35,12 +35,12 @@ class Diff:
 
     @property
     def outcome(self) -> Cost:
-        """The most expensive change's cost; NONE if there is none, or only comments and order differ."""
+        """Return the most expensive change's cost; NONE if there is none, or only comments and order differ."""
         return max((change.cost for change in self.changes), key=lambda cost: cost.rank, default=Cost.NONE)
 
     @property
     def drops_data(self) -> bool:
-        """True if a column or a field at any depth goes. Orthogonal to the outcome."""
+        """Return whether a column or a field at any depth goes. Orthogonal to the outcome."""
         return bool(self.dropped)
 
 

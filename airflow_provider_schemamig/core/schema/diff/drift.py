@@ -37,7 +37,7 @@ class Drift:
 
 
 def live_differences(physical: Declaration, live: Declaration) -> tuple[Drift, ...]:
-    """How ``live`` (what the table says) differs from ``physical`` (what the ledger recorded), outer before inner."""
+    """Return how ``live`` (what the table says) differs from ``physical`` (what the ledger recorded), outer before inner."""
     return (
         *_fields(physical.fields, live.fields, ""),
         *_partitioning(physical, live),
@@ -117,7 +117,7 @@ def _properties(physical: Declaration, live: Declaration) -> Iterator[Drift]:
 
 
 def forgets(properties: Mapping[str, str]) -> tuple[Drift, ...]:
-    """The table forgets transaction identifiers after a while."""
+    """Return the table forgets transaction identifiers after a while."""
     if FORGETS not in properties:
         return ()
     return (Drift(f"property {FORGETS}", ABSENT, f"{properties[FORGETS]}, so that schemamig's fence on the table would be forgotten"),)

@@ -57,7 +57,7 @@ class FieldLevel:
         return [(pair.now.name, pair.new.name) for pair in self.pairs if pair.now.name != pair.new.name]
 
     def order_after(self) -> tuple[str, ...]:
-        """The names in the table's order once renames and additions are done, without columns that made way for another."""
+        """Return the names in the table's order once renames and additions are done, without columns that made way for another."""
         names = dict(self.renames)
         kept = [names.get(f.name, f.name) for f in self._now if f.name not in self.retired]
         return (*kept, *self.early, *self.late)

@@ -42,7 +42,7 @@ def phases(
     renames: Mapping[ColumnPath, str] = NO_RENAMES,
     kept: frozenset[ColumnPath] = frozenset(),
 ) -> Phases:
-    """How a table that looks like ``now`` and is declared as ``old`` becomes ``new``; ``renames`` as in ``diff``.
+    """Return how a table that looks like ``now`` and is declared as ``old`` becomes ``new``; ``renames`` as in ``diff``.
 
     During expand, what contract will drop is made optional, so that writers of the new release may leave it out. Columns of ``now`` that
     neither declaration has stay, after the declared ones if an order is set; those that are ``kept`` are not used again.

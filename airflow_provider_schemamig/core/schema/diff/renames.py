@@ -26,12 +26,12 @@ def retired_name(name: str, taken: Iterable[str]) -> str:
 
 
 def shadow_name(name: str, taken: Iterable[str]) -> str:
-    """What the column of the new type is called until it takes the place of ``name``. ``taken``: lower-case names beside it."""
+    """Return what the column of the new type is called until it takes the place of ``name``. ``taken``: lower-case names beside it."""
     return _free(_SHADOW, name, taken)
 
 
 def outdated_name(name: str, taken: Iterable[str]) -> str:
-    """What the column of the old type is called from the swap on. ``taken``: lower-case names beside it."""
+    """Return what the column of the old type is called from the swap on. ``taken``: lower-case names beside it."""
     return _free(_OUTDATED, name, taken)
 
 
@@ -45,7 +45,7 @@ def is_stand_in(column: str) -> bool:
 
 
 def stands_in_for(column: str, name: str) -> bool:
-    """True if ``column`` is a stand-in of the column called ``name``."""
+    """Return whether ``column`` is a stand-in of the column called ``name``."""
     return re.fullmatch(rf"(?:{_SHADOW}|{_OUTDATED}){re.escape(name)}(?:_\d+)?", column) is not None
 
 
@@ -77,7 +77,7 @@ def _is_free(new: str, old: str, pending: Iterable[str]) -> bool:
 
 
 def net_renames(changes: Iterable[Change]) -> dict[ColumnPath, str]:
-    """What the renames among ``changes`` amount to: path before all of them -> last name after (names in between do not appear).
+    """Return what the renames among ``changes`` amount to: path before all of them -> last name after (names in between do not appear).
 
     ``changes`` are in the order of ``schema.diff``: inner fields before outer ones.
     """

@@ -36,7 +36,7 @@ def functions_called(expression: str) -> tuple[str, ...]:
 
 
 def not_constant(expression: str) -> tuple[str, ...]:
-    """The functions in an expression that give another value another time, session or file."""
+    """Return the functions in an expression that give another value another time, session or file."""
     found = calls(expression)
     return tuple(c.name for c in found if c.name in NON_DETERMINISTIC or (not c.arguments and c.name in NON_DETERMINISTIC_IF_EMPTY))
 
@@ -63,7 +63,7 @@ def _calls(found: tuple[Token, ...]) -> Iterator[Call]:
 
 
 def _arguments(found: tuple[Token, ...], opens: int) -> tuple[int, Token]:
-    """How many arguments stand in the parentheses that open at a token, and the one that closes them."""
+    """Return how many arguments stand in the parentheses that open at a token, and the one that closes them."""
     depth = commas = 0
     for token in found[opens:]:
         if token.kind is TokenKind.SYMBOL:

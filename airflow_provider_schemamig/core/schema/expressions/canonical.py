@@ -45,7 +45,7 @@ class _Piece:
 
     @property
     def is_operand_end(self) -> bool:
-        """True if an operand may end here, so that a sign behind it is an operator between two."""
+        """Return whether an operand may end here, so that a sign behind it is an operator between two."""
         return self.text in (")", "]") or (
             self.kind is not TokenKind.SYMBOL and self.text not in _KEYWORDS - {"NULL", "TRUE", "FALSE", "END"}
         )
@@ -66,7 +66,7 @@ def canonical_text(text: str) -> str:
 
 
 def may_stand_bare(name: str) -> bool:
-    """True if a name needs no backticks."""
+    """Return whether a name needs no backticks."""
     return _PLAIN.fullmatch(name) is not None and name.upper() not in _KEYWORDS
 
 

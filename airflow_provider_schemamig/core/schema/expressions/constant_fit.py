@@ -31,7 +31,7 @@ _TIME = re.compile(
 
 @functools.lru_cache(maxsize=4096)
 def default_fault(expression: str, data_type: DataType) -> str | None:
-    """Why Spark could fail to give a column of this type the DEFAULT, without a full stop; None: it cannot."""
+    """Return why Spark could fail to give a column of this type the DEFAULT, without a full stop; None: it cannot."""
     try:
         stored(constant(expression, cast), data_type)
     except NotConstant as fault:
@@ -114,7 +114,7 @@ def _parsed(text: str, name: str) -> Decimal | None:
 
 
 def _held(value: Decimal, name: str) -> Decimal | None:
-    """The number as the type holds it: integers drop what is behind the point, decimals round it; None if it does not fit."""
+    """Return the number as the type holds it: integers drop what is behind the point, decimals round it; None if it does not fit."""
     if name in _BITS:
         whole = value.to_integral_value(rounding=ROUND_DOWN)
         return whole if -(2 ** _BITS[name]) <= whole < 2 ** _BITS[name] else None

@@ -55,7 +55,7 @@ class NotConstant(ValueError):
 
 
 def constant(expression: str, cast: Callable[[Constant, DataType], Constant]) -> Constant:
-    """What an expression gives; ``cast`` makes another type of a constant or raises NotConstant. Raises NotConstant."""
+    """Return what an expression gives; ``cast`` makes another type of a constant or raises NotConstant. Raises NotConstant."""
     try:
         reader = _Reader(expression, [token for token in tokens(expression) if token.end > token.start], cast)
     except BrokenText as broken:

@@ -27,7 +27,7 @@ def column_type(node: exp.Expr, fields: tuple[Field, ...]) -> DataType | None:
 
 
 def kind_of(node: exp.Expr, fields: tuple[Field, ...]) -> str | None:
-    """What a part gives: ``boolean``, ``number``, ``string``, ``date``, ..., ``null``; None if it cannot be told."""
+    """Return what a part gives: ``boolean``, ``number``, ``string``, ``date``, ..., ``null``; None if it cannot be told."""
     from sqlglot import exp
 
     if isinstance(node, exp.Paren):

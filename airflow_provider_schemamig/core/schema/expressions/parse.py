@@ -35,7 +35,7 @@ class InvalidExpression(ValueError):
 
 @functools.lru_cache(maxsize=16384)
 def canonical_expression(text: str) -> str:
-    """The canonical text of a Spark SQL expression; applying it again changes nothing. Raises InvalidExpression."""
+    """Return the canonical text of a Spark SQL expression; applying it again changes nothing. Raises InvalidExpression."""
     parse_expression(text)
     try:
         canonical = canonical_text(text)
@@ -54,7 +54,7 @@ def column_references(text: str) -> tuple[str, ...]:
 
 
 def unknown_references(text: str, fields: Sequence[Field]) -> tuple[str, ...]:
-    """The references of an expression that name no column or field, as it writes them. Raises InvalidExpression."""
+    """Return the references of an expression that name no column or field, as it writes them. Raises InvalidExpression."""
     from sqlglot import exp
 
     unknown = set()
@@ -67,7 +67,7 @@ def unknown_references(text: str, fields: Sequence[Field]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def has_subquery(text: str) -> bool:
-    """True if an expression reads another table, which neither a CHECK nor a DEFAULT may. Raises InvalidExpression."""
+    """Return whether an expression reads another table, which neither a CHECK nor a DEFAULT may. Raises InvalidExpression."""
     from sqlglot import exp
 
     return parse_expression(text).find(exp.Query) is not None
@@ -78,7 +78,7 @@ class NotFollowed(ValueError):
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:
-    """The expression with SQL in the place of top-level columns (``values``: column -> SQL); as it is if it uses none of them.
+    """Return the expression with SQL in the place of top-level columns (``values``: column -> SQL); as it is if it uses none of them.
 
     Raises NotFollowed.
     """
@@ -118,7 +118,7 @@ def _names(text: str) -> Iterator[Token]:
 
 
 def spliced(text: str, places: Mapping[tuple[int, int], str]) -> str:
-    """The text with other words at ``places``: (start, end) -> words."""
+    """Return the text with other words at ``places``: (start, end) -> words."""
     for (start, end), name in sorted(places.items(), reverse=True):
         text = text[:start] + name + text[end:]
     return text
@@ -129,7 +129,7 @@ _LACKS = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'
 
 
 def what_is_wrong(error: ParseError) -> str:
-    """The first problem that the parser found, for people, without the full stop."""
+    """Return the first problem that the parser found, for people, without the full stop."""
     description = str(error.errors[0].get("description") or error) if error.errors else str(error)
     return _LACKS.sub(r"a part of \1 is missing", description).rstrip(".")
 

@@ -54,14 +54,14 @@ def follow(here: FollowedPath) -> FollowedPath:
 
 
 def identifiers(column: exp.Column) -> list[exp.Identifier]:
-    """The identifiers of ``a.b.c``, outermost first: sqlglot takes the first four for catalog, schema, table and column."""
+    """Return the identifiers of ``a.b.c``, outermost first: sqlglot takes the first four for catalog, schema, table and column."""
     from sqlglot import exp
 
     return [part for part in column.parts if isinstance(part, exp.Identifier)]
 
 
 def leaves_below(data_type: DataType, path: str) -> Iterator[str]:
-    """The paths of all fields inside a type, at any depth."""
+    """Return the paths of all fields inside a type, at any depth."""
     match data_type:
         case Struct(fields=fields):
             for field in fields:

@@ -44,7 +44,7 @@ class RenameInLambda(Refusal):
 
 
 def rename_columns(text: str, renames: Mapping[ColumnPath, str], fields: Sequence[Field]) -> str:
-    """The expression with every renamed column or field under its new name, in canonical text.
+    """Return the expression with every renamed column or field under its new name, in canonical text.
 
     ``renames``: path before -> new last name; ``fields``: the columns before. Raises InvalidExpression, RenameInLambda.
     """
@@ -136,7 +136,7 @@ class _Renaming:
 
 
 def _names_do_not_count(reference: FollowedPath) -> bool:
-    """Whether a whole value stands where only its own being there, or its size, or single fields of its elements are looked at."""
+    """Return whether a whole value stands where only its own being there, or its size, or single fields of its elements are looked at."""
     from sqlglot import exp
 
     node, parent = reference.node, reference.node.parent
@@ -153,7 +153,7 @@ def _names_do_not_count(reference: FollowedPath) -> bool:
 
 
 def _uses_single_fields(body: exp.Lambda, reference: FollowedPath) -> bool:
-    """Whether a lambda over the elements takes nothing out of them that has fields of its own."""
+    """Return whether a lambda over the elements takes nothing out of them that has fields of its own."""
     from sqlglot import exp
 
     variables = {variable.name.lower() for variable in body.expressions}

@@ -109,7 +109,7 @@ def newly_unusable(old: Declaration | None, new: Declaration) -> Iterator[Unusab
 
 @functools.lru_cache(maxsize=4096)
 def check_fault(expression: str, fields: tuple[Field, ...]) -> str | None:
-    """Why no writer could evaluate a CHECK over ``fields``, without a full stop; None: as far as can be told, all can."""
+    """Return why no writer could evaluate a CHECK over ``fields``, without a full stop; None: as far as can be told, all can."""
     from sqlglot import exp
 
     try:
@@ -316,7 +316,7 @@ def _wide(wanted: DataType) -> DataType:
 
 
 def _given(expression: str) -> str | None:
-    """What the function gives, if an expression is one call and nothing else."""
+    """Return what the function gives, if an expression is one call and nothing else."""
     found = list(calls(expression))
     first = found[0] if found else None
     if first is None or first.start != 0 or first.end != len(expression):

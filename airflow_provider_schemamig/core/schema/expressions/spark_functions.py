@@ -26,6 +26,6 @@ class SparkFunction:
 
 @functools.cache
 def spark_functions() -> Mapping[str, SparkFunction]:
-    """Every function by its name in lower case."""
+    """Return every function by its name in lower case."""
     rows = (line.split("\t") for line in FILE.read_text(encoding="utf-8").splitlines())
     return MappingProxyType({name: SparkFunction(kind, int(least), int(most), gives) for name, kind, least, most, gives in rows})

@@ -43,7 +43,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> tuple[Token, ...]:
-    """The tokens of one statement. Raises BrokenText."""
+    """Return the tokens of one statement. Raises BrokenText."""
     from sqlglot.errors import TokenError
 
     dialect, kinds = _spark()

@@ -33,17 +33,17 @@ def columns_of(expression: exp.Expr) -> set[str]:
 
 
 def literals_of(expression: exp.Expr) -> list[Any]:
-    """The numbers and texts in it."""
+    """Return the numbers and texts in it."""
     return [_literal(found) for found in expression.find_all(exp.Literal)]
 
 
 def holds(expression: exp.Expr, row: Mapping[str, Any]) -> bool:
-    """Whether it is true of ``row``. Raises Unsupported."""
+    """Return whether it is true of ``row``. Raises Unsupported."""
     return value_of(expression, row) is True
 
 
 def value_of(expression: exp.Expr, row: Mapping[str, Any]) -> Any:
-    """What it is for ``row``; None is NULL. Raises Unsupported."""
+    """Return what it is for ``row``; None is NULL. Raises Unsupported."""
     try:
         return _value(expression, {name.lower(): value for name, value in row.items()})
     except (TypeError, ArithmeticError, ValueError) as error:

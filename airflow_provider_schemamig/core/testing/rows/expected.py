@@ -38,7 +38,7 @@ Expected = Mapping[CollectionName, Texts | Unknown]
 
 
 def needs_spark(chain: Chain) -> tuple[CollectionName, ...]:
-    """The collections whose rows the chain takes through a query, validates or fills."""
+    """Return the collections whose rows the chain takes through a query, validates or fills."""
     return tuple(step.collection for step in chain.steps if _reads_rows(step))
 
 
@@ -69,7 +69,7 @@ def _online(step: Evolve) -> list[Change]:
 
 
 def carry(chain: Chain, before: Rows, after: Mapping[CollectionName, Declaration]) -> Expected:
-    """The rows of every collection of ``after``, the target release's declarations."""
+    """Return the rows of every collection of ``after``, the target release's declarations."""
     found: dict[CollectionName, Texts | Unknown] = {}
     steps = {step.collection: step for step in chain.steps}
     for name, declaration in after.items():

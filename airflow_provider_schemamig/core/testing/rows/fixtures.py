@@ -59,7 +59,7 @@ class Fixtures:
         return tuple(fixture for (at, _), fixture in self.found.items() if at == version)
 
     def standing(self, collection: CollectionName, version: Version) -> Fixture | None:
-        """The rows of the collection as ``version`` declares it: of the newest version up to it that has any."""
+        """Return the rows of the collection as ``version`` declares it: of the newest version up to it that has any."""
         versions = [at for at, name in self.found if name == collection and at <= version]
         return self.found[max(versions), collection] if versions else None
 
@@ -77,7 +77,7 @@ def fixture_file(version: Version, collection: CollectionName) -> str:
 
 
 def wanted(release: Release) -> Iterator[tuple[Version, Declaration]]:
-    """Every (version, declaration) that has a fixture: all of the oldest version, then what a version makes or changes."""
+    """Return every (version, declaration) that has a fixture: all of the oldest version, then what a version makes or changes."""
     versions = release.versions
     for declaration in release.declarations(versions[0]).values():
         yield versions[0], declaration
@@ -90,7 +90,7 @@ def wanted(release: Release) -> Iterator[tuple[Version, Declaration]]:
 
 
 def fixture_text(declaration: Declaration, version: Version) -> str:
-    """The file that is generated."""
+    """Return the file that is generated."""
     made = generate(declaration, version)
     header: dict[str, Any] = {"collection": declaration.name, "generator": GENERATOR, "version": str(version)}
     if made.beyond is not None:
@@ -166,7 +166,7 @@ def _checked(file: str, text: str, version: Version, declaration: Declaration, r
 
 
 def _reencodes(file: str, lines: list[str], declaration: Declaration, refusals: list[Refusal]) -> bool:
-    """Every row is read and written again as the same text (what this generator made is compared as a whole instead)."""
+    """Return every row is read and written again as the same text (what this generator made is compared as a whole instead)."""
     before = len(refusals)
     for number, line in enumerate(lines[1:], start=2):
         try:

@@ -39,7 +39,7 @@ class Generated:
 
 
 def generate(declaration: Declaration, version: Version) -> Generated:
-    """The rows of ``declaration`` at ``version``: a value of the two and ``GENERATOR``."""
+    """Return the rows of ``declaration`` at ``version``: a value of the two and ``GENERATOR``."""
     draws = Draws(f"{GENERATOR}/{declaration.name}/{version}")
     base = draws.below(400_000_000) * ROWS
     rows: list[Row] = []
@@ -186,7 +186,7 @@ def _search(declaration: Declaration, row: Row, draws: Draws, names: set[str]) -
 
 
 def _pool(field: Field, value: Any, literals: Sequence[Any], draws: Draws) -> list[Any]:
-    """What to try for a column: what it has, what the CHECKs name, NULL."""
+    """Return what to try for a column: what it has, what the CHECKs name, NULL."""
     found = [value, *_named(field.type, literals), *(_any(field.type, draws) for _ in range(4))]
     return [*found, None] if field.nullable else [item for item in found if item is not None]
 

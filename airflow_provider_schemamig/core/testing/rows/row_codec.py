@@ -26,12 +26,12 @@ _MIDNIGHT = datetime.min.time()
 
 
 def row_text(row: Row, fields: Fields) -> str:
-    """The canonical text of a row. Raises ValueError for a value that its column cannot hold, and for NULL where none may be."""
+    """Return the canonical text of a row. Raises ValueError for a value that its column cannot hold, and for NULL where none may be."""
     return canonical(_encode_fields(row, fields))
 
 
 def row_of(text: str, fields: Fields) -> Row:
-    """The row of a JSON text. Raises ValueError (also where a column is missing, unknown, or NULL and may not be)."""
+    """Return the row of a JSON text. Raises ValueError (also where a column is missing, unknown, or NULL and may not be)."""
     data = json.loads(text)
     row = _decode_fields(data, fields)
     _encode_fields(row, fields)  # NOT NULL, ranges, scales

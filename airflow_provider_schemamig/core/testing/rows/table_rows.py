@@ -96,7 +96,7 @@ def _statistics(columns: Mapping[str, Any], count: int) -> dict[str, Any]:
 
 
 def _limits(columns: Mapping[str, Any], limit: Callable[[Any], Any]) -> dict[str, Any]:
-    """The least or greatest value of every whole number that is not NULL in all rows, in structs too."""
+    """Return the least or greatest value of every whole number that is not NULL in all rows, in structs too."""
     import pyarrow as pa
 
     found: dict[str, Any] = {}

@@ -302,7 +302,7 @@ def adopted_rows(
 
 
 def recorded(live: Declaration, declared: Declaration) -> Declaration:
-    """The physical schema as the ledger keeps it: of properties those that are declared, and the keys, which no table holds."""
+    """Return the physical schema as the ledger keeps it: of properties those that are declared, and the keys, which no table holds."""
     known = dict(declared.properties)
     return replace(
         live,

@@ -55,13 +55,13 @@ def given_tables(tables: Sequence[tuple[str, str]]) -> list[tuple[CollectionName
 
 
 def _place(location: Location) -> str:
-    """The same for two spellings of one place: links on a local disk, s3 and s3a."""
+    """Return the same for two spellings of one place: links on a local disk, s3 and s3a."""
     path = location.local_path
     return os.path.realpath(path) if path is not None else spark_uri(location.uri)
 
 
 def is_managed(env: EnvironmentRoot, state: State | None, collection: CollectionName, location: Location) -> bool:
-    """True if this very table is the collection's already."""
+    """Return whether this very table is the collection's already."""
     if state is None or collection not in state.objects:
         return False
     return _place(env.table_location(state.shard_of(collection).uri)) == _place(location)

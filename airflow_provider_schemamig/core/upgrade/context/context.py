@@ -110,7 +110,7 @@ class Work:
         self.append(lambda state: ())
 
     def newest(self) -> State:
-        """The ledger as it is now, for work that looks at it again and again. Raises Fenced."""
+        """Return the ledger as it is now, for work that looks at it again and again. Raises Fenced."""
         self.look_again()
         return self.state
 
@@ -132,7 +132,7 @@ class Work:
             self._done = outer
 
     def is_committed(self, state: State) -> bool:
-        """True if the deployment is: by this process, or by a twin."""
+        """Return whether the deployment is: by this process, or by a twin."""
         return state.deployments[self.generation].state is DeploymentState.COMMITTED
 
     def fence(self, shard: ShardId) -> Fence:
@@ -154,7 +154,7 @@ class Work:
 
 
 def pending_holds(state: State | None) -> tuple[dict[str, Any], ...]:
-    """The holds that are not closed, for documents."""
+    """Return the holds that are not closed, for documents."""
     return tuple(hold_json(hold) for hold in unclosed_holds(state))
 
 
@@ -166,7 +166,7 @@ def deployment_of(state: State, generation: Generation) -> Deployment:
 
 
 def plan_of(env: EnvironmentRoot, deployment: Deployment) -> Plan:
-    """The plan stored with a deployment. Kept by its digest, which is its content: the tasks of one process decode it once."""
+    """Return the plan stored with a deployment. Kept by its digest, which is its content: the tasks of one process decode it once."""
     return _plan(env, deployment.plan_digest)
 
 

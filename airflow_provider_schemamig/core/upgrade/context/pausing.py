@@ -37,7 +37,7 @@ def unless_paused(work: Work, stage: str) -> Allow:
 
 
 def collections_of(plan: Plan) -> frozenset[CollectionName]:
-    """All that the plan is about, by the names of before and after."""
+    """Return all that the plan is about, by the names of before and after."""
     found = {step.collection for step in plan.target.steps}
     return frozenset(found | {step.old.name for step in plan.target.steps if not isinstance(step, Create)})
 

@@ -79,7 +79,7 @@ class _Taken:
 
     @property
     def has_id_alone(self) -> bool:
-        """True if the table is as recorded but for its id, of which no release says anything."""
+        """Return whether the table is as recorded but for its id, of which no release says anything."""
         return self.foreign.has_other_id and not self.foreign.changes
 
     @property
@@ -178,7 +178,7 @@ def _is_undoable(env: EnvironmentRoot, state: State, foreign: Foreign) -> bool:
 
 
 def why_not(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
-    """The reasons that ``accept`` would give for the table itself, for ``status``."""
+    """Return the reasons that ``accept`` would give for the table itself, for ``status``."""
     try:
         _taken(env, state, collection, head, named=True)
     except CannotAccept as error:

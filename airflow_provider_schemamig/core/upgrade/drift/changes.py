@@ -140,7 +140,7 @@ class Reversal:
 
 
 def reversal(store: ReadStore, foreign: Foreign) -> Reversal:
-    """How ``revert`` would undo what was done to the table."""
+    """Return how ``revert`` would undo what was done to the table."""
     began = began_at(store, foreign)
     files_came = began is None or files_since(store, began - 1)
     changes = foreign.back
@@ -156,7 +156,7 @@ def reversal(store: ReadStore, foreign: Foreign) -> Reversal:
 
 
 def began_at(store: ReadStore, foreign: Foreign) -> int | None:
-    """The first version of the drift: right before it the table was as recorded. None if that cannot be seen any more."""
+    """Return the first version of the drift: right before it the table was as recorded. None if that cannot be seen any more."""
     try:
         for version in range(foreign.head.version, foreign.entry.since_table_version, -1):
             commit = read_commit(store, version)
@@ -172,7 +172,7 @@ def _is_recorded(foreign: Foreign, head: Head) -> bool:
 
 
 def _left(foreign: Foreign, head: Head) -> list[str]:
-    """How the table still differs from what is recorded."""
+    """Return how the table still differs from what is recorded."""
     differences = live_differences(foreign.recorded, head.declaration(foreign.entry.collection))
     return [str(difference) for difference in (*differences, *exchanged(foreign.entry, head))]
 
@@ -200,7 +200,7 @@ def _judged(store: ReadStore, foreign: Foreign, change: c.Change, began: int | N
 
 
 def _tried(foreign: Foreign, changes: Sequence[c.Change], forget: Sequence[ColumnPath]) -> list[str]:
-    """The committer's own edit, in memory: what it refuses, or what would still differ after it."""
+    """Return the committer's own edit, in memory: what it refuses, or what would still differ after it."""
     head = foreign.head
     try:
         edited = edit(head.protocol, head.metadata, changes, forget=forget, clustering=head.clustering, stood_before=True)
@@ -229,7 +229,7 @@ def refused_by_evolution(foreign: Foreign) -> tuple[str, ...]:
 
 
 def taken_over(foreign: Foreign) -> Declaration:
-    """What the release declares once it contains what was done to the table. Raises NotApplicable and as ``Foreign.changes``."""
+    """Return what the release declares once it contains what was done to the table. Raises NotApplicable and as ``Foreign.changes``."""
     return apply(foreign.entry.declared, foreign.visible)
 
 

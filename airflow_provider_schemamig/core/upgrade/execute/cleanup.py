@@ -68,7 +68,7 @@ def _ended_since(work: Work) -> list[Generation]:
 
 
 def _copied(work: Work) -> list[Shard]:
-    """The shards that this generation copied: a killed copy leaves scratch tables."""
+    """Return the shards that this generation copied: a killed copy leaves scratch tables."""
     rows = [row for row in work.state.replacements.values() if row.generation == work.generation]
     return [work.state.shards[row.shard] for row in rows if row.shard in work.state.shards and work.plan.of_kind(Copy)]
 
@@ -81,7 +81,7 @@ def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
 
 
 def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], kind: str, listen: Listener) -> list[StageResult]:
-    """The files of ``shards``; their rows stay until ``forget_shards``. Raises NotOurPlace before the first is deleted."""
+    """Return the files of ``shards``; their rows stay until ``forget_shards``. Raises NotOurPlace before the first is deleted."""
     check_deletable(env, state, shards)
     results = []
     for number, shard in enumerate(shards, start=1):
@@ -95,7 +95,7 @@ def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], k
 
 
 def forget_shards(gone: Set[ShardId], state: State) -> list[Update]:
-    """The rows of shards whose files are gone, and what hangs on them."""
+    """Return the rows of shards whose files are gone, and what hangs on them."""
     updates: list[Update] = [Drop(Shard, shard) for shard in gone if shard in state.shards]
     updates += [Drop(BuildingShard, row.key) for row in state.replacements.values() if row.shard in gone]
     return updates + [Drop(Intent, intent.key) for intent in state.intents.values() if intent.shard in gone]

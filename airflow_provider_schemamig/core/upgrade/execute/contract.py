@@ -174,7 +174,7 @@ def _move(work: Work, held: HeldTable) -> Move | None:
 
 
 def _close(state: State, hold: Hold, ended: Sequence[_Ended], retired: Sequence[Shard]) -> list[Update]:
-    """What was dropped is in no schema any more that the table has, or goes back to."""
+    """Return what was dropped is in no schema any more that the table has, or goes back to."""
     updates: list[Update] = []
     for item in ended:
         newer = [other for other in open_holds(state) if other.generation > hold.generation]
@@ -192,7 +192,7 @@ def _close(state: State, hold: Hold, ended: Sequence[_Ended], retired: Sequence[
 
 
 def _schemas(state: State, shard: ShardId, newer: Collection[Hold]) -> Sequence[SchemaEntry]:
-    """The schema that the table has now, and those that newer holds lead back to."""
+    """Return the schema that the table has now, and those that newer holds lead back to."""
     found = [state.schemas[table.collection, table.schema_id] for _, table in held_of(state, shard, newer)]
     name = live_collection(state, shard)
     now = [] if name is None else [state.entry(name)]

@@ -177,7 +177,7 @@ def _check_names(work: Work, collection: CollectionName, head: Head) -> None:
 
 
 def _begun_at(work: Work, collection: CollectionName) -> int | None:
-    """The first commit of this deployment on the table, if it had any before the cut-over."""
+    """Return the first commit of this deployment on the table, if it had any before the cut-over."""
     shard = head_shard(work, collection)
     expanded = work.state.intents.get((shard, IntentKind.EXPAND, work.generation))
     if expanded is not None and expanded.done_version is not None:
@@ -225,7 +225,7 @@ def _cutover_moves(work: Work) -> list[Move]:
 
 
 def _to_seal(work: Work) -> dict[CollectionName, ShardId]:
-    """The shards that the commit replaces or removes, as far as there is a table."""
+    """Return the shards that the commit replaces or removes, as far as there is a table."""
     names = [stage.collection for stage in work.plan.of_kind(s.Seal) if stage.collection in work.state.objects]
     shards = {name: head_shard(work, name) for name in names}
     return {name: shard for name, shard in shards.items() if head_or_none(table_store(work.env, work.state, shard)) is not None}

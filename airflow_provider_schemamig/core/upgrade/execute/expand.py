@@ -42,7 +42,7 @@ def evolutions(work: Work) -> tuple[Evolve, ...]:
 
 
 def expand_move(work: Work, step: Evolve) -> Move | None:
-    """The collection's expand commit, or None if it needs none."""
+    """Return the collection's expand commit, or None if it needs none."""
     source = step.old.name
     changes = work.plan.phases_of(step, work.state).expand
     if not changes:

@@ -228,7 +228,7 @@ def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
 
 
 def _left_at(work: Work, item: Course) -> Declaration | None:
-    """What the table has; None if nothing was changed yet, or somebody else changed it: the next look tells."""
+    """Return what the table has; None if nothing was changed yet, or somebody else changed it: the next look tells."""
     intent = change_intent_of(work, item.shard)
     if intent is None:
         return None

@@ -41,7 +41,7 @@ class Course:
 
     @cached_property
     def reached(self) -> tuple[Declaration, ...]:
-        """The physical schema before the first turn, and after the commit of each."""
+        """Return the physical schema before the first turn, and after the commit of each."""
         found = [self.begin]
         for turn in self.turns:
             found.append(apply(found[-1], turn.changes))
@@ -53,7 +53,7 @@ class Course:
 
     @property
     def swap(self) -> Round | None:
-        """The turn in which columns change places: the cut-over's, all others are those of ``change``."""
+        """Return the turn in which columns change places: the cut-over's, all others are those of ``change``."""
         return self.turns[-1] if self.turns and self.turns[-1].swaps else None
 
     @property
@@ -133,7 +133,7 @@ def tell(work: Work, collection: CollectionName, operation: Operation, state: El
 
 
 def is_changed(work: Work, item: Course) -> bool:
-    """True if every element of the course is PUBLIC, or has come as far as it can before the cut-over makes it so."""
+    """Return whether every element of the course is PUBLIC, or has come as far as it can before the cut-over makes it so."""
     known = {(element.name, element.spec): element for element in elements_of(work, item.shard)}
     return all(_is_at_its_end(operation, known.get((operation.name, operation.spec))) for operation in item.operations)
 
@@ -146,7 +146,7 @@ def _is_at_its_end(operation: Operation, element: Element | None) -> bool:
 
 
 def fill_due(work: Work, item: Course, operation: Operation, step: Reorg, jobs: Jobs, rush: Rush | None = None) -> int:
-    """The version at which no row lacked its value of ``step.column``. ``rush``: see ``Batches``. Raises as ``backfill``."""
+    """Return the version at which no row lacked its value of ``step.column``. ``rush``: see ``Batches``. Raises as ``backfill``."""
     element = work.state.elements[item.collection, operation.name, operation.spec]
     assert element.table_version is not None  # its column is there
     change = operation.change
@@ -170,6 +170,6 @@ def is_cut_over(work: Work, item: Course) -> bool:
 
 
 def is_at_least(operation: Operation, state: ElementState, wanted: ElementState) -> bool:
-    """Whether an element in ``state`` has come as far as ``wanted`` on its way to PUBLIC."""
+    """Return whether an element in ``state`` has come as far as ``wanted`` on its way to PUBLIC."""
     path = PATHS[operation.cls]
     return path.index(state) >= path.index(wanted)

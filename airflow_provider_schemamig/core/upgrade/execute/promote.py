@@ -44,7 +44,7 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
 
 
 def is_approved(state: State, generation: Generation) -> bool:
-    """True if the plan that the generation has now was approved."""
+    """Return whether the plan that the generation has now was approved."""
     deployment, approval = deployment_of(state, generation), state.approvals.get(generation)
     return approval is not None and approval.plan_digest == deployment.plan_digest
 
@@ -74,7 +74,7 @@ def promote(env: EnvironmentRoot, generation: Generation) -> State:
 
 
 def _is_leader(state: State, deployment: Deployment) -> bool:
-    """True if the deployment leads already; refused if it never may again."""
+    """Return whether the deployment leads already; refused if it never may again."""
     generation, leader = deployment.generation, state.leader
     if leader is not None and leader.generation > generation:
         raise Fenced(what=f"generation {generation}", held_epoch=0, current_epoch=leader.epoch)

@@ -126,14 +126,14 @@ class Swaps:
         return is_in_place(swap.move.after, read_head(self.store(swap)))
 
     def _is_behind(self, swap: PlannedSwap) -> bool:
-        """Whether files came since every row had all."""
+        """Return whether files came since every row had all."""
         known = self._ready.get(swap)
         if known is None:
             return not self._is_made(swap)
         return any(commit.has_files for commit in commits(self.store(swap), known))
 
     def _made_ready(self, swap: PlannedSwap, rush: Rush | None) -> int:
-        """The version at which no row lacked a value."""
+        """Return the version at which no row lacked a value."""
         assert swap.course.swap is not None
         fills = swap.course.swap.filled
         for _ in range(TRIES):
@@ -207,7 +207,7 @@ class Swaps:
                     tell(self.work, swap.collection, operation, ElementState.PUBLIC)
 
     def note(self) -> tuple[str, ...]:
-        """How long handles of neither release could use the columns. To be asked right after the commit."""
+        """Return how long handles of neither release could use the columns. To be asked right after the commit."""
         seconds = 0.0 if self.began is None else time.monotonic() - self.began
         return tuple(f"{swap.collection}: columns of another type were locked for {seconds:.1f} s at most" for swap in self.all)
 
@@ -252,7 +252,7 @@ def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[Intent, 
 
 
 def _is_held(state: State, intent: Intent) -> bool:
-    """Whether it stands as it was announced; its result may be known since."""
+    """Return whether it stands as it was announced; its result may be known since."""
     known = state.intents.get((intent.shard, intent.kind, intent.generation))
     return known is not None and (known.epoch, known.deadline) == (intent.epoch, intent.deadline)
 
@@ -277,7 +277,7 @@ def take_back_swaps(work: Work, jobs: Jobs) -> None:
 
 
 def _exchanges(intent: Intent) -> bool:
-    """Whether columns change places, or only names and order are others."""
+    """Return whether columns change places, or only names and order are others."""
     return intent.before is not None and intent.after is not None and bool(exchanges(intent.after, intent.before, intent.renames))
 
 
@@ -300,13 +300,13 @@ def _take_back(work: Work, intents: Sequence[Intent], jobs: Jobs) -> None:
 
 
 def _known(state: State, intent: Intent) -> Intent | None:
-    """What the ledger says of it now; None if a twin announced it anew."""
+    """Return what the ledger says of it now; None if a twin announced it anew."""
     known = state.intents.get((intent.shard, intent.kind, intent.generation))
     return known if known is not None and known.epoch == intent.epoch and known.deadline in (None, intent.deadline) else None
 
 
 def _go_back(work: Work, intent: Intent, jobs: Jobs) -> bool:
-    """True if the table is as it was before its swap. Nothing happens to one that a twin has swapped anew."""
+    """Return whether the table is as it was before its swap. Nothing happens to one that a twin has swapped anew."""
     before, after = intent.before, intent.after
     assert before is not None and after is not None  # columns change places
     started, store = time.monotonic(), table_store(work.env, work.state, intent.shard)

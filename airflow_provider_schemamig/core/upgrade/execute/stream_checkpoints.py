@@ -59,14 +59,14 @@ def hand_on(work: Work) -> None:
 
 
 def _successions(work: Work) -> list[tuple[ShardId, ShardId]]:
-    """The tables whose rows move to another one, or are replaced, and that one."""
+    """Return the tables whose rows move to another one, or are replaced, and that one."""
     steps = [step for step in work.plan.target.steps if isinstance(step, Replace | RewriteStep) and step.old.name in work.state.objects]
     rows = [work.state.replacements[replacement_key(step.collection, work.deployment)] for step in steps]
     return [(work.state.objects[step.old.name].shard, row.shard) for step, row in zip(steps, rows, strict=True)]
 
 
 def _txns(work: Work, shard: ShardId) -> dict[str, int]:
-    """The highest number of every application id; none of a table that is not there."""
+    """Return the highest number of every application id; none of a table that is not there."""
     try:
         return read_txns(_store(work, shard), "")
     except TableMissing:
@@ -87,7 +87,7 @@ def _put(work: Work, shard: ShardId, txns: Mapping[str, int]) -> None:
 
 
 def _ahead(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
-    """The numbers of writers that ``there`` is ahead in; a number of 0 is one, too."""
+    """Return the numbers of writers that ``there`` is ahead in; a number of 0 is one, too."""
     return {app_id: number for app_id, number in there.items() if not _is_own(app_id) and number > known.get(app_id, NOTHING)}
 
 

@@ -63,7 +63,7 @@ def restated_back(state: State, hold: Hold, goal: dict[CollectionName, Fingerpri
 
 
 def past_of(state: State, collection: CollectionName, column: Field) -> Past:
-    """What the ledger knows of a column that a release adds to a collection, which is not committed yet.
+    """Return what the ledger knows of a column that a release adds to a collection, which is not committed yet.
 
     Where no release had it, and it is on the table all the same, it stayed there when an upgrade was given up, which let it be NULL until
     all rows were filled.
@@ -92,7 +92,7 @@ def _in_use_after(state: State, newest: SchemaEntry, column: str) -> int:
 
 
 def schemas_upto(state: State, newest: SchemaEntry) -> list[SchemaEntry]:
-    """The schemas of this very table up to this one, backwards. ``since_table_version`` is the first commit that led to each."""
+    """Return the schemas of this very table up to this one, backwards. ``since_table_version`` is the first commit that led to each."""
 
     def age(entry: SchemaEntry) -> tuple[int, int]:
         return entry.since_table_version, entry.schema_id

@@ -84,7 +84,7 @@ def _maps_columns(change: c.Change) -> bool:
 
 
 def _fenced_by_width(source: Version | None, change: c.ChangeType) -> str:
-    """What no file's statistics tell (``limits_of``), only whoever wrote it does."""
+    """Return what no file's statistics tell (``limits_of``), only whoever wrote it does."""
     old, new = change.old, change.new
     told = isinstance(old, Primitive) and isinstance(new, Primitive) and limits_of(old.name, new.name) is not None
     rest = ", or their file's statistics say so" if told else ""
@@ -97,7 +97,7 @@ def _fenced_by_null(source: Version | None) -> str:
 
 
 def explain(plan: Plan, heads: Mapping[CollectionName, Head | None]) -> tuple[Explanation, ...]:
-    """Every stage of ``plan`` explained, in its order."""
+    """Return every stage of ``plan`` explained, in its order."""
     visitor = _Explainer(plan, heads)
     return tuple(getattr(visitor, f"visit_{stage.kind}")(stage) for stage in plan.stages)
 
@@ -228,7 +228,7 @@ class _Explainer:
         return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
 
     def _blocked(self) -> str:
-        """All rewritten collections are sealed together and caught up with one after the other."""
+        """Return all rewritten collections are sealed together and caught up with one after the other."""
         rewrites = len(self._plan.of_kind(s.Copy))
         low, high = (round(seconds * rewrites) for seconds in _CATCH_UP_SECONDS)
         return f"{low} to {high} s for {rewrites} rewrite(s), and what Spark takes for the files that the last commits touched"

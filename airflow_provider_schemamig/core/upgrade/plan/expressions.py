@@ -60,7 +60,7 @@ def _of_changes(view: View, collection: CollectionName, changes: Sequence[Change
 
 
 def _expanded(plan: Plan, collection: CollectionName) -> tuple[Change, ...]:
-    """What stands on the table when the online changes come."""
+    """Return what stands on the table when the online changes come."""
     return tuple(change for stage in plan.of_kind(Expand) if stage.collection == collection for change in stage.changes)
 
 
@@ -75,6 +75,6 @@ def _check(collection: CollectionName, name: str, expression: str, fields: Seque
 
 
 def _stored(data_type: DataType) -> str:
-    """The type in Spark's SQL, a varchar(n) as the string it is stored as."""
+    """Return the type in Spark's SQL, a varchar(n) as the string it is stored as."""
     is_varchar = isinstance(data_type, Primitive) and varchar_length(data_type.name) is not None
     return "STRING" if is_varchar else type_sql(data_type)

@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import EndHold
 
 
 def refused_by_holds(state: State, step: MergedStep, found: Phases | None, holds: Sequence[Hold]) -> Iterator[HoldKeeps]:
-    """Every reason against the step. ``found``: how an evolution is made."""
+    """Return every reason against the step. ``found``: how an evolution is made."""
     match step:
         case Create():
             return
@@ -67,7 +67,7 @@ def _changes_again(change: AddColumn | ChangeType, table: HeldTable, names: dict
 
 
 def _of_table(state: State, collection: CollectionName, holds: Sequence[Hold], asks: str) -> Iterator[HoldKeeps]:
-    """What holds keep of the table, whatever it is."""
+    """Return what holds keep of the table, whatever it is."""
     if collection not in state.objects:
         return
     entry = state.entry(collection)
@@ -84,7 +84,7 @@ def _refusal(collection: CollectionName, hold: Hold, lost: str, asks: str) -> Ho
 
 
 def end_of(state: State | None, hold: Hold) -> list[EndHold]:
-    """What the hold's end takes away, collection by collection."""
+    """Return what the hold's end takes away, collection by collection."""
     assert state is not None  # it has a hold
     drops: dict[CollectionName, list[DropColumn]] = {}
     shards: dict[CollectionName, list[ShardId]] = {}

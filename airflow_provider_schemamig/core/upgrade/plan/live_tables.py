@@ -71,7 +71,7 @@ def look_or_none(store: Store) -> Head | None:
 
 
 def is_another(env: EnvironmentRoot, shard: Shard) -> bool:
-    """True if somebody dropped the shard's table and made another one in its place, which is not ours to change or delete."""
+    """Return whether somebody dropped the shard's table and made another one in its place, which is not ours to change or delete."""
     try:
         return look_at_head(env.table_store(shard.uri, shard.table_id)).is_another
     except (TableMissing, LogTruncated, LogDamaged):  # what a run that died in deleting it has left
@@ -97,7 +97,7 @@ def _order(declaration: Declaration) -> list[ColumnPath]:
 
 
 def shown(intent: Intent, head: Head) -> Declaration | None:
-    """The physical schema that the table has: the one that the intent was to bring, or that of its step before; None: neither."""
+    """Return the physical schema that the table has: the one that the intent was to bring, or that of its step before; None: neither."""
     found = [step for step in (intent.after, intent.reached) if step is not None and is_in_place(step, head)]
     found = [step for step in found if _is_ordered(step, head)] or found
     return next((step for step in found if _is_clustered(step, head)), found[0] if found else None)
@@ -130,7 +130,7 @@ def is_done(state: State, intent: Intent, head: Head) -> bool:
 
 
 def _is_renamed(state: State, intent: Intent, head: Head) -> bool:
-    """Whether every field of the intent's renames is called as it is to be, by what it is called in the data files."""
+    """Return whether every field of the intent's renames is called as it is to be, by what it is called in the data files."""
     name = live_collection(state, intent.shard)
     before = {} if name is None else dict(state.entry(name).stored_names)
     renames, now = dict(intent.renames), stored_names(head.schema)
@@ -138,7 +138,7 @@ def _is_renamed(state: State, intent: Intent, head: Head) -> bool:
 
 
 def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
-    """The columns and fields that go by the name of another one than the ledger recorded; types and names may be the same as ever.
+    """Return the columns and fields that go by the name of another one than the ledger recorded; types and names may be the same as ever.
 
     What another one is its name in the data files says. One that no schema knows is not looked at: an attempt of ours may have added it.
     """
@@ -155,7 +155,7 @@ def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
 
 
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
-    """How the live table differs from the ledger; empty if it is as recorded, or as an open intent was about to make it."""
+    """Return how the live table differs from the ledger; empty if it is as recorded, or as an open intent was about to make it."""
     shard = state.objects[collection].shard
     identity = id_drift(state.shards[shard], head)
     if head.is_another:

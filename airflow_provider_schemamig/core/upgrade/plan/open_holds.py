@@ -34,7 +34,7 @@ KEEP_HOLDS = HoldOptions()
 
 
 def unclosed_holds(state: State | None) -> tuple[Hold, ...]:
-    """All that are not closed, the oldest first."""
+    """Return all that are not closed, the oldest first."""
     if state is None:
         return ()
     return tuple(hold for _, hold in sorted(state.holds.items()) if hold.state is not HoldState.CLOSED)
@@ -75,7 +75,7 @@ def names_in_files(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:
 
 
 def dropped_paths(entry: SchemaEntry, held: HeldTable) -> tuple[ColumnPath, ...]:
-    """What the end of a hold takes from a table, as the schema calls it; what is gone already is left out."""
+    """Return what the end of a hold takes from a table, as the schema calls it; what is gone already is left out."""
     known = names_in_files(entry)
     return tuple(sorted(known[names] for names in held.dropped if names in known))
 
@@ -98,7 +98,7 @@ def still_there(state: State, entry: SchemaEntry) -> Declaration:
 
 
 def held_of(state: State, shard: ShardId, holds: Collection[Hold]) -> Iterator[tuple[Hold, HeldTable]]:
-    """What each hold has of the table."""
+    """Return what each hold has of the table."""
     for hold in holds:
         for table in hold.tables:
             if table.shard == shard:
@@ -121,5 +121,5 @@ def physical_after(state: State, collection: CollectionName, ended: Collection[G
 
 
 def live_collection(state: State, shard: ShardId) -> CollectionName | None:
-    """What the table is called now; None if it is no collection's."""
+    """Return what the table is called now; None if it is no collection's."""
     return next((name for name, item in state.objects.items() if item.shard == shard), None)

@@ -78,11 +78,11 @@ class Plan:
 
     @cached_property
     def ends(self) -> frozenset[Generation]:
-        """The generations whose holds it ends before their time."""
+        """Return the generations whose holds it ends before their time."""
         return frozenset(stage.generation for stage in self.of_kind(s.EndHold))
 
     def still_is(self, approved: Plan, state: State) -> bool:
-        """True if it does what ``approved`` does, but for holds that were ended, or begun to be, since."""
+        """Return whether it does what ``approved`` does, but for holds that were ended, or begun to be, since."""
         if self.digest == approved.digest:
             return True
         left = approved.ends - self.ends
@@ -92,7 +92,7 @@ class Plan:
 
     @cached_property
     def _takes(self) -> frozenset[tuple[Generation, str]]:
-        """All that the holds which it ends are ended for."""
+        """Return all that the holds which it ends are ended for."""
         stages = self.of_kind(s.EndHold)
         paths = {(stage.generation, f"{stage.collection}: {change.path}") for stage in stages for change in stage.changes}
         return frozenset(paths | {(stage.generation, shard) for stage in stages for shard in stage.shards})
@@ -107,7 +107,7 @@ class Plan:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """What is stored with the deployment, and digested."""
+        """Return what is stored with the deployment, and digested."""
         bound = tuple(stage for stage in self.stages if not isinstance(stage, s.Settle))
         data: dict[str, Any] = to_json(replace(self, stages=bound, notes=()))
         return data
@@ -272,7 +272,7 @@ class _Planner:
         return [copy, s.Seal(step.old.name), s.Retire(step.old.name)]
 
     def _is_there(self, collection: CollectionName, source: CollectionName) -> bool:
-        """Whether the collection's rows can be worked on: a new environment has none, a missing table is a refusal."""
+        """Return whether the collection's rows can be worked on: a new environment has none, a missing table is a refusal."""
         state = self._view.state
         if state is not None and self._view.heads.get(source) is not None:
             return True
@@ -336,7 +336,7 @@ class _Planner:
         return result
 
     def _elements(self, step: Evolve, found: Phases, head: Head) -> tuple[Chain, ...]:
-        """What the online changes of an evolution consist of. What none is made of is a refusal each."""
+        """Return what the online changes of an evolution consist of. What none is made of is a refusal each."""
         if not found.online or self._view.state is None:
             return ()
         physical = physical_after(self._view.state, step.old.name, self._ended)
@@ -360,7 +360,7 @@ class _Planner:
         return tuple(chains)
 
     def _held_drops(self, collection: CollectionName) -> tuple[DropColumn, ...]:
-        """What the end of the holds drops from a collection."""
+        """Return what the end of the holds drops from a collection."""
         assert self._view.state is not None  # it has holds
         return tuple(map(DropColumn, sorted(kept_fields(self._view.state, collection, self._ending))))
 
@@ -385,6 +385,6 @@ def _left_by(chains: Sequence[Chain]) -> Iterator[DropColumn]:
 
 
 def _swapped_by(chains: Sequence[Chain]) -> tuple[ColumnPath, ...]:
-    """The columns that change places with the cut-over."""
+    """Return the columns that change places with the cut-over."""
     operations = (operation for chain in chains for operation in chain)
     return tuple(path for operation in operations if operation.swaps and operation.fills for path in operation.columns)

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import Online
 
 
 def with_notes_on_columns(env: EnvironmentRoot, view: View, planned: Planned) -> Planned:
-    """The plan with its notes on such columns."""
+    """Return the plan with its notes on such columns."""
     notes = tuple(_notes(env, view, planned))
     return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes))) if notes else planned
 

@@ -114,6 +114,6 @@ def _time_of(commit: LogCommit, unknown: pendulum.DateTime) -> pendulum.DateTime
 
 
 def _text(commit: LogCommit, *keys: str) -> str:
-    """The first of these that the commit has. Others wrote it: no control characters, and not too much of it."""
+    """Return the first of these that the commit has. Others wrote it: no control characters, and not too much of it."""
     found = next((str(commit.info[key]) for key in keys if commit.info.get(key)), "")
     return visible(found)[:_LONGEST]

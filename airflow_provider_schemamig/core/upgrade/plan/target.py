@@ -54,7 +54,7 @@ class Target:
 
 
 def target_of(release: Release, state: State | None) -> Target:
-    """The head of ``release`` as seen from the environment. Raises the chain's refusals, all of them together."""
+    """Return the head of ``release`` as seen from the environment. Raises the chain's refusals, all of them together."""
     source = state.release.version if state is not None and state.release is not None else None
     if state is not None and state.release is not None and state.release.name != release.name:
         raise WrongRelease(expected=state.release.name, found=release.name)
@@ -140,7 +140,7 @@ def _given_back(declared: Mapping[CollectionName, Declaration], state: State | N
 
 
 def _without(chain: Chain, gone: Collection[CollectionName], declared: Collection[CollectionName]) -> Chain:
-    """The chain without removals of what is not managed any more; all else that is wanted of it is refused (Unmanaged)."""
+    """Return the chain without removals of what is not managed any more; all else that is wanted of it is refused (Unmanaged)."""
     if not gone:
         return chain
     kept = tuple(step for step in chain.steps if not (isinstance(step, Remove) and step.old.name in gone))
@@ -172,7 +172,7 @@ Inputs = tuple[tuple[CollectionName, tuple[FillInput, ...]], ...]
 
 
 def _inputs(release: Release, chain: Chain) -> tuple[Inputs, tuple[tuple[CollectionName, str], ...]]:
-    """What fills and rewrites read beside their own table, and how the rewrites see theirs."""
+    """Return what fills and rewrites read beside their own table, and how the rewrites see theirs."""
     found, projections = [], []
     for step in chain.steps:
         if isinstance(step, Replace) and step.fill is not None:

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.exceptions import raise_refusals
 
 
 def no_table(name: CollectionName) -> Declaration:
-    """What is declared where there is no table."""
+    """Return what is declared where there is no table."""
     return Declaration(name, ())
 
 
@@ -38,7 +38,7 @@ def from_here(state: State, steps: Sequence[MergedStep], read: Collection[Collec
 
 
 def _moved(state: State) -> dict[CollectionName, CollectionName]:
-    """The release's name -> the name here, of what was renamed outside of a release."""
+    """Return the release's name -> the name here, of what was renamed outside of a release."""
     found = (ahead for name in state.objects if (ahead := state.ahead_of(name)) is not None and ahead.released.fields)
     return {ahead.released.name: ahead.collection for ahead in found if ahead.released.name != ahead.collection}
 
@@ -73,7 +73,7 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[AheadN
 
 
 def declared_now(state: State, step: Evolve) -> Declaration:
-    """What the collection is declared as before the step: by the release, or by what was changed since outside of it."""
+    """Return what the collection is declared as before the step: by the release, or by what was changed since outside of it."""
     ahead = state.ahead_of(step.old.name)
     return step.old if ahead is None else ahead.declared
 

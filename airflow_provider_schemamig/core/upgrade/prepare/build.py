@@ -36,7 +36,7 @@ NO_EPOCH = Epoch(0)
 
 
 def new_shard(state: State, collection: CollectionName, deployment: Deployment, attempt: int = 0) -> Shard:
-    """The shard a generation makes for a collection at a version: the same for all processes of the generation, for no other.
+    """Return the shard a generation makes for a collection at a version: the same for all processes of the generation, for no other.
 
     ``attempt`` counts the shards that were given up before it.
     """
@@ -57,7 +57,7 @@ def replacement_key(collection: CollectionName, deployment: Deployment) -> tuple
 
 
 def built(plan: Plan) -> tuple[Build | Copy, ...]:
-    """The stages that make a shard before promotion."""
+    """Return the stages that make a shard before promotion."""
     return (*plan.of_kind(Build), *plan.of_kind(Copy))
 
 
@@ -95,7 +95,7 @@ def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deploym
 
 
 def make_table(env: EnvironmentRoot, state: State, shard: ShardId, declaration: Declaration, tag: Tag) -> int:
-    """The empty table of a shard of ours, at version 0; its current version if it is there already."""
+    """Return the empty table of a shard of ours, at version 0; its current version if it is there already."""
     head = create_table(table_store(env, state, shard), declaration, state.shards[shard].table_id, tag)
     return head.version
 

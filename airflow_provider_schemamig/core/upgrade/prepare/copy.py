@@ -168,7 +168,7 @@ def begin_anew(copying: Copying, row: BuildingShard, why: str) -> State:
 
 
 def was_begun_anew(state: State, row: BuildingShard) -> bool:
-    """True if the copy ``row`` was given up for another one, by this process or by a twin."""
+    """Return whether the copy ``row`` was given up for another one, by this process or by a twin."""
     known = state.replacements.get((row.collection, row.version, row.generation))
     return known is not None and known.shard != row.shard
 
@@ -187,7 +187,7 @@ def unless_over(ledger: LedgerWriter, generation: Generation, collection: Collec
 
 
 def _begun(copying: Copying) -> State:
-    """The versions that the copy reads, chosen once and written down before the first batch; and its table."""
+    """Return the versions that the copy reads, chosen once and written down before the first batch; and its table."""
     stage, deployment = copying.stage, copying.deployment
 
     def decide(state: State) -> Sequence[Update]:

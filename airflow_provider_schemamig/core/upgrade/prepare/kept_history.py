@@ -28,7 +28,7 @@ _REFUSED = "is refused (`way_back_gone`), because it does not know any more whic
 
 
 def with_history_notes(env: EnvironmentRoot, view: View, planned: Planned, hold: timedelta) -> Planned:
-    """The plan with a note a collection whose log is kept for a shorter time than ``hold``."""
+    """Return the plan with a note a collection whose log is kept for a shorter time than ``hold``."""
     notes = tuple(_notes(env, view, planned, hold.total_seconds() / 3600))
     return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes))) if notes else planned
 

@@ -62,7 +62,7 @@ class PlanReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The plan's, and what else has to be done before it can run."""
+        """Return the plan's, and what else has to be done before it can run."""
         state, notes = self.view.state, (*self.plan.notes, *self.stopped)
         if state is None:
             return (*notes, "there is no environment here yet: only with `--create` one is made")
@@ -131,7 +131,7 @@ def write_report(env: EnvironmentRoot, deployment: Deployment, report: PlanRepor
 
 
 def report_on(env: EnvironmentRoot, view: View, planned: Planned) -> PlanReport:
-    """What can be said without Spark."""
+    """Return what can be said without Spark."""
     return PlanReport(planned, view, stopped=stopped_writers(env, view, planned.plan))
 
 

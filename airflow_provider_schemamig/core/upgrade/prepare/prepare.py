@@ -36,7 +36,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
 def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds: HoldOptions = KEEP_HOLDS) -> tuple[View, Planned]:
-    """What it takes to reach ``target``, and what was looked at for it. Writes nothing."""
+    """Return what it takes to reach ``target``, and what was looked at for it. Writes nothing."""
     now = pendulum.now("UTC")
     costs = () if state is None else tuple(hold_cost_json(env, state, hold) for hold in unclosed_holds(state))
     view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now, costs)

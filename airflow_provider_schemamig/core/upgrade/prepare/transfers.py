@@ -69,7 +69,7 @@ def forth(state: State, deployment: Deployment, stage: Copy, chain: str) -> Flow
 
 
 def copied_version(state: State, deployment: Deployment, stage: Copy) -> int:
-    """The version of the source that the copy shows. NotBuilt if it was never begun."""
+    """Return the version of the source that the copy shows. NotBuilt if it was never begun."""
     row = row_of(state, deployment, stage.collection)
     found = dict(row.fill_inputs).get(state.shard_of(stage.source).shard)
     if found is None:

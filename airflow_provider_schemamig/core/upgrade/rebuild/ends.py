@@ -141,12 +141,12 @@ def _end_of(entry: HistoryEntry) -> pendulum.DateTime:
 
 
 def _generation_of(uri: str) -> int | None:
-    """Which made a table, by its folder; None of one that has none of our names."""
+    """Return which made a table, by its folder; None of one that has none of our names."""
     name = uri.rpartition("/")[2]
     found = _SHARD.match(name)
     return int(found[1]) if found is not None and is_shard_folder(uri, ShardId(name)) else None
 
 
 def _is_at(env: EnvironmentRoot, shown: str, uri: str) -> bool:
-    """Whether the audit log means this place; the environment may have moved since."""
+    """Return whether the audit log means this place; the environment may have moved since."""
     return shown == env.table_location(uri).uri or (env.table_location(uri).uri != uri and shown.endswith(f"/{uri}"))

@@ -135,7 +135,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
 
 
 def _places(env: EnvironmentRoot, given: Sequence[tuple[CollectionName, Location]]) -> tuple[_Place, ...]:
-    """All tables in folders that have a name of ours, and those that are named."""
+    """Return all tables in folders that have a name of ours, and those that are named."""
     found = []
     for folder in shard_folders(env.store(), env.SYSTEM_FOLDER):
         head = head_or_none(env.table_store(folder))
@@ -155,7 +155,7 @@ def _places(env: EnvironmentRoot, given: Sequence[tuple[CollectionName, Location
 
 
 def _below(env: EnvironmentRoot, location: Location) -> str:
-    """The key of a place below the root, by whatever link it is named; its URI if it lies elsewhere."""
+    """Return the key of a place below the root, by whatever link it is named; its URI if it lies elsewhere."""
     root, path = env.location.local_path, location.local_path
     if root is not None and path is not None and path.resolve().is_relative_to(root.resolve()):
         return path.resolve().relative_to(root.resolve()).as_posix()
@@ -197,7 +197,7 @@ def _match(
 
 
 def _end_unknown(env: EnvironmentRoot, place: _Place, ends: AuditedEnds) -> e.EndUnknown | None:
-    """Whether it may be on its way between two releases."""
+    """Return whether it may be on its way between two releases."""
     last = last_turn(env.table_store(place.uri), place.head)
     ended = "the audit log does not show that this deployment, or its rollback, came to its end"
     match last:

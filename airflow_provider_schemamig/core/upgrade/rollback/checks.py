@@ -24,7 +24,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
 def to_roll_back(state: State) -> Deployment:
-    """The deployment to roll back: the leader's, promoted, or committed with its hold open."""
+    """Return the deployment to roll back: the leader's, promoted, or committed with its hold open."""
     if state.leader is None:
         raise NothingToRollBack(why="nothing was ever promoted here")
     deployment = state.deployments[state.leader.generation]
@@ -41,7 +41,7 @@ def to_roll_back(state: State) -> Deployment:
 
 
 def begun_by(state: State, claim_id: str | None) -> Deployment | None:
-    """What a rollback under this claim took back, or has begun to. Raises InvalidName for a claim with a credential in it."""
+    """Return what a rollback under this claim took back, or has begun to. Raises InvalidName for a claim with a credential in it."""
     check_label("claim", claim_id or "")
     return next((item for item in state.deployments.values() if claim_id in item.rolled_back_by), None)
 

@@ -104,13 +104,13 @@ def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
 
 
 def _gone_back(work: Work, shard: ShardId) -> Intent | None:
-    """What took the table back already, in this rollback or in one that died (``recovery.settle``)."""
+    """Return what took the table back already, in this rollback or in one that died (``recovery.settle``)."""
     known = work.state.intents.get((shard, IntentKind.REVERT, work.generation))
     return known if known is not None and is_of_rollback(known) and known.done_version is not None else None
 
 
 def _stands(work: Work, known: Intent) -> int:
-    """The version that did it. Raises DriftFound if somebody changed the table since."""
+    """Return the version that did it. Raises DriftFound if somebody changed the table since."""
     head = read_head(table_store(work.env, work.state, known.shard))
     found = () if known.after is None else live_differences(known.after, head.declaration(known.after.name))
     if found:

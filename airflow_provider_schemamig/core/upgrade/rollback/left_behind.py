@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since
 
 
 def lossy(env: EnvironmentRoot, state: State, deployment: Deployment) -> tuple[str, ...]:
-    """What a rollback of a committed deployment would lose: rows that came into a new shard since, and have no way back."""
+    """Return what a rollback of a committed deployment would lose: rows that came into a new shard since, and have no way back."""
     losses = []
     for step in plan_of(env, deployment).target.steps:
         if not isinstance(step, Replace | RewriteStep) or (isinstance(step, RewriteStep) and step.down is not None):
@@ -35,7 +35,7 @@ def lossy(env: EnvironmentRoot, state: State, deployment: Deployment) -> tuple[s
 
 
 def rows_came(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> bool:
-    """Whether users changed rows of a table that the deployment brought. A log that cannot tell any more counts as yes."""
+    """Return whether users changed rows of a table that the deployment brought. A log that cannot tell any more counts as yes."""
     if head_or_none(table_store(env, state, shard)) is None:
         return False
     try:
@@ -50,7 +50,7 @@ def kept_until(deployment: Deployment) -> pendulum.DateTime:
 
 
 def note(env: EnvironmentRoot, state: State, deployment: Deployment, shards: Iterable[ShardId], until: pendulum.DateTime) -> list[str]:
-    """What stays where, and for how long."""
+    """Return what stays where, and for how long."""
     texts = []
     for shard in sorted(shards):
         row = state.shards[shard]

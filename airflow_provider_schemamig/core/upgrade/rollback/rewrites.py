@@ -41,7 +41,7 @@ def committed_at(env: EnvironmentRoot, state: State, deployment: Deployment, sha
 
 
 def rows_since_commit(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> bool:
-    """Whether the shard's users changed rows of it."""
+    """Return whether the shard's users changed rows of it."""
     return rows_changed_since(table_store(env, state, shard), committed_at(env, state, deployment, shard))
 
 

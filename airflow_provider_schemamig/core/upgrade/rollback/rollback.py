@@ -124,7 +124,7 @@ def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> 
 
 
 def own_shards(work: Work) -> tuple[Shard, ...]:
-    """What the deployment was building: nobody ever saw it."""
+    """Return what the deployment was building: nobody ever saw it."""
     return tuple(s for s in work.state.shards.values() if s.state is ShardState.BUILDING and s.generation == work.generation)
 
 

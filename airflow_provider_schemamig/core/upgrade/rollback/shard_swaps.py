@@ -67,7 +67,7 @@ def shard_swaps(work: Work) -> list[ShardSwap]:
 
 
 def _retired(work: Work, hold: Hold, collection: CollectionName) -> ShardId | None:
-    """The table that the collection had before, which the release retired."""
+    """Return the table that the collection had before, which the release retired."""
     held = hold.table(collection)
     row = None if held is None else work.state.shards.get(held.shard)
     return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == work.generation else None

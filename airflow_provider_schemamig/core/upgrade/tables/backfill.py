@@ -19,7 +19,7 @@ _NAME = "backfill"
 
 
 def stage_of(column: str) -> str:
-    """What progress of a column's fill is called in the ledger."""
+    """Return what progress of a column's fill is called in the ledger."""
     return f"{_NAME} {column}"
 
 

@@ -79,11 +79,11 @@ class Batches(ABC, Generic[Due]):
 
     @abstractmethod
     def _due(self, head: Head, before: Due | None) -> Due:
-        """What is due at ``head``; ``before``: at an earlier one."""
+        """Return what is due at ``head``; ``before``: at an earlier one."""
 
     @abstractmethod
     def _files(self, due: Due) -> int:
-        """How many files those are; 0: the work is done."""
+        """Return how many files those are; 0: the work is done."""
 
     @abstractmethod
     def _batch(self, head: Head, due: Due, control: Control, lost: int, fence: Fence) -> tuple[int, Rewritten, Appended]:

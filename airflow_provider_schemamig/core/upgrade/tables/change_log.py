@@ -45,12 +45,12 @@ class Made:
 
 
 def change_intent(state: State, shard: ShardId, generation: Generation) -> Intent | None:
-    """The intent that says where a generation's online changes of a shard began; None before their first commit."""
+    """Return the intent that says where a generation's online changes of a shard began; None before their first commit."""
     return state.intents.get((shard, IntentKind.CHANGE, generation))
 
 
 def made_since(env: EnvironmentRoot, state: State, intent: Intent) -> Made | None:
-    """What was committed since ``intent`` began; None if the log does not tell any more."""
+    """Return what was committed since ``intent`` began; None if the log does not tell any more."""
     uri = state.shards[intent.shard].uri
     try:
         newest = list_log(env.table_store(uri)).version

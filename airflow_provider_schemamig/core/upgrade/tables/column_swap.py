@@ -117,7 +117,7 @@ def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
 
 
 def _settled_since(store: ReadStore, head: Head) -> int:
-    """The newest change of the table's schema that its log still tells; else what comes before the oldest commit that it has.
+    """Return the newest change of the table's schema that its log still tells; else what comes before the oldest commit that it has.
 
     No batch of an earlier way back is after it, so what a batch after it wrote is of this one.
     """

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.upgrade.tables.inverse import WayBack, afte
 
 
 def is_of_rollback(intent: Intent) -> bool:
-    """Whether it takes a table back; others of its kind only open one, or undo somebody else's change (``drift.revert``)."""
+    """Return whether it takes a table back; others of its kind only open one, or undo somebody else's change (``drift.revert``)."""
     return intent.kind is IntentKind.REVERT and intent.before is not None and intent.after is not None
 
 
@@ -43,7 +43,7 @@ def unfinished_rollbacks(env: EnvironmentRoot, state: State) -> Iterator[Rollbac
 
 
 def what_is_missing(store: ReadStore, intent: Intent, back: WayBack) -> tuple[str, ...]:
-    """Why ``back`` does not make of the table what its release had, in words; empty: it does."""
+    """Return why ``back`` does not make of the table what its release had, in words; empty: it does."""
     assert intent.before is not None and intent.after is not None  # ``is_of_rollback``
     found = live_differences(intent.before, after_way_back(intent.after, back))
     reasons = (back.left_behind or tuple(map(str, found))) if found else ()

@@ -73,7 +73,7 @@ def way_back(
     renames: Sequence[tuple[ColumnPath, str]],
     since: int,
 ) -> WayBack:
-    """How to get from ``now`` back to ``wanted``; ``since`` is the version whose commit began the way out.
+    """Return how to get from ``now`` back to ``wanted``; ``since`` is the version whose commit began the way out.
 
     ``renames``: all that the way out renamed, also the columns that made way for another one of their name; without swaps of columns
     for a change of type, which are seen from their names.
@@ -120,7 +120,7 @@ class ColumnSwap:
     used: Field
 
     def value(self, *, lossy: bool) -> str:
-        """The value of ``hidden`` in a row that came since it stepped aside. ``lossy``: NULL where there is none."""
+        """Return the value of ``hidden`` in a row that came since it stepped aside. ``lossy``: NULL where there is none."""
         cast = f"{'TRY_CAST' if lossy else 'CAST'}({quote(self.used.name)} AS {type_sql(self.hidden.type)})"
         return kept_or_cast(self.hidden, self.used, cast)
 
@@ -147,16 +147,16 @@ class Exchanges:
         return frozenset(item.hidden.name for item in found)
 
     def kept(self, item: ColumnSwap, *, lossy: bool) -> tuple[KeptCheck, ...]:
-        """The CHECKs that use ``item``'s column, over the values that come back. Raises NotFollowed."""
+        """Return the CHECKs that use ``item``'s column, over the values that come back. Raises NotFollowed."""
         return kept_checks(self.checks, item.used.name, {other.used.name: other.value(lossy=lossy) for other in self.columns})
 
     def expression(self, item: ColumnSwap, *, lossy: bool) -> str:
-        """What a row gets in ``item.hidden``; an error of Spark's where a CHECK would not hold. Raises NotFollowed."""
+        """Return what a row gets in ``item.hidden``; an error of Spark's where a CHECK would not hold. Raises NotFollowed."""
         return guarded(item.value(lossy=lossy), self.kept(item, lossy=lossy), quote(item.used.name))
 
 
 def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> Exchanges:
-    """The columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``way_back``."""
+    """Return the columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``way_back``."""
     back = _renames_back(now, wanted, renames)
     found = []
     for path, name in back.items():
@@ -190,7 +190,7 @@ def _renames_back(now: Declaration, wanted: Declaration, renames: Sequence[tuple
 
 
 def _swaps(now: Declaration, wanted: Declaration) -> dict[ColumnPath, str]:
-    """What the swaps on the way out renamed, from the names of the columns that stepped aside."""
+    """Return what the swaps on the way out renamed, from the names of the columns that stepped aside."""
     names, there = {field.name.lower() for field in now.fields}, {field.name for field in wanted.fields}
     found: dict[ColumnPath, str] = {}
     for column in now.fields:
@@ -269,5 +269,5 @@ def _type_name(declaration: Declaration, path: str) -> str:
 
 
 def after_way_back(now: Declaration, back: WayBack) -> Declaration:
-    """The physical schema once the way back was gone."""
+    """Return the physical schema once the way back was gone."""
     return apply(now, back.changes)

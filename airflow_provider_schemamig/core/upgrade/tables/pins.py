@@ -121,7 +121,7 @@ def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
 
 
 def _declared_too(state: State, shard: ShardId, key: str, before: str | None) -> str | None:
-    """The setting of before the first pin, or what a release has declared since, if that is longer."""
+    """Return the setting of before the first pin, or what a release has declared since, if that is longer."""
     name = live_collection(state, shard)
     if name is None:
         return before

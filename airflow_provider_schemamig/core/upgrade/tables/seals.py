@@ -83,7 +83,7 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: 
 
 
 def held_seals(work: Work) -> tuple[Intent, ...]:
-    """The seals that this generation has announced and not given up."""
+    """Return the seals that this generation has announced and not given up."""
     return tuple(
         intent
         for intent in work.state.intents.values()

@@ -191,7 +191,7 @@ def made_at(store: Store, intent: Intent, head: Head) -> int:
 
 
 def _is_beyond(work: Work, kind: IntentKind, move: Move, head: Head) -> bool:
-    """True if this very attempt was killed later on: its expand was done, and a later step of it is what the table shows."""
+    """Return whether this very attempt was killed later on: its expand was done, and a later step of it is what the table shows."""
     return kind is IntentKind.EXPAND and any(
         other.kind in (IntentKind.CHANGE, IntentKind.CUTOVER) and other.epoch == work.epoch and shown(other, head) is not None
         for other in work.state.intents_of(move.shard)

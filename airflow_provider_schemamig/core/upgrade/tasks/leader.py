@@ -206,7 +206,7 @@ def upgrade(
     jobs: Jobs,
     listen: Listener = silent,
 ) -> Outcome:
-    """All tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
+    """Return all tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
     options = HoldOptions(end_hold, ignore_nodes)
     _check_format(env, release_dir, options)
     found, request = plan_of_release(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
@@ -222,7 +222,7 @@ def upgrade(
 
 
 def go_through(env: EnvironmentRoot, checked: Preflight, generation: Generation, *, jobs: Jobs, listen: Listener = silent) -> Outcome:
-    """All that comes after preflight, in order."""
+    """Return all that comes after preflight, in order."""
     outcomes = [promote(env, generation, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
     outcomes.append(change(env, generation, jobs=jobs, listen=listen))
     outcomes.append(cutover(env, generation, jobs=jobs, listen=listen))

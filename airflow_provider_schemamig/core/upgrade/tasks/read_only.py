@@ -45,7 +45,7 @@ from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfi
 def plan(
     env: EnvironmentRoot, release_dir: Path, *, end_hold: bool = False, ignore_nodes: bool = False, jobs: Jobs | None = None
 ) -> PlanReport:
-    """What an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
+    """Return what an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
     started = time.monotonic()
     view, planned = plan_of_release(env, load_checked(release_dir), HoldOptions(end_hold, ignore_nodes))
     planned = with_history_notes(env, view, planned, DEFAULT_HOLD)
@@ -117,12 +117,12 @@ def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence
 
 
 def approved(env: EnvironmentRoot, generation: Generation) -> bool:
-    """True if the generation's plan is approved."""
+    """Return whether the generation's plan is approved."""
     return promotion.is_approved(LedgerReader(env).state(), generation)
 
 
 def status(env: EnvironmentRoot) -> Status:
-    """The environment as it is."""
+    """Return the environment as it is."""
     return read_status(env)
 
 
@@ -138,5 +138,5 @@ def to_change(env: EnvironmentRoot, generation: Generation) -> tuple[str, ...]:
 
 
 def schema_debt(env: EnvironmentRoot, collections: Sequence[str] = ()) -> tuple[Debt, ...]:
-    """Which files of the named collections, or of all, were written under which schema. Reads only."""
+    """Return which files of the named collections, or of all, were written under which schema. Reads only."""
     return debts(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])

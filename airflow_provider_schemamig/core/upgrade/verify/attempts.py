@@ -55,7 +55,7 @@ class _Trail:
                 self._follow(commit, add, {self.gave[one] for one in gone})
 
     def _lacks(self, commit: LogCommit, add: RawAction) -> bool:
-        """Whether rows came with no value and owe one."""
+        """Return whether rows came with no value and owe one."""
         if not self._is_there:
             return True
         rows = rows_in_files([add])

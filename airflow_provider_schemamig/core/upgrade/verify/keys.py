@@ -56,7 +56,7 @@ def verify_keys(
 def dues_of(
     env: EnvironmentRoot, state: State, collections: Sequence[CollectionName], since: Mapping[KeyName, Validated]
 ) -> tuple[Sequence[Due], Sequence[tuple[CollectionName, Unique | Reference]]]:
-    """What has to be asked of each key, and the keys that speak of what is not there."""
+    """Return what has to be asked of each key, and the keys that speak of what is not there."""
     look = KeyLook(env, state)
     dues, absent = [], []
     for name in collections:
@@ -70,7 +70,7 @@ def dues_of(
 
 
 def ask(env: EnvironmentRoot, jobs: Jobs, checks: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The violations that the job ``preflight`` finds. Nothing to ask, no JVM."""
+    """Return the violations that the job ``preflight`` finds. Nothing to ask, no JVM."""
     if not checks:
         return ()
     request = {"checks": list(checks), "estimates": [], "storage_options": dict(env.options)}

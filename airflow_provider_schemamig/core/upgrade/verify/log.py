@@ -67,7 +67,7 @@ def left_over_columns(table: VerifiedTable) -> Iterator[TableFinding]:
 
 
 def values_without_column(table: VerifiedTable) -> Iterator[TableFinding]:
-    """What files hold under a name that the table does not have: a column of that name would bring the values back.
+    """Return what files hold under a name that the table does not have: a column of that name would bring the values back.
 
     Not asked of tables with column mapping, where a dropped column's name in the files is never used again.
     """
@@ -96,7 +96,7 @@ def _filled_rows(add: RawAction, name: str) -> int | None:
 
 
 def _names(add: RawAction) -> frozenset[str]:
-    """The top-level columns that a file's statistics speak of, and have a value in."""
+    """Return the top-level columns that a file's statistics speak of, and have a value in."""
     try:
         statistics = json.loads(add.get("stats") or "{}")
     except ValueError:
@@ -278,7 +278,7 @@ class _Swapped:
 
 
 def _swap(table: VerifiedTable, outdated: str) -> _Swapped | None:
-    """The one that set a column aside under this name.
+    """Return the one that set a column aside under this name.
 
     None if it was not set aside by the newest change. Raises LogTruncated."""
     found, before = None, _fields(read_head(table.store, _newest_begin(table)))
@@ -346,7 +346,7 @@ def _filled(table: VerifiedTable, swapped: _Swapped) -> frozenset[str]:
 
 
 def _begin_of(commit: LogCommit) -> str | None:
-    """The version of the metadata commit that the batch's fill began with: another attempt has another one."""
+    """Return the version of the metadata commit that the batch's fill began with: another attempt has another one."""
     return (commit.info.get("operationParameters") or {}).get("since")
 
 

@@ -47,7 +47,7 @@ class File:
 
     @property
     def hides_rows(self) -> bool:
-        """True if a deletion vector does, so that statistics speak of rows that are gone, too."""
+        """Return whether a deletion vector does, so that statistics speak of rows that are gone, too."""
         return bool(self.add.get("deletionVector"))
 
 
@@ -67,7 +67,7 @@ class VerifiedTable:
 
     @cached_property
     def in_flight(self) -> tuple[Declaration, ...]:
-        """What open intents say the table is, was, or is about to be."""
+        """Return what open intents say the table is, was, or is about to be."""
         intents = self.state.intents_of(self.entry.shard)
         return tuple(found for intent in intents for found in (intent.before, intent.reached, intent.after) if found is not None)
 
@@ -92,7 +92,7 @@ class VerifiedTable:
         return any(file.rows != 0 for file in self.files)
 
     def written_by(self, files: Sequence[str]) -> tuple[Source, ...]:
-        """The commits that wrote files, given by path or URI; oldest first, without those that the log does not know."""
+        """Return the commits that wrote files, given by path or URI; oldest first, without those that the log does not know."""
         by_name = {file.path.rpartition("/")[2]: file.source for file in self.files}
         found = {by_name.get(unquote(file).rpartition("/")[2]) for file in files}
         return tuple(sorted((source for source in found if source is not None), key=lambda source: source.version))
@@ -124,7 +124,7 @@ def _files(store: ReadStore, version: int) -> Mapping[FileId, File]:
 
 
 def _backwards(store: ReadStore, version: int) -> Iterator[LogCommit]:
-    """The newest commits, as far back as the log goes."""
+    """Return the newest commits, as far back as the log goes."""
     for number in range(version, -1, -1):
         try:
             yield read_commit(store, number)

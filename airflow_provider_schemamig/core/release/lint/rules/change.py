@@ -109,7 +109,7 @@ def columns_reordered(subject: Subject) -> Iterator[Hit]:
 
 
 def _order(changed: Changed, names: tuple[str, ...]) -> list[str]:
-    """The order of the columns that are no news: an INSERT that does not know of a new one fails instead of writing elsewhere."""
+    """Return the order of the columns that are no news: an INSERT that does not know of a new one fails instead of writing elsewhere."""
     added = {parent_and_name(change.path)[1] for change in changed.changes if isinstance(change, AddColumn)}
     return [name for name in names if name not in added]
 

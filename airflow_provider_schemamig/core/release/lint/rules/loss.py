@@ -135,7 +135,7 @@ def _loses_digits(old: str, new: str) -> bool:
 
 
 def _last_with(subject: Subject, collection: CollectionName, path: ColumnPath | None = None) -> Version | None:
-    """The last supported version before the one before this that has a collection, or a column in it."""
+    """Return the last supported version before the one before this that has a collection, or a column in it."""
     for version in reversed(subject.release.versions):
         declaration = subject.release.declarations(version).get(collection)
         if subject.before is None or version >= subject.before or declaration is None:

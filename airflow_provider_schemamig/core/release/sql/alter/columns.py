@@ -113,7 +113,7 @@ def set_type(altered: Altered, parts: Path, data_type: DataType, token: Token) -
 
 
 def _by_its_parts(place: AlteredPlace, data_type: DataType) -> str | None:
-    """Why Spark, too, refuses this change of type; a field that went in it would not have been named."""
+    """Return why Spark, too, refuses this change of type; a field that went in it would not have been named."""
     match place.type, data_type:
         case (Primitive(), _) | (_, Primitive()):
             return None
@@ -172,7 +172,7 @@ def move_column(altered: Altered, parts: Path, position: ColumnPosition) -> None
 
 
 def _placed(altered: Altered, fields: Fields, name: str, position: ColumnPosition) -> Fields | None:
-    """The fields with ``name`` at its position; None if that was noted."""
+    """Return the fields with ``name`` at its position; None if that was noted."""
     others = [f for f in fields if f.name != name]
     index = 0
     if position.after is not None:

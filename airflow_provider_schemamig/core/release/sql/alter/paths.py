@@ -80,7 +80,7 @@ def _own_users(declaration: Declaration, path: str) -> Iterator[str]:
 
 
 def _uses(expression: str, path: str, declaration: Declaration) -> bool:
-    """True if the CHECK would read otherwise, had the column another name."""
+    """Return whether the CHECK would read otherwise, had the column another name."""
     try:
         return rename_columns(expression, {ColumnPath(path): _OTHER}, declaration.fields) != expression
     except RenameInLambda:

@@ -76,7 +76,7 @@ Alteration = Alter | CreateTable | RenameTable | DropTable
 
 
 def read_alteration(text: str, declarations: Declarations) -> Alteration:
-    """What one statement asks for, of the collections there are. A semicolon may end it.
+    """Return what one statement asks for, of the collections there are. A semicolon may end it.
 
     Raises AlterSyntax, UnsupportedAlter, UnknownName, NameInUse, and of ``sql.errors`` UnknownType, UnsafeProperty, InvalidSqlName,
     DuplicateName, UnknownColumn, InvalidUse (the one, or all of them in Refused), each with line and column in ``text``.
@@ -111,7 +111,7 @@ def _cursor(text: str) -> Cursor:
 
 
 def _of_statement(refusal: SqlRefusal, altering: bool, collection: CollectionName | None) -> SqlRefusal:
-    """The refusal as one of a statement and not of a schema."""
+    """Return the refusal as one of a statement and not of a schema."""
     line, column = refusal.line, refusal.column
     if isinstance(refusal, SqlSyntax):
         return AlterSyntax(collection=collection, file=_STATEMENT, line=line, column=column, reason=refusal.reason)
@@ -149,7 +149,7 @@ def _name(cursor: Cursor) -> Token:
 
 
 def _collection(cursor: Cursor, declarations: Declarations) -> Declaration:
-    """The declaration of the collection whose name comes next. Raises SqlSyntax, UnknownName."""
+    """Return the declaration of the collection whose name comes next. Raises SqlSyntax, UnknownName."""
     name = _name(cursor)
     found = declarations.get(CollectionName(name.text))
     if found is None:
@@ -208,7 +208,7 @@ def _create(cursor: Cursor, declarations: Declarations) -> CreateTable:
 def _resolved(
     cursor: Cursor, declaration: Declaration, foreign_keys: tuple[tuple[ForeignKey, Token], ...], declarations: Declarations
 ) -> Declaration:
-    """The declaration with the columns its foreign keys refer to; wrong ones are noted."""
+    """Return the declaration with the columns its foreign keys refer to; wrong ones are noted."""
     found: list[ForeignKey] = []
     for key, token in foreign_keys:
         target = declaration if key.references == declaration.name else declarations.get(key.references)
