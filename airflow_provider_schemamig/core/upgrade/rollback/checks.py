@@ -8,14 +8,13 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, IntentKind, Shard
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import ShardId, check_label
+from airflow_provider_schemamig.core.names import CollectionName, ShardId, check_label
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, forgets
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, WayBackGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
@@ -65,6 +64,7 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
     is_committed = deployment.state is DeploymentState.COMMITTED
     # Before the commit each is what it was, there or not; after it what was not there before the release need not be there now.
     needed = {table.shard for table in hold.tables if table.before >= 0} if is_committed else set()
+    names = {item.shard: name for name, item in state.objects.items()}
     for row in _tables(state, deployment, plan, hold):
         store = table_store(env, state, row.shard)
         head = look_or_none(store)
@@ -72,16 +72,15 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
             yield OldTableMissing(collection=row.collection, uri=store.location.uri)
         elif head is not None and head.is_another:
             yield another_table(store, head, row.collection)
-        elif head is not None and (found := forgets(head.properties) or _exchanged(state, row, head)):
+        elif head is not None and (found := forgets(head.properties) or _exchanged(state, names.get(row.shard), row, head)):
             yield DriftFound(collection=row.collection, differences=tuple(map(str, found)), under_way=not is_committed)
 
 
-def _exchanged(state: State, row: Shard, head: Head) -> tuple[Drift, ...]:
+def _exchanged(state: State, name: CollectionName | None, row: Shard, head: Head) -> tuple[Drift, ...]:
     """Return the columns of a live table that took each other's names: the way back goes by names.
 
-    Not where a step of ours that may rename is under way: what it left is recovery's to judge.
+    Not where a step of ours that may rename is under way: what it left is recovery's to judge. ``name``: None for no collection's table.
     """
-    name = live_collection(state, row.shard)
     under_way = any(intent.kind is not IntentKind.EXPAND for intent in state.intents_of(row.shard))
     return () if name is None or under_way else exchanged(state.entry(name), head)
 
