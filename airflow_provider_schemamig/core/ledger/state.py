@@ -30,6 +30,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     EnvironmentConfig,
     EnvironmentRelease,
     GivenOut,
+    HeldTable,
     Hold,
     Intent,
     IntentKind,
@@ -146,6 +147,7 @@ class State:
         self._intents_by_shard: dict[ShardId, list[tuple[ShardId, IntentKind, Generation]]] | None = None
         self._elements_by_shard: dict[ShardId, list[Element]] | None = None
         self._newest_schema: dict[CollectionName, SchemaId] | None = None
+        self._held_by_shard: dict[ShardId, list[tuple[Generation, HeldTable]]] | None = None
 
     @classmethod
     def of(cls, version: int, rows: Iterable[RawRow], uri: str, formats: Formats = FORMATS) -> State:
@@ -303,6 +305,15 @@ class State:
             for key in self.intents:
                 self._intents_by_shard.setdefault(key[0], []).append(key)
         return tuple(self.intents[key] for key in self._intents_by_shard.get(shard, ()))
+
+    def held_of(self, shard: ShardId) -> Sequence[tuple[Generation, HeldTable]]:
+        """Return what all holds have of a table, closed ones too, each by its generation."""
+        if self._held_by_shard is None:
+            self._held_by_shard = {}
+            for generation, hold in self.holds.items():
+                for table in hold.tables:
+                    self._held_by_shard.setdefault(table.shard, []).append((generation, table))
+        return self._held_by_shard.get(shard, ())
 
     def elements_of(self, shard: ShardId) -> tuple[Element, ...]:
         """Return what online changes added to a shard, are adding or taking away. Decodes all elements: no key has the shard."""

@@ -99,10 +99,9 @@ def still_there(state: State, entry: SchemaEntry) -> Declaration:
 
 def held_of(state: State, shard: ShardId, holds: Collection[Hold]) -> Iterator[tuple[Hold, HeldTable]]:
     """Return what each hold has of the table."""
-    for hold in holds:
-        for table in hold.tables:
-            if table.shard == shard:
-                yield hold, table
+    found = state.held_of(shard)
+    for hold in holds if found else ():
+        yield from ((hold, table) for generation, table in found if generation == hold.generation)
 
 
 def kept_fields(state: State, collection: CollectionName, holds: Collection[Hold]) -> Mapping[ColumnPath, Hold]:
