@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
 from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition, position
-from airflow_provider_schemamig.core.transfer.file_subset import scratch
+from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files, scratch
 from airflow_provider_schemamig.core.transfer.row_transfer import Flow
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_FILES, BatchSize, Pace
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -26,8 +26,8 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 Report = Callable[[int, int, int], None]
 
 
-def copy(env: EnvironmentRoot, flow: Flow, version: int, jobs: JobRunner, pace: Pace, report: Report) -> int:
-    """Copy the source at ``version``, or go on with it; returns the rows written.
+def copy(env: EnvironmentRoot, flow: Flow, version: int, jobs: JobRunner, pace: Pace, report: Report, rows_per_second: int | None) -> int:
+    """Copy the source at ``version``, or go on with it; returns the rows written. ``rows_per_second``: of an earlier copy.
 
     Safe to repeat, to race by twins, and to lose at any point.
     """
@@ -36,7 +36,7 @@ def copy(env: EnvironmentRoot, flow: Flow, version: int, jobs: JobRunner, pace: 
     head = read_head(store, version)
     reached = position(flow.target_store(env), flow.chain, 0)
     report(reached.at, len(files), reached.rows)
-    size = BatchSize()
+    size = _first_batch(files, rows_per_second)
     while reached.at < len(files):
         control = pace.begin("copy", flow.collection)
         batch = _next(files, reached.at, control.max_files or BATCH_FILES, size.bytes)
@@ -54,6 +54,13 @@ def copy(env: EnvironmentRoot, flow: Flow, version: int, jobs: JobRunner, pace: 
         size.after(sum(int(file.get("size") or 0) for file in batch), seconds)
         pace.end(control, reached.rows - before.rows, seconds)
     return reached.rows
+
+
+def _first_batch(files: Sequence[RawAction], rows_per_second: int | None) -> BatchSize:
+    rows = rows_in_files(files)
+    if rows_per_second is None or not rows:
+        return BatchSize()
+    return BatchSize.at_speed(rows_per_second * sum(int(file.get("size") or 0) for file in files) / rows)
 
 
 def _next(files: Sequence[RawAction], first: int, max_files: int, max_bytes: int) -> Sequence[RawAction]:

@@ -151,6 +151,11 @@ class BatchSize:
     _start_seconds: float = 0.0
     _last: tuple[int, float] | None = None
 
+    @classmethod
+    def at_speed(cls, bytes_per_second: float) -> BatchSize:
+        """Return the size of a first batch where work of this kind is known to have gone so fast."""
+        return cls(round(min(max(bytes_per_second * _BATCH_SECONDS, _FIRST_BYTES), BATCH_BYTES)))
+
     def after(self, size_bytes: int, seconds: float) -> None:
         """A batch of ``size_bytes`` took ``seconds``."""
         if self._last is not None:

@@ -171,6 +171,11 @@ def test_batches_come_to_take_seconds(mib_per_second: float, start_seconds: floa
     assert took[-1] - start_seconds >= 0.8 * start_seconds
 
 
+@pytest.mark.parametrize(("mib_per_second", "mib"), [(0.5, 32), (3.2, 32), (40.0, 400), (1e9, BATCH_BYTES / MIB)])
+def test_a_first_batch_takes_as_long_at_a_known_speed(mib_per_second: float, mib: float) -> None:
+    assert BatchSize.at_speed(mib_per_second * MIB).bytes == mib * MIB
+
+
 def test_a_batch_is_never_nothing_and_never_all() -> None:
     size = BatchSize()
     size.after(1, 3600.0)

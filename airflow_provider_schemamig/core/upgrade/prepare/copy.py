@@ -33,6 +33,7 @@ from airflow_provider_schemamig.core.transfer.tail import tail, where
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.estimate import rows_per_second
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, make_table, new_shard
@@ -84,7 +85,7 @@ def _copy(copying: Copying, state: State, row: BuildingShard, check: Callable[[S
         lambda: unless_over(copying.ledger, copying.deployment.generation, stage.collection), copying.listen, waits=copying.env.waits
     )
     report = Reporter(copying.ledger, copying.listen, stage.collection, deployment.generation, "copy", "files")
-    rows = copy(copying.env, flow, version, copying.jobs, pace, report)
+    rows = copy(copying.env, flow, version, copying.jobs, pace, report, rows_per_second(state))
     seconds = time.monotonic() - started
     copying.listen(Event("copy", stage.collection, note="checking the rows"))
     if not stage.any_cardinality:
