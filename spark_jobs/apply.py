@@ -39,7 +39,7 @@ from spark_jobs import keyed_change, net_change
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
 from spark_jobs.keyed_change import IS_NEW, KeyedChange, keyed_change_of
 from spark_jobs.net_change import COUNT, NET, ChangedRows, NetChange, changed_rows, net_change_of
-from spark_jobs.row_values import cast_to, equal_by, same_by, same_key, same_row
+from spark_jobs.row_values import cast_to, equal_by, same_by, same_key, same_row, type_sql
 from spark_jobs.transactions import Written, write_once
 
 if TYPE_CHECKING:
@@ -210,11 +210,15 @@ def _merge_by_key(
     fails, and says ``_IS_THERE``, if the target has a row of a key that is new: that costs no look at the target before."""
     rows, updates = change.rows, request.get("updates", {})
     on = " AND ".join([same_key(rows.key, "t", "s"), *change.bounds("t")])
-    assignments = ", ".join(f"t.{quote(f.name)} = {updates.get(f.name, f's.{quote(f.name)}')}" for f in rows.fields)
-    guard = f" AND IF(s.{IS_NEW}, raise_error('{_IS_THERE}') IS NULL, true)" if guarded else ""
+    values = {f.name: updates.get(f.name, f"s.{quote(f.name)}") for f in rows.fields}
+    if guarded:  # no condition of a clause: of those some are evaluated for rows that match nothing, too
+        first = rows.key[0]
+        there = f"CAST(raise_error('{_IS_THERE}') AS {type_sql(first.dataType)})"
+        values[first.name] = f"IF(s.{IS_NEW}, {there}, {values[first.name]})"
+    assignments = ", ".join(f"t.{quote(name)} = {value}" for name, value in values.items())
     return (
         f"MERGE INTO {target} t USING ({source}) s ON {on} "
-        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}WHEN MATCHED{guard} THEN UPDATE SET {assignments} "
+        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}WHEN MATCHED THEN UPDATE SET {assignments} "
         f"WHEN NOT MATCHED{f' AND NOT s.{_DELETE}' if deletes else ''} THEN INSERT ({rows.columns}) VALUES ({_from_source(change)})"
     )
 

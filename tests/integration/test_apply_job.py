@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def rewrite(spark: SparkSession, tmp_path: Path) -> Rewrite:
-    return Rewrite(spark, tmp_path / "50% ö")
+    return Rewrite(spark, tmp_path / "50 ö")
 
 
 @pytest.mark.soak
@@ -51,6 +51,23 @@ def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewri
     rewrite.sql("INSERT INTO {s} VALUES (2, 'second', NULL, NULL, NULL, NULL, NULL), (2, 'third', NULL, NULL, NULL, NULL, NULL)")
     with pytest.raises(errors.DuplicateKeys, match="id"):
         rewrite.apply("old", rewrite.changes("files", hi, hi + 1), hi, hi + 1, match=["id"])
+
+
+@pytest.mark.parametrize("kind", ["cdf", "files"])
+def test_by_key_new_rows_beside_changed_ones_take_one_statement(rewrite: Rewrite, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delta evaluates conditions of a MERGE's clauses for rows that match nothing, too."""
+    monkeypatch.setattr(apply, "_check_source", lambda *_: pytest.fail("nothing of a key that came was there"))
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.sql("DELETE FROM {s} WHERE id IS NULL OR id IN (1, 4, 13)")
+    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
+    rewrite.make_target("b")
+    start = rewrite.version()
+    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    rewrite.sql("UPDATE {s} SET v = 'changed' WHERE id = 3")
+    rewrite.sql("INSERT INTO {s} VALUES (8, 'came', NULL, NULL, NULL, NULL, NULL)")
+    end = rewrite.version()
+    assert rewrite.apply("b", rewrite.changes(kind, start, end), start, end, match=["id"])["inserted"] == 2
+    assert rewrite.rows("b") == rewrite.expected(end)
 
 
 @pytest.mark.soak

@@ -82,7 +82,7 @@ class Filled(Table):
 
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> Filled:
-    return Filled(spark, tmp_path / "50% ö")
+    return Filled(spark, tmp_path / "50 ö")
 
 
 @pytest.mark.soak

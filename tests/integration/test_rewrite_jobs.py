@@ -26,7 +26,7 @@ LAYOUTS = {
 
 @pytest.fixture
 def rewrite(spark: SparkSession, tmp_path: Path) -> Rewrite:
-    return Rewrite(spark, tmp_path / "50% ö")
+    return Rewrite(spark, tmp_path / "50 ö")
 
 
 @pytest.mark.soak
