@@ -10,7 +10,6 @@ from rich.tree import Tree
 
 from airflow_provider_schemamig.cli.render.common import COST_STYLES, show_error, show_notes, show_pending, way
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
-from airflow_provider_schemamig.core.upgrade.plan.explain import explain as explained
 from airflow_provider_schemamig.exceptions import Refused
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
     target = report.plan.target
     heading = Text.assemble((target.name, "bold cyan"), "  ").append_text(way(_text(target.source), str(target.version)))
     to.print(heading.append(f"   plan {report.plan.digest[:12]}", style="dim"))
-    stages = explained(report.plan, report.view.heads)
+    stages = report.explained
     for tree in plan_tree(stages, explain=explain):
         to.print()
         to.print(tree)

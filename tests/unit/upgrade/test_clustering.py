@@ -314,13 +314,13 @@ def test_columns_without_statistics(tmp_path: Path) -> None:
 
 def test_whom_it_breaks(tmp_path: Path) -> None:
     lake, jobs = lake_of(tmp_path), OnlineJobs()
-    found = {item["kind"]: item for item in commands.plan(lake.env, lake.second).explanations()}["change"]
-    assert [text for text in found["breaks"] if "delta-rs" in text and "PARTITIONED BY" in text]
-    assert not [text for text in found["breaks"] if "abort" in text], "no Spark writer is"
-    assert [text for text in found["irreversible"] if "clustering is switched on" in text]
-    assert "clustering ABSENT > DELETE > WRITE > REORG > PUBLIC" in found["lines"][0]
+    found = {item.kind: item for item in commands.plan(lake.env, lake.second).explained}["change"]
+    assert [text for text in found.breaks if "delta-rs" in text and "PARTITIONED BY" in text]
+    assert not [text for text in found.breaks if "abort" in text], "no Spark writer is"
+    assert [text for text in found.irreversible if "clustering is switched on" in text]
+    assert "clustering ABSENT > DELETE > WRITE > REORG > PUBLIC" in found.lines[0]
     commands.upgrade(lake.env, lake.second, jobs=jobs)
     foreign.write(lake.path("a"), [{"id": 7, "u": 7}])
     commands.rollback(lake.env)
-    again = {item["kind"]: item for item in commands.plan(lake.env, lake.second).explanations()}["change"]
-    assert (again["breaks"], again["irreversible"]) == ([], []), "it has the features"
+    again = {item.kind: item for item in commands.plan(lake.env, lake.second).explained}["change"]
+    assert (again.breaks, again.irreversible) == ((), ()), "it has the features"

@@ -12,11 +12,12 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, Version
+from airflow_provider_schemamig.core.online.operations import operations_of
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, ForeignKey, Key, Primitive
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, explain
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.planner import OnlineChanges, Plan
 from tests.support import foreign
 from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake
@@ -48,18 +49,20 @@ CHANGES: list[c.Change] = [
     c.ChangePartitioning((), ("n",)),
     c.ChangeClustering((), ("n",)),
 ]
+RULES: tuple[c.Change, ...] = (c.AddCheck(CHECK), c.SetNotNull(PATH))
+ONLINE = {A: OnlineChanges(TABLE, tuple((rule, operations_of(rule, TABLE)) for rule in RULES))}
 STAGES: list[s.Stage] = [
     s.Settle((A,)),
     s.EndHold(Generation(2)),
     s.Build(A, TABLE),
     s.Copy(A, A, TABLE, "SELECT n FROM {a}", None, "`n`", no_way_back="the step has no down"),
     s.CreateShard(A, TABLE),
-    s.Expand(A, tuple(CHANGES)),
-    s.Online(A, (c.AddCheck(CHECK), c.SetNotNull(PATH))),
+    s.Expand(A, A, tuple(CHANGES)),
+    s.Online(A, A, RULES),
     s.Seal(A),
-    s.CutOver(A, tuple(CHANGES)),
+    s.CutOver(A, A, tuple(CHANGES)),
     s.Commit(None, Version(1, 0, 0)),
-    s.Contract(A, tuple(CHANGES)),
+    s.Contract(A, A, tuple(CHANGES)),
     s.Retire(A),
 ]
 
@@ -81,7 +84,7 @@ def test_the_lists_are_closed() -> None:
 
 @pytest.mark.parametrize("stage", STAGES, ids=[stage.kind for stage in STAGES])
 def test_every_kind_of_stage_is_explained(plan: Plan, stage: s.Stage) -> None:
-    (found,) = explain(replace(plan, stages=(stage,)), {})
+    (found,) = explain(replace(plan, stages=(stage,)), {}, ONLINE)
     assert (found.kind, found.collection) == (stage.kind, stage.collection)
     assert found.summary
     assert json.loads(json.dumps(found.to_json()))["kind"] == stage.kind
@@ -89,7 +92,7 @@ def test_every_kind_of_stage_is_explained(plan: Plan, stage: s.Stage) -> None:
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.op for change in CHANGES])
 def test_every_kind_of_change_is_explained(plan: Plan, change: c.Change) -> None:
-    (found,) = explain(replace(plan, stages=(s.Expand(A, (change,)),)), {})
+    (found,) = explain(replace(plan, stages=(s.Expand(A, A, (change,)),)), {}, {})
     assert len(found.lines) == 1
     assert found.lines[0]
     assert found.cost is change.cost
@@ -102,7 +105,7 @@ def explained(tmp_path: Path, before: str, after: str, steps: str) -> dict[str, 
     lake = two_releases(tmp_path, before, after, steps)
     report = commands.plan(lake.env, lake.second)
     assert report.refusals == ()
-    return {found.kind: found for found in explain(report.plan, report.view.heads)}
+    return {found.kind: found for found in report.explained}
 
 
 CONSEQUENCES: list[tuple[str, str, str, str, str, str]] = [
@@ -149,7 +152,7 @@ def test_a_feature_that_is_on_already_is_not_said_again(tmp_path: Path) -> None:
     lake = deployed(tmp_path, first, second)
     lake.upgrade(second)
     report = commands.plan(lake.env, third)
-    (cutover,) = [found for found in explain(report.plan, report.view.heads) if found.kind == "cutover"]
+    (cutover,) = [found for found in report.explained if found.kind == "cutover"]
     assert cutover.irreversible == ()
 
 
@@ -196,8 +199,8 @@ def upgrade_and_back(lake: Lake, jobs: FakeJobs) -> list[Any]:
 def test_settling_is_explained_with_its_collections(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE a (id INT);", "CREATE TABLE a (id INT, x INT);", 'evolution("a")')
     expanded(lake, lake.second)
-    found = {item["kind"]: item for item in commands.plan(lake.env, lake.second).explanations()}
-    assert "left open on a" in found["settle"]["summary"]
+    found = {item.kind: item for item in commands.plan(lake.env, lake.second).explained}
+    assert "left open on a" in found["settle"].summary
 
 
 def test_it_names_who_is_fenced_from_which_stage_on(tmp_path: Path) -> None:

@@ -166,9 +166,9 @@ def test_the_plan_lists_each_column_and_table_that_goes(held: tuple[Lake, Path])
     found = [(stage["collection"], [change["path"] for change in stage["changes"]], stage["shards"])
              for stage in report.to_json()["stages"] if stage["kind"] == "end_hold"]  # fmt: skip
     assert found == [("a", ["x"], []), ("b", [], [retired(lake)])]
-    said = [item for item in report.explanations() if item["kind"] == "end_hold"]
-    assert "column x is gone" in said[0]["irreversible"]
-    assert f"table {retired(lake)} is gone" in said[1]["irreversible"]
+    said = [item for item in report.explained if item.kind == "end_hold"]
+    assert "column x is gone" in said[0].irreversible
+    assert f"table {retired(lake)} is gone" in said[1].irreversible
     lake.upgrade(third, end_hold=True)
     assert seen(lake, "a")["hidden"] == []
     whole(lake)

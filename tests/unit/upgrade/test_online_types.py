@@ -343,11 +343,11 @@ def test_a_property_that_names_columns_is_refused(tmp_path: Path) -> None:
 def test_the_plan_says_what_it_takes(tmp_path: Path) -> None:
     lake = texts(tmp_path)
     report = commands.plan(lake.env, lake.second)
-    (change_stage,) = (item for item in report.explanations() if item["kind"] == "change")
-    assert "column mapping" in " ".join(change_stage["irreversible"])
-    assert "type widening" not in " ".join(change_stage["irreversible"])
-    assert "positional INSERT" in " ".join(change_stage["breaks"]) and "a declared rewrite" in " ".join(change_stage["breaks"])
-    assert "by a cast" in " ".join(change_stage["rollback"])
+    (change_stage,) = (item for item in report.explained if item.kind == "change")
+    assert "column mapping" in " ".join(change_stage.irreversible)
+    assert "type widening" not in " ".join(change_stage.irreversible)
+    assert "positional INSERT" in " ".join(change_stage.breaks) and "a declared rewrite" in " ".join(change_stage.breaks)
+    assert "by a cast" in " ".join(change_stage.rollback)
     (contract,) = (stage for stage in report.to_json()["stages"] if stage["kind"] == "contract")
     assert [(item["op"], item["path"]) for item in contract["changes"]] == [("drop_column", OUTDATED)]
 

@@ -90,10 +90,10 @@ def test_the_plan_says_where_columns_change_places(tmp_path: Path) -> None:
     lake = ruled(tmp_path, ", CONSTRAINT few CHECK (s < 99)")
     report = commands.plan(lake.env, lake.second)
     assert [stage["kind"] for stage in report.to_json()["stages"]] == ["change", "cutover", "commit", "contract"]
-    change_stage, cutover = report.explanations()[:2]
-    assert "1 metadata commit(s)" in " ".join(change_stage["lines"])
-    assert cutover["lines"] == ["s: the column of its new type takes its place"]
-    assert "seal" in " ".join(cutover["breaks"])
+    change_stage, cutover = report.explained[:2]
+    assert "1 metadata commit(s)" in " ".join(change_stage.lines)
+    assert cutover.lines == ("s: the column of its new type takes its place",)
+    assert "seal" in " ".join(cutover.breaks)
 
 
 @pytest.mark.parametrize("say", [controls.pause, controls.postpone])

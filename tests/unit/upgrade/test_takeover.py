@@ -23,10 +23,11 @@ from airflow_provider_schemamig.core.upgrade.context.pausing import always
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.execute.contract import contract_hold, end_holds
 from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
-from airflow_provider_schemamig.core.upgrade.execute.expand import evolutions, expand, expand_move
+from airflow_provider_schemamig.core.upgrade.execute.expand import expand, expand_move
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.stages import Contract, CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 from tests.support.bytes import unwritten
@@ -200,18 +201,18 @@ def test_a_zombie_that_is_past_the_ledger_meets_the_fence_on_the_table(lake: Lak
     zombie = lead(lake.env, SECOND, silent, task="cutover")
     shard = zombie.state.objects[FLIGHTS].shard
     (intent,) = zombie.state.intents_of(shard)
-    (step,) = [step for step in evolutions(zombie) if step.collection == FLIGHTS]
+    (step,) = [step for step in zombie.evolutions() if step.collection == FLIGHTS]
     move = expand_move(zombie, step)
     assert move is not None
     promoted(lake, lake.second, claim_id="another")
     commands.expand(lake.env, Generation(3))
     store = table_store(lake.env, zombie.state, shard)
     fence, tag = zombie.fence(shard), zombie.tag("late")
-    phases = zombie.plan.phases_of(step, zombie.state)
+    cutover, contract = zombie.changes(CutOver, step), zombie.changes(Contract, step)
     attempts: dict[str, Callable[[], object]] = {
         "expand": lambda: commit_changes(store, read_head(store), move.changes, fence, tag, since=intent.base_version),
-        "cutover": lambda: commit_changes(store, read_head(store), phases.cutover, fence, tag, since=intent.base_version),
-        "contract": lambda: commit_changes(store, read_head(store), phases.contract, fence, tag, since=intent.base_version),
+        "cutover": lambda: commit_changes(store, read_head(store), cutover, fence, tag, since=intent.base_version),
+        "contract": lambda: commit_changes(store, read_head(store), contract, fence, tag, since=intent.base_version),
         "seal": lambda: seal(store, read_head(store), "elsewhere", fence, tag, since=intent.base_version),
         "unseal": lambda: unseal(store, read_head(store), fence, tag, since=intent.base_version),
     }

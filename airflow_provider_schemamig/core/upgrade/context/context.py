@@ -19,6 +19,8 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Update, check_authority
 from airflow_provider_schemamig.core.names import Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -26,6 +28,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, Drift
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stages import EvolutionStage
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -137,6 +140,14 @@ class Work:
 
     def fence(self, shard: ShardId) -> Fence:
         return fence_of(self.state, shard, self.epoch)
+
+    def evolutions(self) -> tuple[Evolve, ...]:
+        """Return the steps that change live tables."""
+        return tuple(step for step in self.plan.target.steps if isinstance(step, Evolve))
+
+    def changes(self, kind: type[EvolutionStage], step: Evolve) -> tuple[Change, ...]:
+        """Return the changes of the step's stage of ``kind``, as the ledger now leaves it to be run; none if there is no such stage."""
+        return next((stage.changes for stage in self.plan.evolution(step, self.state) if isinstance(stage, kind)), ())
 
     def tag(self, action: str) -> Tag:
         return Tag(generation=self.generation, epoch=self.epoch, action=action)

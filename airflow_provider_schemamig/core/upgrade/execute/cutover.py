@@ -42,9 +42,9 @@ from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, unless_paused
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
-from airflow_provider_schemamig.core.upgrade.execute.expand import evolutions, expand_move, not_expanded
+from airflow_provider_schemamig.core.upgrade.execute.expand import expand_move, not_expanded
 from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_table, sealed_tables
-from airflow_provider_schemamig.core.upgrade.execute.online_schedule import course, is_changed
+from airflow_provider_schemamig.core.upgrade.execute.online_schedule import course, expanded, is_changed
 from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import Swaps, lift_swaps, take_back_swaps
 from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
     CaughtUpRewrite,
@@ -143,16 +143,14 @@ def _check_expanded(work: Work) -> list[Landed]:
         if head_or_none(work.env.table_store(new_shard(state, stage.collection, work.deployment).uri)) is None:
             raise not_expanded(work, stage.collection, "it has no table yet")
     landed = []
-    for step in evolutions(work):
+    for step in work.evolutions():
         source = step.old.name
-        found = work.plan.phases_of(step, work.state)
-        move = expand_move(work, step)
-        expanded = work.state.entry(source).physical if move is None else move.after
+        move, changes = expand_move(work, step), work.changes(s.CutOver, step)
         online = course(work, step)
-        physical = expanded if online is None else online.changed
+        physical = expanded(work, step) if online is None else online.changed
         if online is not None and not is_changed(work, online):
             raise _not_changed(work, source)
-        final = apply(expanded if online is None else online.end, found.cutover)
+        final = apply(physical if online is None else online.end, changes)
         head = _head(work, source)
         if not is_in_place(physical, head) and not is_in_place(final, head):
             if move is not None and is_in_place(move.before, head):
@@ -162,7 +160,7 @@ def _check_expanded(work: Work) -> list[Landed]:
         _check_names(work, source, head)
         since = _begun_at(work, source)
         before = head.version if since is None else since - 1
-        since = (-1 if found.cutover else head.version) if since is None else since
+        since = (-1 if changes else head.version) if since is None else since
         landed.append(Landed(step, final, since, before, stored_names(head.schema)))
     return landed
 
@@ -211,13 +209,11 @@ def _head(work: Work, collection: CollectionName) -> Head:
 def _cutover_moves(work: Work) -> list[Move]:
     """Of all tables but those of ``Swaps``."""
     moves = []
-    for step in evolutions(work):
-        source = step.old.name
-        found = work.plan.phases_of(step, work.state)
-        online = course(work, step)
-        if found.cutover and (online is None or online.swap is None):
-            before = apply(work.state.entry(source).physical, found.expand) if online is None else online.end
-            moves.append(Move(source, head_shard(work, source), before, found.cutover))
+    for step in work.evolutions():
+        source, changes, online = step.old.name, work.changes(s.CutOver, step), course(work, step)
+        if changes and (online is None or online.swap is None):
+            before = expanded(work, step) if online is None else online.end
+            moves.append(Move(source, head_shard(work, source), before, changes))
     return moves
 
 
@@ -287,7 +283,10 @@ def _commit(
 
 def _held(work: Work, state: State, landed: Sequence[Landed], seals: Sequence[Intent]) -> list[HeldTable]:
     """By the state before the commit: there is what the way back leads to."""
-    found = [evolved_table(state, work.plan, item.step, before=item.before, names=item.stored_names) for item in landed]
+    found = [
+        evolved_table(state, work.plan.evolution(item.step, state), item.step, before=item.before, names=item.stored_names)
+        for item in landed
+    ]
     return [*found, *sealed_tables(state, work.plan, {intent.shard: intent for intent in seals})]
 
 

@@ -33,18 +33,13 @@ def expand(work: Work, jobs: Jobs = without_spark) -> None:
         if work.plan.target.is_deployed:
             end_holds(work, unless_paused(work, "expand"))
         _create(work)
-        moves = [move for step in evolutions(work) if (move := expand_move(work, step)) is not None]
+        moves = [move for step in work.evolutions() if (move := expand_move(work, step)) is not None]
         move_all(work, IntentKind.EXPAND, moves, unless_paused(work, "expand"))
-
-
-def evolutions(work: Work) -> tuple[Evolve, ...]:
-    return tuple(step for step in work.plan.target.steps if isinstance(step, Evolve))
 
 
 def expand_move(work: Work, step: Evolve) -> Move | None:
     """Return the collection's expand commit, or None if it needs none."""
-    source = step.old.name
-    changes = work.plan.phases_of(step, work.state).expand
+    source, changes = step.old.name, work.changes(s.Expand, step)
     if not changes:
         return None
     return Move(source, work.state.objects[source].shard, work.state.entry(source).physical, changes)
@@ -52,7 +47,7 @@ def expand_move(work: Work, step: Evolve) -> Move | None:
 
 def expanded(work: Work, collection: CollectionName) -> Declaration | None:
     """The physical schema this plan's expand gives a collection; None if the plan does not evolve it."""
-    for step in evolutions(work):
+    for step in work.evolutions():
         if step.old.name == collection:
             move = expand_move(work, step)
             return move.after if move is not None else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Intent
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
+from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.changes import ChangeType, DropColumn
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
@@ -17,17 +17,20 @@ from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 Names = Mapping[ColumnPath, str]
 
 
-def evolved_table(state: State, plan: Plan, step: Evolve, *, before: int, names: Names) -> HeldTable:
-    """``names``: what the table's fields are called in the data files once the release is there (``SchemaEntry.stored_names``)."""
+def evolved_table(state: State, stages: Sequence[s.Stage], step: Evolve, *, before: int, names: Names) -> HeldTable:
+    """Return what is kept of an evolved table. ``stages``: the step's own.
+
+    ``names``: what the table's fields are called in the data files once the release is there (``SchemaEntry.stored_names``).
+    """
     entry = state.entry(step.old.name)
-    types = tuple(_types(plan, step.collection))
+    types = tuple(_types(stages))
     return HeldTable(
         collection=step.old.name,
         schema_id=entry.schema_id,
         shard=entry.shard,
         table_id=state.shards[entry.shard].table_id,
         before=before,
-        dropped=tuple(sorted(path_in_files(path, names) for path in _drops(plan, step.collection))),
+        dropped=tuple(sorted(path_in_files(path, names) for path in _drops(stages))),
         retyped=tuple(sorted({path_in_files(path, names) for path, _ in types})),
         swapped=tuple(sorted({path_in_files(path, names)[0] for path, widening in types if not widening})),
     )
@@ -43,17 +46,16 @@ def sealed_tables(state: State, plan: Plan, seals: Mapping[ShardId, Intent]) -> 
             yield HeldTable(step.old.name, entry.schema_id, entry.shard, state.shards[entry.shard].table_id, before)
 
 
-def _drops(plan: Plan, collection: CollectionName) -> Iterator[ColumnPath]:
-    for stage in plan.of_kind(s.Contract):
-        if stage.collection == collection:
+def _drops(stages: Sequence[s.Stage]) -> Iterator[ColumnPath]:
+    for stage in stages:
+        if isinstance(stage, s.Contract):
             yield from (ColumnPath(change.path) for change in stage.changes if isinstance(change, DropColumn))
 
 
-def _types(plan: Plan, collection: CollectionName) -> Iterator[tuple[ColumnPath, bool]]:
-    """(path after the cut-over, whether it widened) of every change of type."""
-    cutover = (change for stage in plan.of_kind(s.CutOver) if stage.collection == collection for change in stage.changes)
-    renames = net_renames(cutover)
-    stages: tuple[s.Expand | s.Online, ...] = (*plan.of_kind(s.Expand), *plan.of_kind(s.Online))
-    for change in (change for stage in stages if stage.collection == collection for change in stage.changes):
-        if isinstance(change, ChangeType):
-            yield translate(change.path, renames), change.widening
+def _types(stages: Sequence[s.Stage]) -> Iterator[tuple[ColumnPath, bool]]:
+    """Yield (path after the cut-over, whether it widened) of every change of type."""
+    renames = net_renames(change for stage in stages if isinstance(stage, s.CutOver) for change in stage.changes)
+    for stage in stages:
+        for change in stage.changes if isinstance(stage, s.Expand | s.Online) else ():
+            if isinstance(change, ChangeType):
+                yield translate(change.path, renames), change.widening

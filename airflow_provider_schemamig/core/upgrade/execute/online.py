@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP, Pace, forced
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
-from airflow_provider_schemamig.core.upgrade.execute.expand import check_expanded, evolutions
+from airflow_provider_schemamig.core.upgrade.execute.expand import check_expanded
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import (
     Course,
     absent,
@@ -62,7 +62,7 @@ def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> 
     A refusal of one collection walks that one back; the others go on. Raises DataViolation, DriftFound, WrongState before expand.
     """
     refusals: list[SchemamigError] = []
-    for step in evolutions(work):
+    for step in work.evolutions():
         if collections is not None and step.collection not in set(collections):
             continue
         item = course(work, step)

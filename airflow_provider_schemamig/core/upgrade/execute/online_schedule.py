@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import past_of
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import shown, table_store
+from airflow_provider_schemamig.core.upgrade.plan.stages import Expand, Online
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
@@ -81,18 +82,24 @@ def course(work: Work, step: Evolve) -> Course | None:
 
     It begins where expand ended, or where an attempt that was walked back left the table (a filled column stays, hidden).
     """
-    found = work.plan.phases_of(step, work.state)
-    if not found.online:
+    changes = work.changes(Online, step)
+    if not changes:
         return None
     source = step.old.name
     shard = work.state.objects[source].shard
-    begin = apply(work.state.entry(source).physical, found.expand)
+    begin = expanded(work, step)
     intent = change_intent_of(work, shard)
     states = {element.state for element in elements_of(work, shard)}
     if intent is not None and states == {ElementState.ABSENT}:
         head = read_head(table_store(work.env, work.state, shard))
         begin = shown(intent, head) or begin
-    return Course(source, shard, begin, schedule(chains_of(found.online, begin)), begin if intent is None else intent.before or begin)
+    turns = schedule(chains_of(changes, begin))
+    return Course(source, shard, begin, turns, begin if intent is None else intent.before or begin)
+
+
+def expanded(work: Work, step: Evolve) -> Declaration:
+    """Return what the table looks like at the end of expand."""
+    return apply(work.state.entry(step.old.name).physical, work.changes(Expand, step))
 
 
 def change_intent_of(work: Work, shard: ShardId) -> Intent | None:

@@ -32,10 +32,9 @@ from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP, Pace, f
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
-from airflow_provider_schemamig.core.upgrade.execute.expand import evolutions
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import Course, course, fill_due, tell
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
-from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES, WayHome, bring_back, rest, until_nobody_writes
@@ -82,10 +81,10 @@ class Swaps:
     @classmethod
     def of(cls, work: Work, jobs: Jobs) -> Swaps:
         found = []
-        for step in evolutions(work):
+        for step in work.evolutions():
             item = course(work, step)
             if item is not None and item.swap is not None:
-                changes = (*item.swap.changes, *work.plan.phases_of(step, work.state).cutover)
+                changes = (*item.swap.changes, *work.changes(CutOver, step))
                 found.append(PlannedSwap(item, Move(item.collection, item.shard, item.changed, changes, swaps=len(item.swap.changes))))
         return cls(work, jobs, tuple(found))
 

@@ -8,11 +8,8 @@ from typing import Any
 
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.online.nested_types import joined
-from airflow_provider_schemamig.core.online.operation import Chain, schedule
+from airflow_provider_schemamig.core.online.operation import Chain
 from airflow_provider_schemamig.core.online.operation import filled as filled_columns
-from airflow_provider_schemamig.core.online.operations import chains_of
-from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.element_states import PATHS
@@ -21,8 +18,11 @@ from airflow_provider_schemamig.core.schema.properties import WITH_FEATURE
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.widening import limits_of
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.planner import OnlineChanges, Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
+
+#: ``Planned.online``.
+Online = Mapping[CollectionName, OnlineChanges]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ def _fenced_by_null(source: Version | None) -> str:
     return f"readers of {source} are fenced from expand on, once a NULL has come in"
 
 
-def explain(plan: Plan, heads: Mapping[CollectionName, Head | None]) -> tuple[Explanation, ...]:
-    """Return every stage of ``plan`` explained, in its order."""
-    visitor = _Explainer(plan, heads)
+def explain(plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online) -> tuple[Explanation, ...]:
+    """Return every stage of ``plan`` explained, in its order. ``online``: ``Planned.online``."""
+    visitor = _Explainer(plan, heads, online)
     return tuple(getattr(visitor, f"visit_{stage.kind}")(stage) for stage in plan.stages)
 
 
@@ -128,11 +128,10 @@ _DROPPED = "readers of the dropped column fail once contract has run; until then
 
 
 class _Explainer:
-    def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None]) -> None:
+    def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online) -> None:
         self._plan = plan
         self._heads = heads
-        self._tables = {step.collection: step.old for step in plan.target.steps if isinstance(step, Evolve)}
-        self._sources = {step.collection: step.old.name for step in plan.target.steps if isinstance(step, Evolve)}
+        self._online = online
 
     def visit_settle(self, stage: s.Settle) -> Explanation:
         names = ", ".join(stage.collections)
@@ -176,25 +175,24 @@ class _Explainer:
         return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=(leaves,))
 
     def visit_expand(self, stage: s.Expand) -> Explanation:
-        return self._changes("expand", stage.collection, stage.changes)
+        return self._changes(stage)
 
     def visit_change(self, stage: s.Online) -> Explanation:
-        found = self._changes("change", stage.collection, stage.changes)
-        table = self._tables[stage.collection]
-        chains, together = chains_of(stage.changes, table), joined(stage.changes, table)
-        commits = [turn.changes for turn in schedule(chains) if turn.changes and not turn.swaps]
+        found = self._changes(stage)
+        online = self._online[stage.source]
+        commits = online.commits
         aborts = sum(map(_aborts, commits))
-        lines = [f"{describe(change)}: {_way(chain)}" for change, chain in zip(together, chains, strict=True)]
+        lines = [f"{describe(change)}: {_way(chain)}" for change, chain in online.changes]
         which = "each of which aborts" if aborts == len(commits) else f"{aborts} of which abort(s)"
         lines.append(f"{len(commits)} metadata commit(s) for all of them, {which} the writers in flight once")
-        filled = [str(column) for column in sorted(filled_columns(chains))]
+        filled = [str(column) for column in sorted(filled_columns(online.chains))]
         if filled:
             lines.append(f"older files are written anew with {', '.join(filled)}, in batches; CDF and streams see these rows change")
         lines += [_LAID_OUT for change in stage.changes if isinstance(change, c.ChangeClustering)]
         return replace(found, lines=tuple(lines), breaks=(*found.breaks, *_held_to_rules(stage.changes)))
 
     def visit_cutover(self, stage: s.CutOver) -> Explanation:
-        found = self._changes("cutover", stage.collection, stage.changes)
+        found = self._changes(stage)
         if not stage.swaps:
             return found
         lines = (*(f"{path}: the column of its new type takes its place" for path in stage.swaps), *found.lines)
@@ -202,7 +200,7 @@ class _Explainer:
         return replace(found, summary="; ".join(lines), cost=c.Cost.INSTANT, lines=lines, breaks=breaks)
 
     def visit_contract(self, stage: s.Contract) -> Explanation:
-        found = self._changes("contract", stage.collection, stage.changes)
+        found = self._changes(stage)
         dropped = tuple(f"{change.path} is gone once contract has run" for change in stage.changes if isinstance(change, c.DropColumn))
         return replace(found, summary="after the hold: " + found.summary, irreversible=(*dropped, *found.irreversible))
 
@@ -241,11 +239,12 @@ class _Explainer:
         what = f"{stage.source or 'nothing'} -> {stage.target}: one ledger append, all collections together"
         return Explanation("commit", None, what, c.Cost.INSTANT)
 
-    def _changes(self, kind: str, collection: CollectionName, changes: tuple[c.Change, ...]) -> Explanation:
+    def _changes(self, stage: s.EvolutionStage) -> Explanation:
+        changes, has = stage.changes, self._features_of(stage.source)
         lines = tuple(describe(change) for change in changes)
         cost = max((change.cost for change in changes), key=lambda cost: cost.rank, default=c.Cost.NONE)
         breaks = [_ABORTS] if _aborts(changes) else []
-        if any(isinstance(change, c.ChangeClustering) for change in changes) and "clustering" not in self._features_of(collection):
+        if any(isinstance(change, c.ChangeClustering) for change in changes) and "clustering" not in has:
             breaks.append(_CLUSTERED)
         if any(isinstance(change, c.AddColumn) for change in changes):
             breaks.append(_ADDED)
@@ -255,7 +254,7 @@ class _Explainer:
             breaks.append(_RENAMED)
         if any(isinstance(change, c.DropColumn) for change in changes):
             breaks.append(_DROPPED)
-        irreversible = list(self._features(collection, changes))
+        irreversible = list(_features(has, changes))
         leaves = [f"{change.path} {_CAST_BACK}" for change in retyped]
         widened = [change for change in changes if isinstance(change, c.ChangeType) and change.widening]
         source = self._plan.target.source
@@ -271,27 +270,27 @@ class _Explainer:
             if isinstance(change, c.ChangeClustering)
         ]
         summary = "; ".join(lines)
-        return Explanation(kind, collection, summary, cost, lines, tuple(breaks), tuple(irreversible), tuple(leaves))
+        return Explanation(stage.kind, stage.collection, summary, cost, lines, tuple(breaks), tuple(irreversible), tuple(leaves))
 
     def _features_of(self, collection: CollectionName) -> frozenset[str]:
-        head = self._heads.get(self._sources.get(collection, collection))
+        head = self._heads.get(collection)
         return head.features if head is not None else frozenset()
 
-    def _features(self, collection: CollectionName, changes: tuple[c.Change, ...]) -> list[str]:
-        """Protocol features that a commit switches on: they stay, whatever is rolled back."""
-        has = self._features_of(collection)
-        found = []
-        if "columnMapping" not in has and any(map(_maps_columns, changes)):
-            found.append(
-                "column mapping is switched on (protocol 3,7): older readers, and delta-rs' to_pandas/to_pyarrow, are refused from then on"
-            )
-        if "typeWidening" not in has and any(map(_widens, changes)):
-            found.append("type widening is switched on: delta-rs cannot read the table any more; the wider type stays")
-        if "allowColumnDefaults" not in has and any(map(_brings_default, changes)):
-            found.append("column defaults are switched on: delta-rs cannot write the table any more")
-        if "clustering" not in has and any(isinstance(change, c.ChangeClustering) for change in changes):
-            found.append("clustering is switched on: delta-rs cannot write the table any more, also not after CLUSTER BY NONE")
-        for change in changes:
-            if isinstance(change, c.SetProperty) and change.key in WITH_FEATURE and change.new == "true":
-                found.append(f"{change.key} brings a table feature, which stays: older readers or writers may be refused from then on")
-        return found
+
+def _features(has: frozenset[str], changes: tuple[c.Change, ...]) -> list[str]:
+    """Return the protocol features that a commit switches on, in words: they stay, whatever is rolled back."""
+    found = []
+    if "columnMapping" not in has and any(map(_maps_columns, changes)):
+        found.append(
+            "column mapping is switched on (protocol 3,7): older readers, and delta-rs' to_pandas/to_pyarrow, are refused from then on"
+        )
+    if "typeWidening" not in has and any(map(_widens, changes)):
+        found.append("type widening is switched on: delta-rs cannot read the table any more; the wider type stays")
+    if "allowColumnDefaults" not in has and any(map(_brings_default, changes)):
+        found.append("column defaults are switched on: delta-rs cannot write the table any more")
+    if "clustering" not in has and any(isinstance(change, c.ChangeClustering) for change in changes):
+        found.append("clustering is switched on: delta-rs cannot write the table any more, also not after CLUSTER BY NONE")
+    for change in changes:
+        if isinstance(change, c.SetProperty) and change.key in WITH_FEATURE and change.new == "true":
+            found.append(f"{change.key} brings a table feature, which stays: older readers or writers may be refused from then on")
+    return found

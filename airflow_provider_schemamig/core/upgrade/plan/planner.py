@@ -7,7 +7,7 @@ earlier leader, or this one before it was killed, began. A hold that maintenance
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -23,9 +23,9 @@ from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.jsonable import from_json, to_json
 from airflow_provider_schemamig.core.ledger import plan_store
 from airflow_provider_schemamig.core.ledger.nodes import Node
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation
+from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.online.nested_types import check_beside, joined
 from airflow_provider_schemamig.core.online.operation import Chain, Round, schedule
@@ -39,7 +39,6 @@ from airflow_provider_schemamig.core.schema.expressions.rules import UnusableExp
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.evolution_phases import PhasesOf, evolution_phases, phases_of
 from airflow_provider_schemamig.core.upgrade.plan.hold_rules import end_of, holds_in_use, refused_by_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
@@ -51,6 +50,15 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
     unclosed_holds,
 )
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_referenced
+from airflow_provider_schemamig.core.upgrade.plan.stage_list import (
+    EvolutionMemo,
+    evolution_inputs,
+    in_order,
+    left_by,
+    settle_stages,
+    stages_in_phases,
+    step_stages,
+)
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import not_in_release
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
@@ -65,16 +73,12 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def _phases(self) -> dict[CollectionName, tuple[PhasesOf, Phases]]:
-        return {}
+    def _evolutions(self) -> EvolutionMemo:
+        return EvolutionMemo(self.ends)
 
-    def phases_of(self, step: Evolve, state: State) -> Phases:
-        """Return ``evolution_phases``, worked out again only where something that they depend on is another one."""
-        wanted = phases_of(state, step, self.ends)
-        known = self._phases.get(step.collection)
-        if known is None or known[0] != wanted:
-            known = self._phases[step.collection] = (wanted, phases(*wanted))
-        return known[1]
+    def evolution(self, step: Evolve, state: State) -> tuple[s.Stage, ...]:
+        """Return the stages of an evolution as ``state`` leaves them to be run. Raises as ``stage_list.evolution_stages``."""
+        return self._evolutions.stages(step, state)
 
     @cached_property
     def ends(self) -> frozenset[Generation]:
@@ -126,16 +130,51 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class OnlineChanges:
+    """What happens to one table in ``change``, and what of it waits for the cut-over. ``table``: as expand leaves it."""
+
+    table: Declaration
+    #: Each change with the elements that it goes through.
+    changes: tuple[tuple[Change, Chain], ...]
+
+    @cached_property
+    def _turns(self) -> tuple[Round, ...]:
+        return schedule(self.chains)
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        return tuple(chain for _, chain in self.changes)
+
+    @property
+    def commits(self) -> tuple[tuple[Change, ...], ...]:
+        """Return the changes of each metadata commit; what the table has already (a rollback left it there) needs none."""
+        found, table = [], self.table
+        for turn in self._turns:
+            after = apply(table, turn.changes)
+            if not turn.swaps and after != table:
+                found.append(turn.changes)
+            table = after
+        return tuple(found)
+
+    @property
+    def swapped(self) -> tuple[Change, ...]:
+        """Return the changes by which columns change places in the cut-over's commit."""
+        return tuple(change for turn in self._turns if turn.swaps for change in turn.changes)
+
+
+@dataclass(frozen=True)
 class Planned:
     """A plan with every refusal at once; a plan with refusals is for reading only.
 
-    ``online``: the source collections of evolutions that need more than a commit, and the elements that they need.
+    ``online``: the source collections of evolutions that need more than a commit; ``asked``: the elements that they go through over the
+    table as it is before expand, of which rows are asked now.
     """
 
     plan: Plan
     refusals: tuple[SchemamigError, ...]
     pending: tuple[Hold, ...]
-    online: Mapping[CollectionName, tuple[Chain, ...]]
+    online: Mapping[CollectionName, OnlineChanges]
+    asked: Mapping[CollectionName, tuple[Chain, ...]]
 
 
 @dataclass(frozen=True)
@@ -159,16 +198,6 @@ def build_plan(target: Target, view: View, holds: HoldOptions = KEEP_HOLDS) -> P
     return replace(planned, refusals=(*planned.refusals, *in_use), pending=pending)
 
 
-def _in_order(stages: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
-    """As they run; one that ends a hold after those of older holds."""
-
-    def place(stage: s.Stage) -> tuple[int, int, str]:
-        number = stage.generation if isinstance(stage, s.EndHold) else 0
-        return s.PLAN_KINDS.index(stage.kind), number, stage.collection or ""
-
-    return tuple(sorted(stages, key=place))
-
-
 class _Planner:
     def __init__(self, target: Target, view: View, ending: Sequence[Hold]) -> None:
         self._target = target
@@ -176,22 +205,22 @@ class _Planner:
         self._ended = frozenset(hold.generation for hold in ending)
         self._view = view
         self._refusals: list[SchemamigError] = []
-        self._online: dict[CollectionName, tuple[Chain, ...]] = {}
+        self._online: dict[CollectionName, OnlineChanges] = {}
+        self._asked: dict[CollectionName, tuple[Chain, ...]] = {}
         self._notes: list[str] = []
 
     def plan(self) -> Planned:
         self._look_for_drift()
+        self._check_open_deployment()
         self._notes += [f"{name}: given back by `unmanage`; nothing is done about it" for name in self._target.unmanaged]
-        stages: list[s.Stage] = self._settle()
+        found: list[s.Stage] = [*settle_stages(self._target, self._view.state)]
         if self._target.is_deployed:
-            stages += [stage for hold in self._ending for stage in end_of(self._view.state, hold)]
+            found += [stage for hold in self._ending for stage in end_of(self._view.state, hold)]
             self._refusals += self._not_in_release()
             for step in self._target.steps:
-                stages += self._stages_of(step)
-        if stages or self._target.is_deployed:
-            stages.append(s.Commit(self._target.source, self._target.version, self._target.restated))
-        plan = Plan(self._target, _in_order(stages), tuple(self._notes))
-        return Planned(plan, tuple(self._refusals), (), self._online)
+                found += self._checked(step)
+        plan = Plan(self._target, in_order(self._target, found), tuple(self._notes))
+        return Planned(plan, tuple(self._refusals), (), self._online, self._asked)
 
     def _kept(self, step: MergedStep, found: Phases | None = None) -> None:
         """Refuse what would lose something that a hold keeps."""
@@ -203,18 +232,13 @@ class _Planner:
         if self._view.state is not None and not self._target.ahead:
             yield from not_in_release(self._view.state, self._target.steps)
 
-    def _settle(self) -> list[s.Stage]:
-        """Open intents belong to somebody who died, or, at the environment's own version, to a deployment that must finish first."""
+    def _check_open_deployment(self) -> None:
+        """At the environment's own version what is open belongs to a deployment that must finish first."""
         state = self._view.state
-        if state is None or not state.intents:
-            return []
-        leader = state.leader
-        at_target = not self._target.is_deployed
-        if at_target and leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
-            self._refusals.append(DeploymentOpen(generation=leader.generation))
-        # A compaction at work, or killed, is no reason to deploy anything: it changes no schema, and its next run goes on.
-        open_ones = {intent.collection for intent in state.intents.values() if not at_target or intent.kind is not IntentKind.COMPACT}
-        return [s.Settle(tuple(sorted(open_ones)))] if open_ones else []
+        if state is None or not state.intents or self._target.is_deployed or state.leader is None:
+            return
+        if state.deployments[state.leader.generation].state is DeploymentState.PROMOTED:
+            self._refusals.append(DeploymentOpen(generation=state.leader.generation))
 
     def _look_for_drift(self) -> None:
         state = self._view.state
@@ -229,47 +253,27 @@ class _Planner:
             if found:
                 self._refusals.append(DriftFound(collection=name, differences=found))
 
-    def _stages_of(self, step: MergedStep) -> list[s.Stage]:
+    def _checked(self, step: MergedStep) -> Sequence[s.Stage]:
+        """Return the step's stages, as far as they can be made; what stands against it is a refusal each."""
         match step:
-            case CreateStep(collection=collection, new=new):
-                self._check_new(new)
-                return [s.CreateShard(collection, new)]
+            case CreateStep():
+                self._check_new(step.new)
             case Replace():
                 self._check_new(step.new)
                 self._kept(step)
                 self._check_writable(step.old.name)
-                build = s.Build(step.collection, step.new, step.fill, self._target.inputs_of(step.collection), step.snapshot)
-                return [build, s.Seal(step.old.name), s.Retire(step.old.name)]
-            case Remove(old=old) if self._view.state is not None and old.name in self._view.state.dropped:
-                return []
-            case Remove(old=old):
+            case Remove() if self._view.state is None or step.old.name not in self._view.state.dropped:
                 self._kept(step)
-                self._check_writable(old.name)
-                return [s.Seal(old.name), s.Retire(old.name)]
+                self._check_writable(step.old.name)
             case RewriteStep():
-                return self._rewrite(step)
+                if not self._is_there(step.collection, step.old.name):
+                    return ()
+                self._check_new(step.new)
+                self._kept(step)
+                self._check_writable(step.old.name)
             case Evolve():
                 return self._evolve(step)
-
-    def _rewrite(self, step: RewriteStep) -> list[s.Stage]:
-        if not self._is_there(step.collection, step.old.name):
-            return []
-        self._check_new(step.new)
-        self._kept(step)
-        self._check_writable(step.old.name)
-        copy = s.Copy(
-            collection=step.collection,
-            source=step.old.name,
-            declaration=step.new,
-            up=step.up,
-            down=step.down,
-            projection=self._target.projection_of(step.collection),
-            lookups=self._target.inputs_of(step.collection),
-            any_cardinality=step.cardinality == "any",
-            no_way_back=step.no_way_back,
-            lost_on_way_back=step.lost_on_way_back,
-        )
-        return [copy, s.Seal(step.old.name), s.Retire(step.old.name)]
+        return step_stages(self._target, step, self._view.state, self._ended)
 
     def _is_there(self, collection: CollectionName, source: CollectionName) -> bool:
         """Return whether the collection's rows can be worked on: a new environment has none, a missing table is a refusal."""
@@ -301,39 +305,28 @@ class _Planner:
             refusal.collection = collection
             self._refusals.append(refusal)
 
-    def _evolve(self, step: Evolve) -> list[s.Stage]:
+    def _evolve(self, step: Evolve) -> Sequence[s.Stage]:
         collection, source_name = step.collection, step.old.name
         head = self._view.heads.get(source_name)
         if not self._is_there(collection, source_name) or head is None or self._view.state is None:
-            return []
+            return ()
         try:
             check_writable(head.protocol, head.location.uri)
-            found = evolution_phases(self._view.state, step, self._ended)
+            found = phases(*evolution_inputs(self._view.state, step, self._ended))
             self._kept(step, found)
-            courses = self._elements(step, found, head)
-            found = replace(found, contract=(*found.contract, *_left_by(courses)))
+            chains = self._elements(step, found, head)
             if not self._view.state.intents_of(self._view.state.objects[source_name].shard):  # else settle comes before
-                self._try_on_the_head(head, self._held_drops(source_name), found, schedule(courses))
+                self._try_on_the_head(head, self._held_drops(source_name), found, chains)
         except UnusableExpression as refusal:  # one of several, maybe
             unusable = list(newly_unusable(step.old, step.new))
             refusal.collection = collection
             self._refusals += unusable or [refusal]
-            return []
+            return ()
         except Refusal as refusal:
             refusal.collection = refusal.collection or collection
             self._refusals.append(refusal)
-            return []
-        result: list[s.Stage] = []
-        if found.expand:
-            result.append(s.Expand(collection, found.expand))
-        if found.online:
-            result.append(s.Online(collection, found.online))
-        swaps = _swapped_by(courses)
-        if found.cutover or swaps:
-            result.append(s.CutOver(collection, found.cutover, swaps))
-        if found.contract:
-            result.append(s.Contract(collection, found.contract))
-        return result
+            return ()
+        return tuple(stages_in_phases(step, found, chains))
 
     def _elements(self, step: Evolve, found: Phases, head: Head) -> tuple[Chain, ...]:
         """Return what the online changes of an evolution consist of. What none is made of is a refusal each."""
@@ -351,13 +344,14 @@ class _Planner:
                 asking.append(operations_of(now, before, asked))
                 check_beside(change, found.cutover)
                 check_referenced(self._view.state, chain)
-                chains.append(chain)
+                chains.append((change, chain))
                 check_on_head(head, change)
             except (NotOnline, CannotCluster) as refusal:
                 refusal.collection = step.collection
                 self._refusals.append(refusal)
-        self._online[step.old.name] = tuple(asking)
-        return tuple(chains)
+        online = self._online[step.old.name] = OnlineChanges(table, tuple(chains))
+        self._asked[step.old.name] = tuple(asking)
+        return online.chains
 
     def _held_drops(self, collection: CollectionName) -> tuple[DropColumn, ...]:
         """Return what the end of the holds drops from a collection."""
@@ -365,26 +359,15 @@ class _Planner:
         return tuple(map(DropColumn, sorted(kept_fields(self._view.state, collection, self._ending))))
 
     @staticmethod
-    def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, turns: Sequence[Round]) -> None:
+    def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, chains: Sequence[Chain]) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
+        turns = schedule(chains)
         table = TableState(head.protocol, head.metadata, head.clustering)
         online = [turn.changes for turn in turns]
         cutover = (*online.pop(), *found.cutover) if turns and turns[-1].swaps else found.cutover
-        for changes in (held, found.expand, *online, cutover, found.contract):
+        for changes in (held, found.expand, *online, cutover, (*found.contract, *left_by(chains))):
             if changes:
                 table = edit(table.protocol, table.metadata, changes, clustering=table.clustering or ())
                 set_back = [SetProperty(change.key, change.new, change.old) for change in changes if isinstance(change, SetProperty)]
                 if set_back:
                     edit(table.protocol, table.metadata, set_back, clustering=table.clustering or ())
-
-
-def _left_by(chains: Sequence[Chain]) -> Iterator[DropColumn]:
-    """Columns that the online changes leave behind for their way back."""
-    for operation in (operation for chain in chains for operation in chain):
-        yield from map(DropColumn, operation.leaves)
-
-
-def _swapped_by(chains: Sequence[Chain]) -> tuple[ColumnPath, ...]:
-    """Return the columns that change places with the cut-over."""
-    operations = (operation for chain in chains for operation in chain)
-    return tuple(path for operation in operations if operation.swaps and operation.fills for path in operation.columns)

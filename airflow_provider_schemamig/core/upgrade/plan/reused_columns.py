@@ -13,7 +13,6 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.backfill import due_files
 from airflow_provider_schemamig.core.online.errors import BackfillLogGone
 from airflow_provider_schemamig.core.online.unfilled import Fill
-from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -31,14 +30,13 @@ def with_notes_on_columns(env: EnvironmentRoot, view: View, planned: Planned) ->
 
 def _notes(env: EnvironmentRoot, view: View, planned: Planned) -> Iterator[str]:
     for stage in planned.plan.of_kind(Online):
-        step = next(step for step in planned.plan.target.steps if step.collection == stage.collection)
-        head = view.heads.get(step.old.name) if isinstance(step, Evolve) else None
-        if head is None or view.state is None or not isinstance(step, Evolve):
+        head = view.heads.get(stage.source)
+        if head is None or view.state is None:
             continue
         there = {field["name"] for field in head.schema["fields"]}
         for change in stage.changes:
             if isinstance(change, AddColumn) and change.path in there:
-                yield f"{stage.collection}: {' '.join(_note(env, view.state, step.old.name, head, change.field))}"
+                yield f"{stage.collection}: {' '.join(_note(env, view.state, stage.source, head, change.field))}"
 
 
 def _note(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head, column: Field) -> Iterator[str]:

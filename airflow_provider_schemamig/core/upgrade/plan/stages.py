@@ -1,7 +1,6 @@
 """The closed list of stages a plan is made of: small values, one a sentence of what will happen.
 
-``explain`` goes over them. The tasks take from them what is to be built, copied, sealed and contracted, and work out anew what is left to
-do to a live table, as recovery may have changed that.
+``stage_list.stages`` makes them; ``explain`` and the tasks go over them.
 """
 
 from __future__ import annotations
@@ -102,6 +101,8 @@ class Expand:
 
     kind: ClassVar[str] = "expand"
     collection: CollectionName
+    #: What the table is called before.
+    source: CollectionName
     changes: tuple[Change, ...]
 
 
@@ -112,6 +113,8 @@ class Online:
 
     kind: ClassVar[str] = "change"
     collection: CollectionName
+    #: What the table is called before.
+    source: CollectionName
     changes: tuple[Change, ...]
 
 
@@ -130,6 +133,8 @@ class CutOver:
 
     kind: ClassVar[str] = "cutover"
     collection: CollectionName
+    #: What the table is called before.
+    source: CollectionName
     changes: tuple[Change, ...]
     #: The columns that do, by their names before it.
     swaps: tuple[ColumnPath, ...] = ()
@@ -154,6 +159,8 @@ class Contract:
 
     kind: ClassVar[str] = "contract"
     collection: CollectionName
+    #: What the table is called before.
+    source: CollectionName
     changes: tuple[Change, ...]
 
 
@@ -166,6 +173,8 @@ class Retire:
     collection: CollectionName
 
 
+#: What a phase of an evolution is.
+EvolutionStage = Expand | Online | CutOver | Contract
 Stage = Settle | EndHold | Build | Copy | CreateShard | Expand | Online | Seal | CutOver | Commit | Contract | Retire
 union({stage.kind: stage for stage in get_args(Stage)})
 

@@ -12,7 +12,6 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
@@ -67,8 +66,7 @@ def stopped_writers(env: EnvironmentRoot, view: View, plan: Plan) -> tuple[str, 
 
 
 def _sealed(plan: Plan) -> Mapping[CollectionName, str]:
-    sources = {step.collection: step.old.name for step in plan.target.steps if isinstance(step, Evolve)}
-    swapped = {sources[stage.collection]: "a seal may stop for a moment" for stage in plan.of_kind(s.CutOver) if stage.swaps}
+    swapped = {stage.source: "a seal may stop for a moment" for stage in plan.of_kind(s.CutOver) if stage.swaps}
     return {**swapped, **{stage.collection: "the seal stops" for stage in plan.of_kind(s.Seal)}}
 
 

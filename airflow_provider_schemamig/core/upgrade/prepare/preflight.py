@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult
 from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing, timing_of
-from airflow_provider_schemamig.core.upgrade.plan.explain import explain
+from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, explain
 from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions_of, unusable_of
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, Planned, View
@@ -70,8 +70,9 @@ class PlanReport:
             return notes
         return (*notes, f"the ledger has format {state.format}: `schemamig ledger upgrade` has to run before promotion")
 
-    def explanations(self) -> list[dict[str, Any]]:
-        return [item.to_json() for item in explain(self.plan, self.view.heads)]
+    @property
+    def explained(self) -> tuple[Explanation, ...]:
+        return explain(self.plan, self.view.heads, self.planned.online)
 
     def to_json(self, *, explained: bool = False) -> dict[str, Any]:
         target = self.plan.target
@@ -87,7 +88,7 @@ class PlanReport:
             "refusals": [refusal.to_json() for refusal in self.refusals],
         }
         if explained:
-            document["explanations"] = self.explanations()
+            document["explanations"] = [item.to_json() for item in self.explained]
         return document
 
 
@@ -177,7 +178,7 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
         if view.state is not None and view.heads.get(stage.source) is not None:
             uri = table_store(env, view.state, view.state.objects[stage.source].shard).location.uri
             checks += [{"collection": stage.source, "uri": uri, "projection": stage.projection, **found} for found in _casts(stage)]
-    for source, chains in planned.online.items():
+    for source, chains in planned.asked.items():
         assert view.state is not None  # what evolves is there
         # A column that is only just added has no rows to ask, also where it lies hidden since an earlier attempt.
         there = {path for path, _ in walk(view.state.entry(source).physical.fields)} - filled(chains)
