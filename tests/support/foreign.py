@@ -114,6 +114,28 @@ def drop_column(path: Path, name: str) -> None:
     _alter(path, schemaString=json.dumps({"type": "struct", "fields": kept}))
 
 
+def rename_column(path: Path, name: str, to: str) -> None:
+    """A foreign ALTER TABLE RENAME COLUMN, of a table whose columns are mapped."""
+    fields = [field | {"name": to} if field["name"] == name else field for field in live_schema(path)]
+    _alter(path, schemaString=json.dumps({"type": "struct", "fields": fields}))
+
+
+def widen_int(path: Path, name: str) -> None:
+    """A foreign ALTER COLUMN of an INT TYPE BIGINT, of a table whose columns are mapped."""
+    features = ["columnMapping", "typeWidening"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": [*features, "invariants"]}
+    note = {"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]}
+    fields = [
+        field | {"type": "long", "metadata": field["metadata"] | note} if field["name"] == name else field for field in live_schema(path)
+    ]
+    now = metadata(path)
+    changed = {
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "configuration": now["configuration"] | {"delta.enableTypeWidening": "true"},
+    }
+    commit(path, {"protocol": protocol}, {"metaData": now | changed})
+
+
 def give_id(path: Path, table_id: str) -> None:
     """What CREATE OR REPLACE TABLE does to a table's id."""
     _alter(path, id=table_id)

@@ -39,6 +39,34 @@ def unknown(lake: Lake, release: Path) -> dict[str | None, str]:
 
 # --- which table is the collection's --------------------------------------------------------------------------------------------------
 
+
+def test_names_that_went_around_are_asked_about(tmp_path: Path) -> None:
+    """Every step is legal, and each table ends in the folder that bears the other one's name."""
+
+    def pair(one: str, two: str) -> str:
+        return f"CREATE TABLE {one} (id BIGINT); CREATE TABLE {two} (id BIGINT);"
+
+    def moved(to: str, source: str) -> str:
+        return f'evolution("{to}", renamed_from="{source}")'
+
+    made = releases(
+        tmp_path,
+        (pair("t", "u"), ""),
+        (pair("v", "u"), moved("v", "t")),
+        (pair("v", "t"), moved("t", "u")),
+        (pair("t", "u"), moved("u", "v")),
+    )
+    lake = deployed(tmp_path, made[0], made[1])
+    places = {name: str(lake.path(name)) for name in ("t", "u")}
+    for release in made[1:]:
+        lake.upgrade(release)
+    assert {name: str(lake.path(name)) for name in ("t", "u")} == {"t": places["u"], "u": places["t"]}
+    lose(lake)
+    assert set(unknown(lake, made[-1])) == {"t", "u"}
+    rebuild(lake.env, made[-1], [("t", places["u"]), ("u", places["t"])])
+    assert {name: str(lake.path(name)) for name in ("t", "u")} == {"t": places["u"], "u": places["t"]}
+
+
 FLIGHTS = "CREATE TABLE flights (id BIGINT, a INT);"
 TRIPS = "CREATE TABLE trips (id BIGINT, a INT);"
 WITH_N = "CREATE TABLE trips (id BIGINT, a INT, n INT);"

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pendulum
@@ -14,9 +14,9 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Update, check_authority
+from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority
 from airflow_provider_schemamig.core.names import Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
@@ -232,6 +232,16 @@ def no_open_deployment(state: State) -> None:
     leader = state.leader
     if leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
         raise DeploymentOpen(generation=leader.generation)
+
+
+def give_up_ways_back(state: State) -> list[Update]:
+    """Return what closes the ways back whose time is over: they would not know of a change that nobody planned, and contract, which ends
+    them, asks that there be none. Raises HoldOpen while another one is open."""
+    now = pendulum.now("UTC")
+    for hold in open_holds(state):
+        if hold.until > now or hold.state is HoldState.ROLLING_BACK:
+            raise HoldOpen(generation=hold.generation, until=hold.until)
+    return [Put(replace(hold, state=HoldState.CONTRACTING)) for hold in open_holds(state) if hold.state is HoldState.OPEN]
 
 
 def no_open_hold(state: State) -> None:

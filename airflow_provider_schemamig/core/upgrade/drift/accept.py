@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import recorded
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse, Overtaken
-from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.context.context import give_up_ways_back, no_open_deployment
 from airflow_provider_schemamig.core.upgrade.drift.changes import (
     Foreign,
     began_at,
@@ -96,7 +96,8 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     An id of its own that somebody gave a table concerns the ledger alone: no release is written for it.
 
     Raises UnknownCollection, ShardMissing, AnotherTable, CannotAccept, AheadNotInRelease, DeploymentOpen, HoldOpen (its way back would not
-    know of the change), CollectionInUse, Overtaken, and what is wrong with the folder.
+    know of the change; one whose time is over is closed, and contract goes on from there), CollectionInUse, Overtaken, and what is wrong
+    with the folder.
     """
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
@@ -106,7 +107,7 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     taken = _drifted(env, state, collections)
     if not taken:
         return AcceptedDrift(None, (), ())
-    no_open_hold(state)
+    give_up_ways_back(state)  # or refuse, before a file is written
     if all(item.has_id_alone for item in taken):
         assert state.release is not None  # it has tables
         _record(ledger, state, taken)
@@ -239,7 +240,7 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
 
     def decide(state: State) -> Sequence[Update]:
         no_open_deployment(state)
-        no_open_hold(state)
+        ended = give_up_ways_back(state)
         updates: list[Update] = []
         for item in taken:
             if item.name in state.objects and _is_recorded(state, item):
@@ -247,7 +248,7 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
             if item.name not in state.objects or state.entry(item.name) != item.foreign.entry or state.release != seen.release:
                 raise Overtaken(collection=item.name)
             updates += _accepted(state, item)
-        return updates
+        return [*updates, *ended] if updates else []
 
     assert seen.leader is not None  # who has collections had a leader
     ledger.transact(decide, Leadership(seen.leader.generation, seen.leader.epoch))

@@ -7,7 +7,7 @@ collection, and its own way back leads to schemas that have the column still.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
@@ -23,10 +23,10 @@ from airflow_provider_schemamig.core.transfer.deletion import check_deletable, d
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
-from airflow_provider_schemamig.core.upgrade.errors import RollbackOpen
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, RollbackOpen
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.hold_rules import holds_in_use
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_another, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, head_or_none, is_another, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
     dropped_paths,
     held_of,
@@ -109,6 +109,8 @@ def _contract(work: Work, hold: Hold, allow: Allow) -> None:
     check_deletable(work.env, work.state, [shard for shard in retired if not shard.adopted])
     names = {*(table.collection for table in hold.tables if table.dropped), *(shard.collection for shard in retired)}
     live = {live_collection(work.state, table.shard) for table in hold.tables if table.dropped}
+    if work.state.holds[hold.generation].state is not HoldState.CONTRACTING:
+        raise_refusals(tuple(_drifted(work, hold)))  # else it would be neither open nor over until somebody mends the table
 
     def begin(state: State) -> list[Update]:
         updates = _mark(state, hold, HoldState.CONTRACTING)
@@ -130,6 +132,17 @@ def _contract(work: Work, hold: Hold, allow: Allow) -> None:
             delete_table(work.env, shard)
         work.report("retire", shard.collection, None, started, number, len(retired))
     work.append(lambda state: _close(state, hold, ended, retired))
+
+
+def _drifted(work: Work, hold: Hold) -> Iterator[DriftFound]:
+    """Yield what somebody changed on the tables from which the end of the hold drops something."""
+    for table in hold.tables:
+        name = live_collection(work.state, table.shard)
+        if name is None or not dropped_paths(work.state.entry(name), table):
+            continue
+        head = look_or_none(table_store(work.env, work.state, table.shard))
+        if head is not None and not head.is_another and (found := drift_of(work.state, name, head)):
+            yield DriftFound(collection=name, differences=found)
 
 
 def _left_alone(work: Work, shard: Shard) -> None:

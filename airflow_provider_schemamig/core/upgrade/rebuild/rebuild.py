@@ -25,7 +25,9 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version, collection_name
 from airflow_provider_schemamig.core.release.check import load_checked
+from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.sql.render import sayable
+from airflow_provider_schemamig.core.release.steps import Evolution
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location
@@ -107,7 +109,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
     unknown = sorted({collection_name(name) for name in (*as_they_are, *(name for name, _ in given))} - declared.keys())
     raise_refusals([UnknownCollection(collection=name, release=str(release.version)) for name in unknown])
     places = _places(env, given)
-    found, left = _match(env, declared, places, as_they_are)
+    found, left = _match(env, release, places, as_they_are)
     stores = {place.uri: fences(env.table_store(place.uri)) for place in places}
     env_id = _env_id(stores, state)
     numbers = highest_numbers(env, (), [place.uri for place in places])
@@ -163,13 +165,13 @@ def _below(env: EnvironmentRoot, location: Location) -> str:
 
 
 def _match(
-    env: EnvironmentRoot, declared: Mapping[CollectionName, Declaration], places: Sequence[_Place], as_they_are: Collection[str]
+    env: EnvironmentRoot, release: Release, places: Sequence[_Place], as_they_are: Collection[str]
 ) -> tuple[list[FoundTable], list[_Place]]:
     """Collection -> its table, as ``adopt`` has them; and the tables that are none's. Raises all that stands against it."""
     refusals: list[SchemamigError] = []
     found: list[FoundTable] = []
-    taken, ends = set(), shown_ends(env)
-    for collection, declaration in sorted(declared.items()):
+    taken, ends, renamed = set(), shown_ends(env), _renamed(release)
+    for collection, declaration in sorted((CollectionName(name), item) for name, item in release.declarations(release.version).items()):
         own = [place for place in places if place.collection == collection]
         open_ones = [place for place in own if place.is_named or place.head.sealed_for is None]
         is_seen = collection in as_they_are
@@ -182,7 +184,7 @@ def _match(
             refusals.append(e.SeveralTables(collection=collection, uris=uris) if uris else e.CollectionWithoutTable(collection=collection))
             continue
         (place,) = open_ones
-        other = None if is_seen or place.is_named else ends.against(env, collection, place.uri)
+        other = None if is_seen or place.is_named else ends.against(env, collection, place.uri) or renamed.get(collection)
         if other is not None:
             refusals.append(e.EndUnknown(collection=collection, uri=place.uri, reason=other))
             continue
@@ -194,6 +196,19 @@ def _match(
         taken.add(place.uri)
     raise_refusals(refusals)
     return found, [place for place in places if place.uri not in taken]
+
+
+def _renamed(release: Release) -> Mapping[CollectionName, str]:
+    """Return why the folder does not tell whose table it is, for each name that a collection got or gave up: a table stays where it is."""
+    found: dict[CollectionName, str] = {}
+    for version in release.versions[1:]:
+        for step in release.steps(version):
+            if isinstance(step, Evolution) and step.renamed_from is not None:
+                why = (
+                    f"release {version} renames {step.renamed_from} to {step.collection}, and a table stays in the folder of its first name"
+                )
+                found |= dict.fromkeys((step.collection, step.renamed_from), why)
+    return found
 
 
 def _end_unknown(env: EnvironmentRoot, place: _Place, ends: AuditedEnds) -> e.EndUnknown | None:
@@ -250,7 +265,10 @@ def _notes(
     for table in found:
         hidden = [visible(item.path) for item in live_differences(declared[table.collection], table.live) if item.is_spare]
         if hidden:
-            stay = "they stay hidden, nothing drops them, and when a release had them is not known"
+            stay = (
+                "they stay hidden, nothing drops them, and when a release had them is not known: one that declares such a name again shows "
+            )
+            stay += "the values that are there"
             yield f"{table.collection}: {', '.join(hidden)} are on the table and not declared: {stay}"
     for name, item in sorted(declared.items()):
         if item.primary_key is not None or item.uniques or item.foreign_keys:

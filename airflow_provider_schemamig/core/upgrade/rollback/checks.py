@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table
@@ -10,11 +10,11 @@ from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentSt
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, check_label
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
-from airflow_provider_schemamig.core.schema.diff.drift import Drift, forgets
+from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, WayBackGone
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, exchanged, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
@@ -72,17 +72,19 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
             yield OldTableMissing(collection=row.collection, uri=store.location.uri)
         elif head is not None and head.is_another:
             yield another_table(store, head, row.collection)
-        elif head is not None and (found := forgets(head.properties) or _exchanged(state, names.get(row.shard), row, head)):
+        elif head is not None and (found := forgets(head.properties) or _drifted(state, names.get(row.shard), row, head, hold)):
             yield DriftFound(collection=row.collection, differences=tuple(map(str, found)), under_way=not is_committed)
 
 
-def _exchanged(state: State, name: CollectionName | None, row: Shard, head: Head) -> tuple[Drift, ...]:
-    """Return the columns of a live table that took each other's names: the way back goes by names.
+def _drifted(state: State, name: CollectionName | None, row: Shard, head: Head, hold: Hold) -> Sequence[object]:
+    """Return what somebody changed on a live table since: the way back would stop there, with the hold neither open nor over.
 
-    Not where a step of ours that may rename is under way: what it left is recovery's to judge. ``name``: None for no collection's table.
+    Where a rollback or another step of ours that may rename is under way, recovery judges what it left. ``name``: None for no
+    collection's table.
     """
-    under_way = any(intent.kind is not IntentKind.EXPAND for intent in state.intents_of(row.shard))
-    return () if name is None or under_way else exchanged(state.entry(name), head)
+    if name is None or any(intent.kind is not IntentKind.EXPAND for intent in state.intents_of(row.shard)):
+        return ()
+    return drift_of(state, name, head) if hold.state is HoldState.OPEN else exchanged(state.entry(name), head)
 
 
 def _tables(state: State, deployment: Deployment, plan: Plan, hold: Hold) -> list[Shard]:

@@ -1,0 +1,89 @@
+"""Somebody changes a table while a hold is open: neither a rollback nor the end of the hold begins what it cannot finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import HoldState
+from airflow_provider_schemamig.core.names import Generation
+from tests.support import foreign
+from tests.support.bytes import unwritten
+from tests.support.lake import Lake
+from tests.support.upgrades import deployed, make_holds_due, refused, releases
+
+FIRST = "CREATE TABLE t (id BIGINT, n INT, a STRING, b STRING, h STRING);"
+SECOND = "CREATE TABLE t (id BIGINT, n INT, a STRING, c STRING);"
+ROW = {"id": 1, "n": 1, "a": "A", "b": "B", "h": "H"}
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Lake:
+    """At the second release, which renamed a column and hides one; its hold is open."""
+    first, second = releases(tmp_path, (FIRST, ""), (SECOND, 'evolution("t", rename={"b": "c"}, drop=["h"])'))
+    lake = deployed(tmp_path, first, second)
+    foreign.write(lake.path("t"), [ROW])
+    lake.upgrade(second)
+    return lake
+
+
+def widen(lake: Lake) -> None:
+    """What ALTER cannot take back."""
+    foreign.widen_int(lake.path("t"), "n")
+
+
+def rename(lake: Lake) -> None:
+    foreign.rename_column(lake.path("t"), "a", "z")
+
+
+@pytest.mark.parametrize("change", [widen, rename])
+def test_a_rollback_refuses_before_it_begins(held: Lake, change: Callable[[Lake], None]) -> None:
+    change(held)
+    with unwritten(held.env, but="_schemamig/history"), refused("drift", "t"):
+        commands.rollback(held.env)
+    if change is rename:
+        commands.revert(held.env, "t")
+        commands.rollback(held.env)
+        assert held.version == "1.0.0"
+
+
+def test_the_end_of_a_hold_refuses_before_it_begins(held: Lake) -> None:
+    widen(held)
+    make_holds_due(held)
+    with unwritten(held.env, but="_schemamig/history"), refused("drift", "t"):
+        commands.contract(held.env)
+    assert held.state.holds[Generation(2)].state is HoldState.OPEN
+
+
+def accept(lake: Lake) -> None:
+    commands.accept(lake.env, lake.second, ["t"])
+
+
+def unmanage(lake: Lake) -> None:
+    commands.unmanage(lake.env, "t")
+
+
+@pytest.mark.parametrize("way", [accept, unmanage])
+def test_what_cannot_be_undone_waits_for_the_hold_and_not_for_ever(held: Lake, way: Callable[[Lake], None]) -> None:
+    """Contract asks that there be no drift, so whoever takes the drift over closes the way back whose time is over."""
+    widen(held)
+    with refused("hold_open"):
+        way(held)
+    make_holds_due(held)
+    way(held)
+    with refused("nothing_to_roll_back"):
+        commands.rollback(held.env)
+    commands.contract(Environment.open(held.env.location.uri))
+    assert held.state.holds[Generation(2)].state is HoldState.CLOSED
+    columns = [field["name"] for field in foreign.live_schema(held.path("t") if way is accept else _only_table(held))]
+    assert ("h" in columns) is (way is unmanage), "a table that was given back is its owners'"
+
+
+def _only_table(lake: Lake) -> Path:
+    assert lake.env.location.local_path is not None
+    (found,) = Path(lake.env.location.local_path).glob("t/*")
+    return found
