@@ -137,7 +137,11 @@ def looked_at(fields: Sequence[StructField], looked_for: str = "true") -> Iterat
     for number, field in enumerate(fields):
         column = quote(field.name)
         of = f"({column}) FILTER (WHERE {looked_for})"
-        yield from (f"min{of} AS low{number}", f"max{of} AS high{number}", f"count_if({looked_for} AND {column} IS NULL) AS nulls{number}")
+        low, high = f"min{of}", f"max{of}"
+        if field.dataType.typeName() == "date":  # Python has no others: then there is no bound
+            is_said = f"{low} >= DATE'0001-01-01' AND {high} <= DATE'9999-12-31'"
+            low, high = f"IF({is_said}, {low}, NULL)", f"IF({is_said}, {high}, NULL)"
+        yield from (f"{low} AS low{number}", f"{high} AS high{number}", f"count_if({looked_for} AND {column} IS NULL) AS nulls{number}")
 
 
 def bounds_of(rows: ChangedRows, summary: Row, alias: str) -> Iterator[str]:

@@ -238,3 +238,31 @@ def test_columns_may_have_any_name(rewrite: Rewrite, kind: str) -> None:
     result = rewrite.apply("b", rewrite.changes(kind, 1, 2), 1, 2, **about)
     assert (result["inserted"], result["deleted"]) == (1, 1)
     assert rewrite.rows("b") == rewrite.rows("the source")
+
+
+@pytest.mark.parametrize("match", [["d"], []], ids=["keyed", "keyless"])
+def test_dates_that_python_does_not_have_are_carried(spark: SparkSession, tmp_path: Path, match: list[str]) -> None:
+    """Spark has years beyond 9999 and before 1; the bounds of what changed are looked at in Python."""
+    origin, target = str(tmp_path / "origin"), str(tmp_path / "target")
+    for place in (origin, target):
+        spark.sql(f"CREATE TABLE delta.`{place}` (n INT, d DATE) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+        spark.sql(f"INSERT INTO delta.`{place}` VALUES (1, DATE'+12000-01-01'), (2, DATE'2020-01-01'), (3, DATE'-0044-03-15')")
+    spark.sql(f"UPDATE delta.`{origin}` SET n = n + 10")
+    request: dict[str, Any] = {
+        "target_uri": target,
+        "storage_options": {},
+        "query": "SELECT * FROM src",
+        "source_view": "src",
+        "projection": "n, d",
+        "inputs": {},
+        "columns": ["n", "d"],
+        "txn_app_id": "x",
+        "txn_version": 1,
+        "user_metadata": "{}",
+        "changes": {"kind": "cdf", "uri": origin, "from": 2, "to": 2},
+        "match": match,
+    }
+    apply.run(spark, request)
+    found, wanted = (spark.sql(f"SELECT n, CAST(d AS STRING) FROM delta.`{place}` ORDER BY n").collect() for place in (target, origin))
+    assert [tuple(row) for row in found] == [tuple(row) for row in wanted]
+    assert [row[0] for row in found] == [11, 12, 13]
