@@ -81,7 +81,39 @@ REPLICATE_MINUTES = Option(
     example="60",
     description="Minutes for which a run of schemamig_replicate follows its collections before the next one takes over.",
 )
-OPTIONS = (DEFAULT_ENVIRONMENT, DEFAULT_ORIGIN, DEFAULT_RELEASE, FILL_CHUNK_SIZE, POLL_INTERVAL, RECOMPUTE_INTERVAL, REPLICATE_MINUTES)
+
+
+def _schedule(dag: str, example: str) -> Option:
+    return Option(
+        name=f"{dag}_schedule",
+        type="string",
+        default="",
+        example=example,
+        description=f"When schemamig_{dag} runs, as cron or as Airflow's preset. Empty: only when somebody triggers it.",
+    )
+
+
+#: By the shipped DAG's name without its prefix.
+SCHEDULES = {
+    dag: _schedule(dag, example)
+    for dag, example in {
+        "upgrade": "@daily",
+        "maintenance": "@hourly",
+        "verify": "@daily",
+        "watch_keys": "@hourly",
+        "replicate": "@continuous",
+    }.items()
+}
+OPTIONS = (
+    DEFAULT_ENVIRONMENT,
+    DEFAULT_ORIGIN,
+    DEFAULT_RELEASE,
+    FILL_CHUNK_SIZE,
+    POLL_INTERVAL,
+    RECOMPUTE_INTERVAL,
+    REPLICATE_MINUTES,
+    *SCHEDULES.values(),
+)
 
 
 def default_environment() -> str:
@@ -97,23 +129,28 @@ def default_release() -> str:
 
 
 def fill_chunk_size() -> int:
-    """Collections a mapped task; never below 1."""
+    """Return the number of collections in a mapped task; never below 1."""
     return max(1, int(_read(FILL_CHUNK_SIZE)))
 
 
 def poll_interval() -> float:
-    """Seconds."""
+    """Return seconds."""
     return float(_read(POLL_INTERVAL))
 
 
 def recompute_interval() -> float:
-    """Seconds."""
+    """Return seconds."""
     return float(_read(RECOMPUTE_INTERVAL))
 
 
 def replicate_minutes() -> int:
-    """Never below 0."""
+    """Return minutes; never below 0."""
     return max(0, int(_read(REPLICATE_MINUTES)))
+
+
+def schedule(dag: str) -> str | None:
+    """Return when the shipped DAG runs by itself; None: never."""
+    return _read(SCHEDULES[dag]).strip() or None
 
 
 def _read(option: Option) -> str:

@@ -73,7 +73,8 @@ _USERINFO = re.compile(r"(?<=://)[^/\s@'\"]*:(?:[^/\s'\"]*|(?!\d{1,5}/)[^\s'\"]*
 #: In a text that is one URI, or was meant to be one.
 _USER_OF_URI = re.compile(r"(?<=:/)(/?)[^/@]*:.*@", re.DOTALL)
 _SECRET_NAME = (
-    r"(?:(?<![A-Za-z0-9])(?:sig|signature|pwd|pass|sas|cookie)|x-(?:amz|goog)-(?:signature|credential)|passw(?:or)?d|passphrase|secret|token|authorization|credentials?"
+    r"(?:(?<![A-Za-z0-9])(?:sig|signature|pwd|pass|sas|cookies?)(?![A-Za-z])"
+    r"|x-(?:amz|goog)-(?:signature|credential)|passw(?:or)?d|passphrase|secret|token|authorization|credentials?"
     r"|(?:access|account|shared|private|api|customer|encryption|sas)[._-]?(?:access[._-]?)?key|sharedaccesssignature)[\w.-]{0,120}"
 )
 _PREFIX = r"[\w.-]{0,80}?"
@@ -139,7 +140,7 @@ def is_harmless(name: str, value: str) -> bool:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """As URLs and JSON may write it."""
+    """Yield a secret as URLs and JSON may write it."""
     for text in (secret, quote(secret, safe=""), quote(secret), quote_plus(secret)):
         yield from (text, _PERCENT.sub(lambda match: match[0].lower(), text))
     for text in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
@@ -147,7 +148,7 @@ def _spellings(secret: str) -> Iterator[str]:
 
 
 def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
-    """``text`` without these secrets, and without whatever looks like one."""
+    """Blank these secrets in ``text``, and whatever looks like one."""
     for secret in secrets:
         text = text.replace(secret, BLANK)
     text = _PEM.sub(BLANK, text)
@@ -160,8 +161,10 @@ def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
 
 
 def blank_own(text: str) -> str:
-    """``text`` of ours, or of a person, without what looks like a credential. A colon alone assigns nothing here: columns have names
-    like ``token``, and sentences colons."""
+    """Blank what looks like a credential in a text that we or a person wrote.
+
+    A colon alone assigns nothing here: columns have names like ``token``, and sentences have colons.
+    """
     if not _MAYBE.search(text):
         return text
     text = _PEM.sub(BLANK, text)
@@ -191,12 +194,13 @@ def holds_userinfo(uri: str) -> bool:
 
 
 def blank_uri(uri: str) -> str:
-    """A text that was meant to be one URI, without its user and whatever else looks like a credential."""
+    """Blank the user and whatever else looks like a credential in a text that was meant to be one URI."""
     return blank(_USER_OF_URI.sub(rf"\1{BLANK}@", uri))
 
 
 def address_faults(options: Mapping[str, str], scheme: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with the addresses that a client of this scheme gets, from the options or the process's environment; without values."""
+    """Yield what is wrong with the addresses that a client of this scheme gets from the options or the process's environment; without
+    values."""
     prefix = _ENVIRONMENT.get(scheme, "-")
     around = {name: value for name, value in environment.items() if name.startswith(prefix)}
     for name, value in (*around.items(), *options.items()):
@@ -224,7 +228,7 @@ def _is_address(value: str) -> bool:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """A secret, and the secrets inside of it: a SAS token's signature, a connection string's key, a JSON key file's texts."""
+    """Yield a secret, and the secrets inside of it: a SAS token's signature, a connection string's key, a JSON key file's texts."""
     yield value
     yield value.lstrip("?")
     for pair in re.split("[&;]", value.lstrip("?")):
@@ -262,5 +266,5 @@ def _userinfo(value: str) -> Iterator[str]:
 
 
 def _counts(text: str) -> bool:
-    """Short texts, numbers and switches stand everywhere: they are nobody's secret."""
+    """Return whether a text may be a secret: short texts, numbers and switches stand everywhere."""
     return len(text) >= _SHORTEST and text.lower() not in ("true", "false", "none", "null") and not (text.isdigit() and len(text) < 8)

@@ -1,6 +1,10 @@
 """The one error tree of schemamig.
 
-Every error is a class with fields; its text is made here, names the collection and ends with what to do next.
+Every error is a class with fields, a ``message`` and a ``next_action``. These two are templates that its fields are put into, as in
+``str.format``: ``message = "{uri} has no version {version}."``. A list shows as its items with commas between, or with what stands after
+the colon (``{reasons:; }``), or as the first so many of them (``{paths:.8}``). What takes more logic than that is a property. The text is
+made here, names the collection and ends with what to do. The base makes dataclasses of all: fields are given by name.
+
 A *conflict* is retryable (try again, nothing is wrong), an *incompatibility* or a *refusal* is not: ``retryable`` says which,
 and the CLI's exit code (75 or 1) and Airflow's retry policy both follow from it.
 
@@ -11,14 +15,16 @@ hold. The fields themselves stay as they are, for programs.
 from __future__ import annotations
 
 import functools
+import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, dataclass_transform
 
 from airflow_provider_schemamig.visible import visible
 
 
-@dataclass(eq=False)
+@dataclass_transform(eq_default=False, kw_only_default=True)
+@dataclass(eq=False, kw_only=True)
 class SchemamigError(Exception):
     """Base of all errors. ``code`` is stable and may be matched by programs; ``message`` and ``next_action`` are for people."""
 
@@ -27,14 +33,17 @@ class SchemamigError(Exception):
     #: Its text has line ends of its own; in any other they come from somebody else, and are shown.
     has_lines: ClassVar[bool] = False
 
-    collection: str | None = field(default=None, kw_only=True)
+    collection: str | None = None
 
     def __init_subclass__(cls) -> None:
+        cls.__repr__ = SchemamigError.__repr__  # type: ignore[method-assign]  # a dataclass would make its own, with every field
+        dataclass(eq=False, kw_only=True)(cls)
         for name in ("message", "next_action"):
             made = cls.__dict__.get(name)
-            if isinstance(made, property) and made.fget is not None:
+            if isinstance(made, str):
+                setattr(cls, name, property(_without_credentials(_filled(made))))
+            elif isinstance(made, property) and made.fget is not None:
                 setattr(cls, name, property(_without_credentials(made.fget)))
-        cls.__repr__ = SchemamigError.__repr__  # type: ignore[method-assign]  # a dataclass would make its own, with every field
 
     @property
     def message(self) -> str:
@@ -75,6 +84,31 @@ class SchemamigError(Exception):
         }
 
 
+class _Template(string.Formatter):
+    """``str.format`` with the attributes of one object for names."""
+
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Any) -> Any:
+        return getattr(args[0], str(key))
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, list | tuple):
+            return listed(value, int(format_spec[1:])) if format_spec.startswith(".") else (format_spec or ", ").join(value)
+        return str(super().format_field(value, format_spec))
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """Return the first ``most`` items in words, and how many more there are."""
+    shown = ", ".join(items[:most])
+    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
+
+
+def _filled(template: str) -> Callable[[Any], str]:
+    def tell(error: Any) -> str:
+        return _Template().format(template, error)
+
+    return tell
+
+
 def _without_credentials(tell: Callable[[Any], str]) -> Callable[[Any], str]:
     """``tell``, a text made of an error's fields. In the text alone there is no telling where a field ends that somebody typed."""
 
@@ -106,7 +140,6 @@ class Refusal(SchemamigError):
     """The request cannot be carried out as it stands; trying again changes nothing."""
 
 
-@dataclass(eq=False)
 class Refused(Refusal):
     """Several refusals found at once; nothing was written."""
 

@@ -13,8 +13,16 @@ PACKAGE = "airflow-provider-schemamig"
 INTEGRATION = "schemamig"
 
 
+_PLACEHOLDERS = {
+    "environment_uri": "s3://lake/prod",
+    "spark_conn_id": "spark_default",
+    "storage_options": '{"aws_region": "eu-central-1"}',
+    "storage_secrets": '{"aws_access_key_id": "...", "aws_secret_access_key": "..."}',
+}
+
+
 def get_provider_info() -> dict[str, Any]:
-    """Provider info in the shape of ``airflow/provider_info.schema.json`` (entry point ``apache_airflow_provider``)."""
+    """Return provider info in the shape of ``airflow/provider_info.schema.json`` (entry point ``apache_airflow_provider``)."""
     return {
         "package-name": PACKAGE,
         "name": "schemamig",
@@ -29,14 +37,14 @@ def get_provider_info() -> dict[str, Any]:
             "operators.compaction",
             "operators.verification",
             "operators.control",
+            "operators.drift",
+            "operators.ledger",
             "operators.replicas",
         ),
         "sensors": _modules("sensors.fingerprint", "sensors.promotion", "sensors.replicas"),
-        "hooks": _modules("hooks.schemamig"),
+        "hooks": _modules("hooks.schemamig", "hooks.spark"),
         "triggers": _modules("triggers.ledger", "triggers.replicas"),
         "connection-types": [_connection_type()],
-        "extra-links": ["airflow_provider_schemamig.links.report.ReportLink"],
-        "plugins": [{"name": "schemamig", "plugin-class": "airflow_provider_schemamig.plugins.schemamig.SchemamigPlugin"}],
         "config": {
             SECTION: {
                 "description": "Defaults of schemamig's operators, sensors and shipped DAGs.",
@@ -52,12 +60,16 @@ def _modules(*names: str) -> list[dict[str, Any]]:
 
 
 def _connection_type() -> dict[str, Any]:
-    """The connection form. Everything is an extra: a URI in the host field does not survive Airflow's own URI form of a connection."""
+    """Describe the connection form. Everything is an extra: Airflow's own URI form of a connection would damage a URI in the host field."""
     return {
         "connection-type": "schemamig",
         "hook-class-name": "airflow_provider_schemamig.hooks.schemamig.SchemamigHook",
         "hook-name": "schemamig environment",
-        "ui-field-behaviour": {"hidden-fields": ["host", "schema", "login", "password", "port"], "relabeling": {}, "placeholders": {}},
+        "ui-field-behaviour": {
+            "hidden-fields": ["host", "schema", "login", "password", "port"],
+            "relabeling": {},
+            "placeholders": _PLACEHOLDERS,
+        },
         "conn-fields": {
             "environment_uri": _field("Environment URI", "Root of the environment: a path, or a file, s3, gs, abfs(s) or az URI."),
             "spark_conn_id": _field(

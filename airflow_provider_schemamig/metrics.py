@@ -30,7 +30,7 @@ def count(measure: str, number: int = 1, **tags: str) -> None:
 
 
 def metered(listen: Listener, environment: str) -> Listener:
-    """A listener that also says the measures of an event, tagged with ``environment``, collection, stage and element."""
+    """Return a listener that also reports the measures of an event, tagged with ``environment``, collection, stage and element."""
 
     def tell(event: Event) -> None:
         tags = {"environment": environment, "collection": event.collection or "", "stage": event.stage, "element": event.element}

@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Items come from options and not from files, so they are added when all files are collected (and before ``-k`` chooses)."""
+    """Add the items when all files are collected (and before ``-k`` chooses): they come from options and not from files."""
     named = config.getoption("--schemamig-release") or []
     folders = [config.invocation_params.dir / name for name in named] or list(config.getini("schemamig_release"))
     for folder in folders:
@@ -51,7 +51,7 @@ class ReleaseFolder(pytest.Collector):
         self._rehearsal: Rehearsal | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item a path; one item that fails, if the folder itself is refused."""
+        """Yield one item a path; one item that fails, if the folder itself is refused."""
         try:
             rehearsal = self.rehearsal
         except SchemamigError as error:
@@ -69,13 +69,13 @@ class ReleaseFolder(pytest.Collector):
         if self._rehearsal is None:
             stack = contextlib.ExitStack()
             self.config.add_cleanup(stack.close)
-            work = stack.enter_context(workplace())
+            place = stack.enter_context(workplace())
             options = {
                 name: self.config.getoption(f"--schemamig-{name}") or self.config.getini(f"schemamig_{name}") for name, *_ in _OPTIONS
             }
             self._rehearsal = rehearsal(
                 self._folder,
-                work,
+                place,
                 jobs=_jobs(options["spark"]),
                 released=options["released"] or None,
                 tags=options["tags"] or None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def measure(origin: Environment, target: Environment, states: Iterable[StreamState]) -> None:
-    """Where these streams stand, and which schemas both ends have for them."""
+    """Measure where these streams are, and which schemas both ends have for them."""
     import pendulum
 
     now, names = pendulum.now("UTC"), []
@@ -31,7 +31,7 @@ def measure(origin: Environment, target: Environment, states: Iterable[StreamSta
 
 
 def measure_stream(state: StreamState, now: pendulum.DateTime) -> None:
-    """``now``: times and lags are told as of then."""
+    """Measure one stream; times and lags are told as of ``now``."""
     from airflow_provider_schemamig.core.replication.model import PauseReason
 
     pause = state.pause
@@ -50,7 +50,7 @@ def measure_stream(state: StreamState, now: pendulum.DateTime) -> None:
 
 
 def measure_schemas(env: Environment, collections: Iterable[CollectionName]) -> None:
-    """1 for the hash that a collection has, 0 for those it had, so that each series says when it ended."""
+    """Measure 1 for the hash that a collection has, 0 for those it had, so that each series says when it ended."""
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
     from airflow_provider_schemamig.core.replication.cluster.registry import lineages
 

@@ -12,5 +12,5 @@ _LINES = {code: picture for code, picture in _PICTURES.items() if code != 10}
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """``text`` with nothing in it that a terminal obeys, and on one line; ``lines``: its own line ends stay."""
+    """Replace in ``text`` everything that a terminal obeys, and put it on one line; ``lines``: its own line ends stay."""
     return text.translate(_LINES if lines else _PICTURES)

@@ -1,50 +1,57 @@
-"""Say something to work on rows that is under way: wait, go on, go slowly, keep the history longer, give up."""
+"""Say something to an upgrade that is under way, or end a drift: choose the action; of the other fields those count that name it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pendulum
+from airflow.providers.standard.operators.python import BranchPythonOperator
 from airflow.sdk import DAG, Param
 
-from airflow_provider_schemamig.operators.control import ControlOperator
-from airflow_provider_schemamig.task_groups.params import environment_param
+from airflow_provider_schemamig.operators import control, drift
+from airflow_provider_schemamig.task_groups.params import environment_param, optional_number, optional_text
 
-ACTIONS = ["pause", "postpone", "resume", "throttle", "force", "cancel", "pin", "unpin"]
+LIMITS = ("rows_per_second", "max_files", "commits_per_minute", "window")
+ACTIONS = ["pause", "postpone", "resume", "throttle", "force", "cancel", "approve", "pin", "unpin", "revert", "unmanage"]
 
 
-def number(title: str, description: str) -> Param:
-    return Param(None, type=["null", "integer"], minimum=1, title=title, description=description)
+def given(*names: str) -> dict[str, Any]:
+    """What the form says, an empty text where it says nothing."""
+    return {name: f"{{{{ params.{name} or '' }}}}" for name in ("environment", *names)}
 
 
 with DAG(
     dag_id="schemamig_control",
-    description="Pause, postpone, resume, throttle, force or cancel work on rows; pin a table's history",
+    description="Pause, postpone, resume, throttle, force, approve or cancel an upgrade; pin a table's history; revert or unmanage a table",
     doc_md=__doc__,
     schedule=None,
     start_date=pendulum.datetime(2025, 1, 1),
     tags=["schemamig"],
     params={
         "environment": environment_param(),
-        "action": Param("pause", enum=ACTIONS, title="Action", description="What to say."),
-        "collection": Param("", type="string", title="Collection", description="Empty: all of them; force, pin and unpin need one."),
-        "rows_per_second": number("Rows a second", "throttle: on average. Limits that are left empty are taken back."),
-        "max_files": number("Files a batch", "throttle: so many files of the source in one batch."),
-        "commits_per_minute": number("Commits a minute", "throttle: each batch is one."),
-        "window": Param("", type="string", title="Hours", description="throttle: batches begin only in these hours UTC, such as 22-6."),
-        "generation": number("Generation", "cancel: the deployment to give up. pin, unpin: the one that needs the history."),
-        "reason": Param(None, type=["null", "string"], title="Reason", description="pause, postpone: why; shown wherever something waits."),
-        "hours": number("Hours of history", "pin: keep the collection's history for at least so long."),
+        "action": Param("pause", type="string", enum=ACTIONS, title="Action", description="What is to be done."),
+        "collection": optional_text("Collection", "Empty: all of them. force, pin, unpin, revert and unmanage need one."),
+        "reason": optional_text("Reason", "pause, postpone: why; shown wherever something waits."),
+        "generation": optional_number("Generation", "cancel, approve: the deployment. pin, unpin: the one that needs the history."),
+        "plan": optional_text("Plan", "approve: the digest of the plan that you read."),
+        "rows_per_second": optional_number("Rows a second", "On average. Limits that are left empty are taken back.", "throttle"),
+        "max_files": optional_number("Files a batch", "So many files of the source in one batch.", "throttle"),
+        "commits_per_minute": optional_number("Commits a minute", "Each batch is one.", "throttle"),
+        "window": optional_text("Hours UTC", "Batches begin only in these hours, such as 22-6.", "throttle"),
+        "hours": optional_number("Hours of history", "Keep the collection's history for at least so long.", "pin"),
+        "allow_lossy": Param(False, type="boolean", title="Allow loss", description="Even if values are lost with it.", section="revert"),
     },
 ) as dag:
-    ControlOperator(
-        task_id="control",
-        environment="{{ params.environment }}",
-        action="{{ params.action }}",
-        collection="{{ params.collection }}",
-        rows_per_second="{{ params.rows_per_second or '' }}",
-        max_files="{{ params.max_files or '' }}",
-        commits_per_minute="{{ params.commits_per_minute or '' }}",
-        window="{{ params.window }}",
-        generation="{{ params.generation or '' }}",
-        hours="{{ params.hours or '' }}",
-        reason="{{ params.reason or '' }}",
-    )
+    BranchPythonOperator(task_id="action", python_callable=lambda params: str(params["action"])) >> [
+        control.PauseOperator(task_id="pause", **given("collection", "reason")),
+        control.PostponeOperator(task_id="postpone", **given("collection", "reason")),
+        control.ResumeOperator(task_id="resume", **given("collection")),
+        control.ThrottleOperator(task_id="throttle", **given("collection", *LIMITS)),
+        control.ForceOperator(task_id="force", **given("collection")),
+        control.CancelOperator(task_id="cancel", **given("generation")),
+        control.ApproveOperator(task_id="approve", **given("generation", "plan")),
+        control.PinOperator(task_id="pin", holder="{{ params.generation or '' }}", **given("collection", "hours")),
+        control.UnpinOperator(task_id="unpin", holder="{{ params.generation or '' }}", **given("collection")),
+        drift.RevertOperator(task_id="revert", allow_lossy="{{ params.allow_lossy }}", **given("collection")),
+        drift.UnmanageOperator(task_id="unmanage", **given("collection")),
+    ]

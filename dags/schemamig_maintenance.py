@@ -1,28 +1,32 @@
-"""Every hour: where a hold is over, take away what only the release before needed; then rewrite files that have an older schema."""
+"""Where a hold is over, take away what only the release before needed; then rewrite files that have an older schema.
+
+Scheduled by `[schemamig] maintenance_schedule`; without it holds end only when somebody triggers this.
+"""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 import pendulum
 from airflow.sdk import DAG
 
+from airflow_provider_schemamig import config
 from airflow_provider_schemamig.operators.compaction import CompactOperator
 from airflow_provider_schemamig.operators.leader import ContractOperator
+from airflow_provider_schemamig.task_groups.overlap import unless_running
 from airflow_provider_schemamig.task_groups.params import environment_param
 
 with DAG(
     dag_id="schemamig_maintenance",
     description="Contract the releases whose hold is over, and rewrite files of older schemas",
     doc_md=__doc__,
-    schedule=timedelta(hours=1),
+    schedule=config.schedule("maintenance"),
     start_date=pendulum.datetime(2025, 1, 1),
     catchup=False,
-    max_active_runs=1,
     tags=["schemamig"],
     params={"environment": environment_param()},
 ) as dag:
-    contract = ContractOperator(task_id="contract", environment="{{ params.environment }}")
+    contract = ContractOperator(task_id="contract", environment="{{ params.environment }}", pre_execute=unless_running)
     # Contract is skipped most hours. What it drops is in the files still, so compaction comes after it.
-    compact = CompactOperator(task_id="compact", environment="{{ params.environment }}", trigger_rule="none_failed")
+    compact = CompactOperator(
+        task_id="compact", environment="{{ params.environment }}", pre_execute=unless_running, trigger_rule="none_failed"
+    )
     contract >> compact

@@ -1,7 +1,8 @@
 """Bring what one environment's collections get to another one, again and again; where the schemas do not match, wait for the upgrade.
 
-A run follows its collections for some minutes, each in a task of its own; the next run begins at once. A stream that waits is deferred,
-one that lost its place (a gap) fails: restore it with `RestoreCollectionOperator` or `schemamig replicate --restore`.
+A run follows its collections for some minutes, each in a task of its own; with `[schemamig] replicate_schedule = @continuous` the next one
+begins at once. A stream that waits is deferred, one that lost its place (a gap) fails: restore it with `RestoreCollectionOperator` or
+`schemamig replicate --restore`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ with DAG(
     dag_id="schemamig_replicate",
     description="Replicate collections from one environment to another",
     doc_md=__doc__,
-    schedule="@continuous",
+    schedule=config.schedule("replicate"),
     start_date=pendulum.datetime(2025, 1, 1),
     catchup=False,
-    max_active_runs=1,
+    max_active_runs=1,  # as a continuous schedule wants it
     tags=["schemamig"],
     params={
         "origin": environment_param(config.default_origin(), "Origin"),

@@ -14,7 +14,6 @@ with DAG(
     doc_md=__doc__,
     schedule=None,
     start_date=pendulum.datetime(2025, 1, 1),
-    max_active_runs=1,
     tags=["schemamig"],
     params={
         "environment": environment_param(),

@@ -1,15 +1,15 @@
 """Take an environment to a release: checked before anything is written, behind a gate, with a way back for the hold time.
 
-Runs every day and does nothing while the environment is at the release; trigger it by hand to choose another environment, release or gate.
+Does nothing while the environment is at the release. Of one environment, a run waits for the run before it; others do not wait. Runs by
+itself only with a schedule in the configuration (`[schemamig] upgrade_schedule`), on the environment that is configured there.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pendulum
 from airflow.sdk import DAG, Param
 
+from airflow_provider_schemamig import config
 from airflow_provider_schemamig.task_groups.params import environment_param, release_param
 from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
 
@@ -17,10 +17,9 @@ with DAG(
     dag_id="schemamig_upgrade",
     description="Upgrade the schemas of a set of Delta tables to a release",
     doc_md=__doc__,
-    schedule=timedelta(days=1),
+    schedule=config.schedule("upgrade"),
     start_date=pendulum.datetime(2025, 1, 1),
     catchup=False,
-    max_active_runs=1,
     tags=["schemamig"],
     params={
         "environment": environment_param(),

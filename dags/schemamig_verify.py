@@ -1,24 +1,26 @@
-"""Every day: are the live tables consistent with their schemas? Writes nothing, and fails if one is not."""
+"""Are the live tables consistent with their schemas? Writes nothing, and fails if one is not.
+
+Scheduled by `[schemamig] verify_schedule`.
+"""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 import pendulum
 from airflow.sdk import DAG
 
+from airflow_provider_schemamig import config
 from airflow_provider_schemamig.operators.verification import VerifyOperator
+from airflow_provider_schemamig.task_groups.overlap import unless_running
 from airflow_provider_schemamig.task_groups.params import environment_param
 
 with DAG(
     dag_id="schemamig_verify",
     description="Look for rows that break a rule, and for values that are missing or belong to no column",
     doc_md=__doc__,
-    schedule=timedelta(days=1),
+    schedule=config.schedule("verify"),
     start_date=pendulum.datetime(2025, 1, 1),
     catchup=False,
-    max_active_runs=1,
     tags=["schemamig"],
     params={"environment": environment_param()},
 ) as dag:
-    VerifyOperator(task_id="verify", environment="{{ params.environment }}")
+    VerifyOperator(task_id="verify", environment="{{ params.environment }}", pre_execute=unless_running)

@@ -1,24 +1,26 @@
-"""Every hour: did others bring rows that break a key? Each row is looked at once; fails, each time, until they are mended."""
+"""Did others bring rows that break a key? Each row is looked at once; fails, each time, until they are mended.
+
+Scheduled by `[schemamig] watch_keys_schedule`.
+"""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 import pendulum
 from airflow.sdk import DAG
 
+from airflow_provider_schemamig import config
 from airflow_provider_schemamig.operators.verification import VerifyOperator
+from airflow_provider_schemamig.task_groups.overlap import unless_running
 from airflow_provider_schemamig.task_groups.params import environment_param
 
 with DAG(
     dag_id="schemamig_watch_keys",
     description="Look for rows that came since the last time and break a UNIQUE, a PRIMARY KEY or a FOREIGN KEY",
     doc_md=__doc__,
-    schedule=timedelta(hours=1),
+    schedule=config.schedule("watch_keys"),
     start_date=pendulum.datetime(2025, 1, 1),
     catchup=False,
-    max_active_runs=1,
     tags=["schemamig"],
     params={"environment": environment_param()},
 ) as dag:
-    VerifyOperator(task_id="watch_keys", environment="{{ params.environment }}", new_rows=True)
+    VerifyOperator(task_id="watch_keys", environment="{{ params.environment }}", pre_execute=unless_running, new_rows=True)

@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from rich.console import Console
 
@@ -18,6 +23,10 @@ LAKE = DEMO / "lake"
 RELEASE = PROJECT / "example" / "flights_lake"
 AIRFLOW = PROJECT / ".venv" / "bin" / "airflow"
 PORT = 8080
+#: After a part was asked to end.
+SECONDS_TO_END = 10.0
+#: What Airflow consists of. Without the switch scheduler and triggerer serve logs on every interface; the page reads them from disk here.
+PARTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",), ("triggerer", "--skip-serve-logs"))
 
 
 def airflow_environment() -> dict[str, str]:
@@ -32,7 +41,12 @@ def airflow_environment() -> dict[str, str]:
         "AIRFLOW__SCHEMAMIG__DEFAULT_RELEASE": str(RELEASE),
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
     }
-    fixed = {"AIRFLOW_HOME": str(HOME), "AIRFLOW__API__HOST": "127.0.0.1"}
+    port = os.environ.get("AIRFLOW__API__PORT", str(PORT))
+    fixed = {
+        "AIRFLOW_HOME": str(HOME),
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+    }
     # The tasks' own programs (schemamig, spark-submit) are the virtual environment's, whether it is activated or not.
     path = f"{AIRFLOW.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     return {**defaults, **os.environ, **fixed, "PATH": path}
@@ -57,7 +71,37 @@ def main() -> None:
     if not LAKE.exists():
         to.print("The lake that the DAGs propose is not there yet: `make demo` makes it.")
     to.print("Ready in about 20 s; Ctrl-C ends it.\n", style="dim")
-    os.execve(AIRFLOW, [str(AIRFLOW), "standalone"], environment)
+    run(PARTS, environment)
+
+
+def run(parts: Iterable[Sequence[str]], environment: Mapping[str, str]) -> None:
+    """Run the parts until one of them ends, or until Ctrl-C or SIGTERM; then end them all, with what they started."""
+    signal.signal(signal.SIGTERM, _stop)
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        running += (subprocess.Popen([AIRFLOW, *part], env=environment, start_new_session=True) for part in parts)
+        while all(process.poll() is None for process in running):
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        _end(running)
+
+
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _end(running: Iterable[subprocess.Popen[bytes]]) -> None:
+    """SIGTERM, and SIGKILL for what is left of a part after ``SECONDS_TO_END``: each is a session, and so a process group, of its own."""
+    for process in running:
+        process.terminate()
+    deadline = time.monotonic() + SECONDS_TO_END
+    for process in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, deadline - time.monotonic()))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

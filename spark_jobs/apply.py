@@ -91,7 +91,7 @@ def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange 
 
 
 def _copies(view: str, number: str, where: str = "true") -> str:
-    """Each row ``number`` times, none where that is not positive."""
+    """Repeat each row ``number`` times, none where that is not positive."""
     return f"{view} LATERAL VIEW explode(array_repeat(0, CAST({number} AS INT))) schemamig__copies AS schemamig__copy WHERE {where}"
 
 
@@ -99,15 +99,15 @@ def _copies(view: str, number: str, where: str = "true") -> str:
 
 
 def _beyond(spark: SparkSession, target: str, rows: ChangedRows) -> Sequence[str]:
-    """The target's columns of which the changes know nothing."""
+    """Return the target's columns of which the changes know nothing."""
     known = {field.name for field in rows.fields}
     return [quote(name) for name in spark.sql(f"SELECT * FROM {target}").columns if name not in known]
 
 
 def _count_equal_rows(spark: SparkSession, target: str, change: NetChange, beyond: Sequence[str]) -> tuple[int, int]:
-    """(kinds of rows that the target lacks though they go, kinds of which it has more than go).
+    """Return (kinds of rows that the target lacks though they go, kinds of which it has more than go).
 
-    Leaves ``_FOUND`` behind, with what the rows that are left over have ``beyond`` the changes' columns.
+    Leaves ``_FOUND`` behind, with the values of the remaining rows in the columns ``beyond`` those of the changes.
     """
     rows = ", ".join(f"first(n.{quote(f.name)}) AS {quote(f.name)}" for f in change.rows.fields)
     values = ", ".join(value for f in change.rows.fields for value in same_by(f"n.{quote(f.name)}", f.dataType))
@@ -142,7 +142,7 @@ def _by_row(target: str, change: NetChange, spare: int, beyond: Sequence[str]) -
 
 
 def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, change: NetChange, missing: int) -> Written:
-    """Rows are missing: a twin did the work, which Delta knows by the txn version, or the target is not what it should be."""
+    """Find out why rows are missing: a twin did the work, which Delta knows by the txn version, or the target is not what it should be."""
     fails = f"INSERT INTO {target} ({change.rows.columns}) SELECT {change.rows.columns} FROM {NET} WHERE raise_error('diverged') IS NULL"
     try:
         with translated("apply"):
@@ -158,7 +158,7 @@ def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, chan
 def _write_by_key(
     spark: SparkSession, request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, notes: Mapping[str, Any]
 ) -> Written:
-    """Raises DuplicateKeys."""
+    """Write the changes by key. Raises DuplicateKeys."""
     if isinstance(change, KeyedChange):
         source, new_keys, deletes = change.source, change.new_keys if change.new else None, bool(change.gone)
     else:
@@ -190,8 +190,10 @@ def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChang
 
 
 def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows, new_keys: str) -> None:
-    """Raises DuplicateKeys if the source has several rows of a key that only came. Else the row that is there is not of the source, but
-    another writer's, and makes way."""
+    """Raise DuplicateKeys if the source has several rows of a key that only came.
+
+    Else the row that is there is not of the source, but another writer's, and makes way.
+    """
     source, keys = request["source"], ", ".join(equal_by(f"q.{quote(f.name)}", f.dataType) for f in rows.key)
     register_input(spark, request["source_view"], {**source, "projection": request["projection"]})
     query, same = f"SELECT {cast_to(rows.key)} FROM (\n{request['query']}\n)", same_key(rows.key, "q", "k")
@@ -206,8 +208,11 @@ def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: Changed
 def _merge_by_key(
     request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, source: str, *, deletes: bool, guarded: bool = False
 ) -> str:
-    """``source``: the columns, ``_DELETE`` and ``IS_NEW``, one row a key. ``deletes``: some rows of it say so. ``guarded``: the statement
-    fails, and says ``_IS_THERE``, if the target has a row of a key that is new: that costs no look at the target before."""
+    """Return the MERGE by key.
+
+    ``source``: the columns, ``_DELETE`` and ``IS_NEW``, one row a key. ``deletes``: some rows of it say so. ``guarded``: the statement
+    fails, and says ``_IS_THERE``, if the target has a row of a key that is new: that costs no look at the target before.
+    """
     rows, updates = change.rows, request.get("updates", {})
     on = " AND ".join([same_key(rows.key, "t", "s"), *change.bounds("t")])
     values = {f.name: updates.get(f.name, f"s.{quote(f.name)}") for f in rows.fields}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def table_sql(uri: str) -> str:
-    """A Delta table, named by its absolute URI (a relative path is not found)."""
+    """Return the name of a Delta table by its absolute URI (a relative path is not found)."""
     return f"delta.{quote(spark_uri(uri))}"
 
 
@@ -35,7 +35,7 @@ def register_input(spark: SparkSession, view: str, source: Mapping[str, Any]) ->
 
 @contextmanager
 def temporary_views(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
-    """Views of these names, whoever makes them inside, are gone afterwards, and what was cached of them."""
+    """Drop views of these names afterwards, whoever made them inside, and what was cached of them."""
     try:
         yield
     finally:

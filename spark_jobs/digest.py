@@ -42,7 +42,7 @@ def _part(spark: SparkSession, part: Mapping[str, Any]) -> RowsDigest:
 
 
 def rows_digest(frame: DataFrame, columns: Sequence[str] | None = None) -> RowsDigest:
-    """Digest of ``columns`` (default: all, in the frame's order) over all rows; names take no part, so a rename does not change it.
+    """Digest ``columns`` (default: all, in the frame's order) over all rows; names take no part, so a rename does not change it.
 
     The sum is a decimal, because a BIGINT overflows under ANSI.
     """

@@ -71,12 +71,12 @@ class KeyedChange:
 
     @property
     def new_keys(self) -> str:
-        """A query of the keys that only came."""
+        """Return a query of the keys that only came."""
         return f"SELECT {', '.join(quote(f.name) for f in self.rows.key)} FROM {_KEYS} WHERE {_N_WENT} = 0"
 
 
 def keyed_change_of(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows) -> KeyedChange | None:
-    """None if there is no key, if rows that stayed as they are are among the changed ones (files), or if a key came or went twice."""
+    """Return None if there is no key, if unchanged rows are among the changed ones (files), or if a key came or went twice."""
     if not rows.key or request["changes"]["kind"] != "cdf":
         return None
     # The rows themselves are not cached: Delta copies the source of a MERGE before it reads that twice.

@@ -94,7 +94,7 @@ def net_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Changed
 
 
 def _sides(spark: SparkSession, request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(view of the result, query of the source's changed rows) for what came and what went."""
+    """Yield (view of the result, query of the source's changed rows) for what came and what went."""
     changes, projection = request["changes"], request["projection"]
     if changes["kind"] == "cdf":
         feed = spark.read.format("delta").option("readChangeFeed", "true")
@@ -128,12 +128,12 @@ def _look_at(spark: SparkSession, rows: ChangedRows) -> NetChange:
 
 
 def bounded(rows: ChangedRows) -> Sequence[StructField]:
-    """Columns that are cheap to bound; which of them the files are sorted by, nobody knows."""
+    """Return columns that are cheap to bound; which of them the files are sorted by, nobody knows."""
     return [field for field in rows.key or rows.fields if field.dataType.typeName() in _BOUNDED_TYPES][:_BOUNDED_COLUMNS]
 
 
 def looked_at(fields: Sequence[StructField], looked_for: str = "true") -> Iterator[str]:
-    """Of a summary: the least and the greatest value of each field, and how often it is NULL, in rows where ``looked_for`` is true."""
+    """Yield a summary's least and greatest value of each field, and how often it is NULL, in rows where ``looked_for`` is true."""
     for number, field in enumerate(fields):
         column = quote(field.name)
         of = f"({column}) FILTER (WHERE {looked_for})"
@@ -145,7 +145,7 @@ def looked_at(fields: Sequence[StructField], looked_for: str = "true") -> Iterat
 
 
 def bounds_of(rows: ChangedRows, summary: Row, alias: str) -> Iterator[str]:
-    """What is true of every row that can match, in terms of ``alias`` alone, so that Delta leaves out files by their statistics."""
+    """Yield what is true of every row that can match, in terms of ``alias`` alone, so that Delta leaves out files by their statistics."""
     for number, field in enumerate(bounded(rows)):
         column = f"{alias}.{quote(field.name)}"
         low, high = (literal(summary[f"{end}{number}"], field.dataType) for end in ("low", "high"))

@@ -23,18 +23,18 @@ def cast_violation(schema: StructType, path: str, target: str) -> str:
 
 
 def check_violation(expression: str) -> str:
-    """Delta lets a row in only if the expression is true: neither false nor NULL."""
+    """Return SQL of a broken CHECK: Delta lets a row in only if the expression is true, neither false nor NULL."""
     return f"(({expression}) IS NOT TRUE)"
 
 
 def _somewhere(schema: StructType, path: str, leaf: Leaf) -> str:
-    """``leaf`` applied to the values at ``path``, dotted, with ``element``, ``key`` and ``value`` for what lies in arrays and maps."""
+    """Apply ``leaf`` to the values at ``path``, dotted, with ``element``, ``key`` and ``value`` for what lies in arrays and maps."""
     first, *rest = path.split(".")
     return _inside(schema, None, first, rest, leaf, path)
 
 
 def _inside(data_type: Any, value: str | None, part: str, rest: list[str], leaf: Leaf, path: str) -> str:
-    """One step down: from ``value`` (None: the row) of ``data_type`` to ``part`` of it."""
+    """Go one step down: from ``value`` (None: the row) of ``data_type`` to ``part`` of it."""
     kind = data_type.typeName()
     if kind == "struct":
         field = next((field for field in data_type.fields if field.name.lower() == part.lower()), None)

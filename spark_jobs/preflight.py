@@ -66,7 +66,7 @@ class _Scan:
 
     @property
     def rows(self) -> str:
-        """A subquery: the projected columns and the file each row lies in."""
+        """Return a subquery of the projected columns and the file each row lies in."""
         return f"(SELECT {self.projection}, _metadata.file_path AS {_FILE} FROM {self.table} VERSION AS OF {self.version})"
 
 
@@ -81,7 +81,7 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unusable(spark: SparkSession, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A CHECK is analyzed over no rows, a DEFAULT is computed once."""
+    """Return what is wrong with an expression: a CHECK is analyzed over no rows, a DEFAULT is computed once."""
     from pyspark.errors import PySparkException
 
     expression = wanted["expression"]
@@ -102,7 +102,7 @@ def _unusable(spark: SparkSession, wanted: Mapping[str, Any]) -> dict[str, Any] 
 
 
 def _groups(checks: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Checks that can share a scan."""
+    """Group checks that can share a scan."""
 
     def scan(check: Mapping[str, Any]) -> tuple[str, str, str, str]:
         return check["collection"], check["uri"], str(check.get("version")), check.get("projection", "*")
@@ -148,7 +148,7 @@ def _found(check: Mapping[str, Any], scan: _Scan, broken: DataFrame, count: int)
 
 
 def _predicate(rows: DataFrame, check: Mapping[str, Any]) -> str:
-    """SQL that is true for a row that breaks the check, and false (never NULL) for another."""
+    """Return SQL that is true for a row that breaks the check, and false (never NULL) for another."""
     kind = check["kind"]
     if kind == "not_null":
         return not_null_violation(rows.schema, check["column"])
@@ -183,7 +183,7 @@ def _columns(rows: DataFrame) -> list[Any]:
 
 
 def _check_files(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Parquet by itself promises nothing about NULL."""
+    """Check files for NULL: Parquet by itself promises nothing about it."""
     from pyspark.sql.types import StructType
 
     files = spark.read.schema(StructType.fromJson(check["schema"])).parquet(*map(spark_uri, check["files"]))
@@ -214,7 +214,7 @@ def _check_keys(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> I
 
 
 def _check_matches(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of all files, or of ``new_files``, whose key is in other rows where it should not be, or in none where it should."""
+    """Yield rows of all files, or of ``new_files``, whose key is in other rows where it should not be, or in none where it should."""
     columns = [quote(column) for column in check["columns"]]
     numbered = [f"k{number}" for number in range(len(columns))]
     keys = [f"{column} AS {_OWN}{name}" for column, name in zip(columns, numbered, strict=True)]
@@ -231,7 +231,8 @@ def _check_matches(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -
 
 
 def _new(rows: DataFrame, check: Mapping[str, Any]) -> DataFrame:
-    """Without ``pyspark.sql.functions``, which in one process are either those of Connect or those of a session of its own."""
+    """Return the rows of new files, without ``pyspark.sql.functions``, whose functions are either Connect's or those of a session of its
+    own."""
     if "new_files" not in check:
         return rows
     name = f"{_OWN}file_name"
@@ -249,7 +250,7 @@ def _referenced(spark: SparkSession, scan: _Scan, check: Mapping[str, Any], name
 
 
 def _by_file(broken: DataFrame, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Of each file how many rows, and the least key among them as text."""
+    """Count broken rows by file, with the least key among them as text."""
     texts = _as_text(broken.selectExpr(*columns))
     found = broken.selectExpr(_FILE, f"struct({', '.join(texts)}) AS least").groupBy(_FILE).agg({"*": "count", "least": "min"})
     return [{"file": row[_FILE], "rows": int(row["count(1)"]), "sample": row["min(least)"].asDict()} for row in found.collect()]

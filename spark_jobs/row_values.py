@@ -12,28 +12,31 @@ if TYPE_CHECKING:
 
 
 def fields_of(schema: StructType, columns: Iterable[str]) -> list[StructField]:
-    """The fields of these names, in this order; Spark's names know no case."""
+    """Return the fields of these names, in this order; Spark's names know no case."""
     by_name = {field.name.lower(): field for field in schema.fields}
     return [by_name[column.lower()] for column in columns]
 
 
 def cast_to(fields: Iterable[StructField]) -> str:
-    """A select list that takes columns by name and gives them the types of ``fields``, which an INSERT would do unasked."""
+    """Return a select list that takes columns by name and casts them to the types of ``fields``, which an INSERT would do unasked."""
     return ", ".join(f"CAST({quote(f.name)} AS {type_sql(f.dataType)}) AS {quote(f.name)}" for f in fields)
 
 
 def row_hash(fields: Iterable[StructField], seed: int | None = None) -> str:
-    """A BIGINT hash of a row, in the order of ``fields``: of a sequence of primitive values that no other row has, whatever is nested.
+    """Return a BIGINT hash of a row, in the order of ``fields``.
 
-    A hash of Spark's leaves NULLs out, whatever the seed, and takes what is nested as if it were not: see ``_sequence``.
+    It hashes a sequence of primitive values that no other row has, however its values are nested. A hash of Spark's leaves NULLs out,
+    whatever the seed, and takes what is nested as if it were not: see ``_sequence``.
     """
     parts = [] if seed is None else [str(seed)]
     return f"xxhash64({', '.join([*parts, *(part for f in fields for part in _sequence(quote(f.name), f.dataType))])})"
 
 
 def same_by(value: str, data_type: Any) -> list[str]:
-    """Expressions that ``<=>`` and GROUP BY take, all of them equal exactly where ``value`` is the same: NULL to NULL, NaN to NaN, -0.0 not
-    to 0.0, and a map to one with the same entries in another order."""
+    """Return expressions that ``<=>`` and GROUP BY take, all of them equal exactly where ``value`` is the same.
+
+    NULL is the same as NULL, NaN as NaN, a map as one with the same entries in another order; -0.0 is not the same as 0.0.
+    """
     if is_compared_whole(data_type):
         return [value]
     if _is_floating(data_type):
@@ -42,18 +45,18 @@ def same_by(value: str, data_type: Any) -> list[str]:
 
 
 def equal_by(value: str, data_type: Any) -> str:
-    """An expression for keys: equal where SQL says that ``value`` is, so -0.0 to 0.0, and NULL to NULL."""
+    """Return an expression for keys: equal where SQL says that ``value`` is, so -0.0 to 0.0, and NULL to NULL."""
     return _encoded(value, data_type) if _has(data_type, _is_map) else value
 
 
 def same_row(fields: Sequence[StructField], one: str, other: str) -> str:
-    """True where two aliases' rows are the same in these fields, as ``same_by`` says."""
+    """Return SQL that is true where two aliases' rows are the same in these fields, as ``same_by`` says."""
     pairs = (zip(*(same_by(f"{alias}.{quote(f.name)}", f.dataType) for alias in (one, other)), strict=True) for f in fields)
     return " AND ".join(f"{left} <=> {right}" for pair in pairs for left, right in pair)
 
 
 def same_key(fields: Sequence[StructField], one: str, other: str) -> str:
-    """True where two aliases' rows have equal keys, as ``equal_by`` says."""
+    """Return SQL that is true where two aliases' rows have equal keys, as ``equal_by`` says."""
     return " AND ".join(" <=> ".join(equal_by(f"{alias}.{quote(f.name)}", f.dataType) for alias in (one, other)) for f in fields)
 
 
@@ -63,7 +66,7 @@ def is_compared_whole(data_type: Any) -> bool:
 
 
 def type_sql(data_type: Any) -> str:
-    """A type for a CAST; nested field names are quoted, which ``simpleString`` does not do."""
+    """Write a type for a CAST; nested field names are quoted, which ``simpleString`` does not do."""
     match data_type.typeName():
         case "struct":
             return f"STRUCT<{', '.join(f'{quote(f.name)}: {type_sql(f.dataType)}' for f in data_type.fields)}>"
@@ -76,7 +79,8 @@ def type_sql(data_type: Any) -> str:
 
 
 def literal(value: Any, data_type: Any) -> str | None:
-    """A value as a literal of exactly this type, so that no cast stands between a column and a file's statistics; None if there is none."""
+    """Write a value as a literal of exactly this type, so that no cast stands between a column and a file's statistics; None if there is
+    none."""
     if value is None:
         return None
     match data_type.typeName():
@@ -100,10 +104,11 @@ _LONGEST_LITERAL = 100
 
 
 def _sequence(value: str, data_type: Any, depth: int = 0) -> list[str]:
-    """Expressions that a hash takes, from whose primitive values, NULLs left out, ``value`` can be read again: its type is known, and what
-    comes last of each (that it is NULL, or of how many elements it is made) tells what to look for before it. ``depth``: of lambdas.
+    """Return expressions for a hash, from whose primitive values, NULLs left out, ``value`` can be read again.
 
-    Only what has elements needs a lambda, for which Spark compiles no code; a flat column is followed by its flag and nothing else.
+    Its type is known, and the last value of each part (that it is NULL, or how many elements it has) tells what to look for before it.
+    ``depth``: of lambdas. Only what has elements needs a lambda, for which Spark compiles no code; a flat column is followed by its flag
+    and nothing else.
     """
     match data_type.typeName():
         case "struct":
@@ -132,7 +137,10 @@ def _elements(value: str, data_type: Any, depth: int) -> str:
 
 
 def _is_minus_zero(value: str) -> str:
-    """-0.0 equals 0.0 in a comparison and in a hash, but its reciprocal is another one. The division of ANSI SQL fails by zero."""
+    """Return SQL that is true for -0.0.
+
+    It equals 0.0 in a comparison and in a hash, but its reciprocal is another one. The division of ANSI SQL fails by zero.
+    """
     return f"IF({value} = 0, power({value}, -1) < 0, false)"
 
 

@@ -74,7 +74,7 @@ def find_written(spark: SparkSession, uri: str, request: Mapping[str, Any], atte
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    """Other writers may put anything there."""
+    """Parse a JSON object; empty for anything else, which other writers may put there."""
     try:
         value = json.loads(text)
     except ValueError:

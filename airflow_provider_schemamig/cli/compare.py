@@ -7,7 +7,6 @@ nor constraints, keys, layout or properties, so against one only the columns of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +25,19 @@ _NAMELESS = CollectionName("")
 Schemas = Mapping[CollectionName, Declaration]
 
 
-@dataclass(eq=False)
 class UnreadableSchema(Refusal):
     code = "unreadable_schema"
+    message = "{file} cannot be read as a schema: {reason}."
+    next_action = "Give a .sql file of CREATE TABLE statements, or a .json file with what Spark's df.schema.json() returns."
     file: str
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.file} cannot be read as a schema: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return "Give a .sql file of CREATE TABLE statements, or a .json file with what Spark's df.schema.json() returns."
-
-
-@dataclass(eq=False)
 class NotOneCollection(Refusal):
     """A StructType names no collection, so what it is compared with must hold exactly one."""
 
     code = "not_one_collection"
+    next_action = "Put that one CREATE TABLE into a file of its own."
     file: str
     found: tuple[str, ...]
 
@@ -55,13 +47,10 @@ class NotOneCollection(Refusal):
             f"{self.file} declares {len(self.found)} collections ({', '.join(self.found)}), and a StructType can be compared with one only."
         )
 
-    @property
-    def next_action(self) -> str:
-        return "Put that one CREATE TABLE into a file of its own."
-
 
 def compare_files(old: Path, new: Path) -> dict[str, Any]:
-    """``{"outcome", "drops_data", "changes": [{"collection", "op", "path", ...}]}``; ``collection`` is null between two StructTypes."""
+    """Return ``{"outcome", "drops_data", "changes": [{"collection", "op", "path", ...}]}``; ``collection`` is null between two
+    StructTypes."""
     return compare(*_aligned(_read(old), _read(new), str(old), str(new)))
 
 
@@ -108,7 +97,7 @@ def _struct_type(path: Path, text: str) -> Declaration:
 
 
 def _aligned(before: Schemas, after: Schemas, old: str, new: str) -> tuple[Schemas, Schemas]:
-    """Both sides under the same name and with the same knowledge where one of them is a StructType."""
+    """Give both sides the same name and reduce both to their columns where one of them is a StructType."""
     if _NAMELESS not in before and _NAMELESS not in after:
         return before, after
     name = next((name for name in (_only(before, old), _only(after, new)) if name != _NAMELESS), _NAMELESS)

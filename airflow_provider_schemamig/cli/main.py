@@ -174,7 +174,7 @@ app.add_typer(
 
 
 def main() -> None:
-    """The entry point of the wheel."""
+    """Run the command line: the entry point of the wheel."""
     # A short process that mostly imports: the default collector walks the same classes again and again while they are made, and once
     # more at the end. That was a quarter of a plan's start-up.
     gc.set_threshold(50_000, 20, 100)

@@ -70,7 +70,7 @@ _LONGEST_HOLD = timedelta(days=3650)
 
 
 def parse_hold(text: str) -> timedelta:
-    """``0``, ``30m``, ``24h``, ``7d``, or a plain number of seconds. Anything else is a usage error."""
+    """Parse ``0``, ``30m``, ``24h``, ``7d`` or a plain number of seconds. Anything else is a usage error."""
     match = _HOLD.fullmatch(text.strip())
     if match is None:
         raise typer.BadParameter(f"{text!r} is not a time: write 0, 30m, 24h, 7d or a number of seconds.", param_hint="'--hold'")
@@ -81,7 +81,7 @@ def parse_hold(text: str) -> timedelta:
 
 
 def parse_window(text: str | None) -> tuple[int, int] | None:
-    """``22-6``: from 22:00 to 06:00 UTC. Which hours make a window is the core's to say; anything else is a usage error."""
+    """Parse hours: ``22-6`` is from 22:00 to 06:00 UTC. The core decides which hours make a window; anything else is a usage error."""
     if text is None:
         return None
     match = _WINDOW.fullmatch(text.strip())
@@ -91,7 +91,8 @@ def parse_window(text: str | None) -> tuple[int, int] | None:
 
 
 def local_path(text: str) -> Path:
-    """A path given plainly or as ``file://``; a URI of another scheme is a usage error, for a release folder is read from disk."""
+    """Return the path that is given plainly or as ``file://``. A URI of another scheme is a usage error: a release folder is read from
+    disk."""
     from airflow_provider_schemamig.core.storage import Location
 
     if "://" not in text:
@@ -115,7 +116,7 @@ def open_ledger(uri: str) -> LedgerReader:
 
 
 def _storage_options() -> dict[str, str]:
-    """Credentials and declarations for object stores come by environment variable, never by an option that `ps` would show."""
+    """Read credentials and declarations for object stores from an environment variable: `ps` would show an option."""
     text = os.environ.get(STORAGE_OPTIONS, "{}")
     try:
         found = json.loads(text)
@@ -127,7 +128,7 @@ def _storage_options() -> dict[str, str]:
 
 
 def spark_at(url: str) -> Callable[[], JobRunner]:
-    """A factory: the runner, and with it the JVM, is made by the first stage that needs Spark, if any does."""
+    """Return a factory of the runner: the first stage that needs Spark makes the runner, and with it the JVM."""
 
     def make() -> JobRunner:
         from airflow_provider_schemamig.core.spark import runner_for
@@ -138,7 +139,7 @@ def spark_at(url: str) -> Callable[[], JobRunner]:
 
 
 def table_named(text: str) -> tuple[str, str]:
-    """``NAME=URI``."""
+    """Parse ``NAME=URI``."""
     name, separator, uri = text.partition("=")
     if not (name and separator and uri):
         raise typer.BadParameter(f"{text!r} is not NAME=URI.", param_hint="'--table'")

@@ -62,7 +62,7 @@ def answered(function: Callable[P, Answer]) -> Callable[P, None]:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Colours and the terminal's width on a terminal (NO_COLOR is respected); plain text of 120 columns anywhere else."""
+    """Return a console with colours and the terminal's width on a terminal (NO_COLOR is respected), else plain text of 120 columns."""
     from airflow_provider_schemamig.cli.console import PlainConsole  # Rich costs 50 ms, and --json never needs it
 
     # Names, SQL and messages hold brackets and colons: nothing in them may be read as markup.
@@ -73,7 +73,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def failure_document(error: SchemamigError) -> dict[str, Any]:
-    """``{"error": {...}, "refusals": [...]}``: every refusal has the same fields as the error."""
+    """Return ``{"error": {...}, "refusals": [...]}``: every refusal has the same fields as the error."""
     return {"error": error.to_json(), "refusals": [refusal.to_json() for refusal in refusals_of(error)]}
 
 
@@ -87,11 +87,11 @@ def failure(error: SchemamigError) -> Answer:
     return Answer(failure_document(error), show, code, failed=True)
 
 
-@dataclass(eq=False)
 class InternalError(SchemamigError):
     """An exception nobody meant to raise: a bug of ours, said in one line."""
 
     code = "internal"
+    next_action = "Run it again with SCHEMAMIG_DEBUG=1 in the environment and report the traceback it prints."
     kind: str
     text: str
 
@@ -100,30 +100,19 @@ class InternalError(SchemamigError):
         detail = f": {self.text.splitlines()[0]}" if self.text.strip() else ""
         return f"{self.kind}{detail}. This is a bug in schemamig."
 
-    @property
-    def next_action(self) -> str:
-        return "Run it again with SCHEMAMIG_DEBUG=1 in the environment and report the traceback it prints."
 
-
-@dataclass(eq=False)
 class Interrupted(SchemamigError):
     """Ctrl-C. Every command may be cut anywhere, so saying so is all there is to do."""
 
     code = "interrupted"
     retryable = True
-
-    @property
-    def message(self) -> str:
-        return "Stopped by Ctrl-C; nothing acknowledged is lost."
-
-    @property
-    def next_action(self) -> str:
-        return "Run the same command again: it goes on from where it stopped."
+    message = "Stopped by Ctrl-C; nothing acknowledged is lost."
+    next_action = "Run the same command again: it goes on from where it stopped."
 
 
-def _attempt(work: Callable[[], Answer]) -> Answer:
+def _attempt(run: Callable[[], Answer]) -> Answer:
     try:
-        return work()
+        return run()
     except SchemamigError as error:
         return failure(error)
     except KeyboardInterrupt:
@@ -138,7 +127,8 @@ def _attempt(work: Callable[[], Answer]) -> Answer:
 
 
 def _internal(error: BaseException) -> Answer:
-    """Its traceback is one setting away; a library's text may quote a request, with what it was signed with."""
+    """Report an unexpected error without its traceback (SCHEMAMIG_DEBUG prints it), and with secrets blanked: a library's text may quote a
+    signed request."""
     from airflow_provider_schemamig.core.storage import blank
 
     if os.environ.get("SCHEMAMIG_DEBUG"):
@@ -162,7 +152,7 @@ def _give(answer: Answer, *, as_json: bool) -> int:
 
 @contextmanager
 def _stdout_kept_for_the_answer() -> Iterator[None]:
-    """While a command works, what libraries and JVMs print to file descriptor 1 lands on stderr: stdout holds the answer alone."""
+    """Send to stderr what libraries and JVMs print to file descriptor 1 while a command works: stdout holds the answer alone."""
     try:
         stdout, stderr = sys.stdout.fileno(), sys.stderr.fileno()
     except OSError:  # not real files (a test's buffers): nothing that bypasses Python can write to them

@@ -20,7 +20,7 @@ QUIET_SECONDS = 5.0
 
 @contextmanager
 def watched() -> Iterator[Listener]:
-    """The listener for a command; what it draws is gone, or complete, when the block ends."""
+    """Yield the listener for a command; what it draws is gone, or complete, when the block ends."""
     if not sys.stderr.isatty():
         yield Lines(sys.stderr)
         return

@@ -20,10 +20,11 @@ class Environment(EnvironmentRoot):
     def reader(
         self, collection: str, release: Version | str | None = None, spark: SparkSession | None = None, node: str | None = None
     ) -> Reader:
-        """A reader of ``collection`` in the shape that ``release`` declares (None: the environment's own), see ``core.access.reader``.
+        """Return a reader of ``collection`` in the shape that ``release`` declares (None: the environment's own), see
+        ``core.access.reader``.
 
         ``spark``: a classic or Connect session that reaches the storage; None: Spark in this process, started when it is first needed.
-        ``node``: under which name the end of a hold may learn that somebody works with that release. Reads nothing without one.
+        ``node``: the name under which the end of a hold may learn that somebody works with that release. Reads nothing without one.
         """
         # Here and not above: without reader and writer a command starts in a fifth of the time.
         from airflow_provider_schemamig.core.access.reader import Reader
@@ -33,7 +34,7 @@ class Environment(EnvironmentRoot):
     def writer(
         self, collection: str, release: Version | str | None = None, spark: SparkSession | None = None, node: str | None = None
     ) -> Writer:
-        """A writer of rows in the shape that ``release`` declares, see ``core.access.writer``; arguments as in ``reader``."""
+        """Return a writer of rows in the shape that ``release`` declares, see ``core.access.writer``; arguments as in ``reader``."""
         from airflow_provider_schemamig.core.access.writer import Writer
 
         return Writer(self, collection, _version(release), spark, node)

@@ -2,8 +2,8 @@
 
 One codec for everything that is stored: ledger rows, plans, chains. A dataclass becomes an object of its fields (those equal to their
 default are left out, so a field added later with a default reads old rows); a member of a union of dataclasses carries its tag under
-``@``, which is no name of a class. Enums, ids, versions and UTC times have one text form each. Hand-written because coders are compiled
-once per class and opening a ledger of thousands of rows rests on it; the general libraries measured several times slower on nested unions.
+``@``, which is no name of a class. Enums, ids, versions and UTC times have one text form each. Coders are compiled once per
+class: opening a ledger of thousands of rows rests on it. Measured beside msgspec, which is faster: docs/decisions/codec.md.
 """
 
 from __future__ import annotations
@@ -28,17 +28,23 @@ Coder = Callable[[Any], Any]
 
 
 def canonical(value: Any) -> str:
-    """The one JSON text of a JSON value: sorted keys, no spaces, no escapes beyond JSON's own. Digests and ledger rows rest on it."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """Return the one JSON text of a JSON value: sorted keys, no spaces, no escapes beyond JSON's own. Digests and ledger rows rest on
+    it."""
+    return _CANONICAL.encode(value)
+
+
+#: Made once: ``json.dumps`` with options makes an encoder at each call, and the key of every row that is looked up is a text.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def to_json(value: Any) -> Any:
-    """A JSON value of a dataclass, or of anything made of dataclasses, tuples, mappings and atoms."""
-    return encoder(type(value))(value)
+    """Return a JSON value of a dataclass, or of anything made of dataclasses, tuples, mappings and atoms."""
+    return _ENCODERS[type(value)](value)
 
 
 def from_json(kind: Any, data: Any) -> Any:
-    """The value of type ``kind`` (a class or a type hint). Raises ValueError, KeyError or TypeError if ``data`` has another shape."""
+    """Return the value of type ``kind`` (a class or a type hint). Raises ValueError, KeyError or TypeError if ``data`` has another
+    shape."""
     return decoder(kind)(data)
 
 
@@ -58,20 +64,20 @@ def parsed(kind: type[T], data: bytes) -> T | Unreadable:
     return found
 
 
-_ENCODERS: dict[Any, Coder] = {}
+class _Encoders(dict[type[Any], Coder]):
+    """The encoder of each class, chosen when the first of its values comes."""
+
+    def __missing__(self, kind: type[Any]) -> Coder:
+        found = self[kind] = _choose_encoder(kind)
+        return found
 
 
-def encoder(kind: type[Any]) -> Coder:
-    """Return the encoder of a class, chosen once."""
-    found = _ENCODERS.get(kind)
-    if found is None:
-        found = _ENCODERS[kind] = _choose_encoder(kind)
-    return found
+_ENCODERS = _Encoders()
 
 
 def _choose_encoder(kind: type[Any]) -> Coder:
     if dataclasses.is_dataclass(kind) and kind is not Version:
-        return _encode_dataclass
+        return _dataclass_encoder(kind)
     if kind is Version:
         return str
     if issubclass(kind, Enum):
@@ -79,40 +85,52 @@ def _choose_encoder(kind: type[Any]) -> Coder:
     if issubclass(kind, datetime):
         return lambda value: value.astimezone(UTC).isoformat()
     if issubclass(kind, tuple | list | frozenset):
-        return lambda value: [to_json(item) for item in value]
+        return lambda value: [_ENCODERS[type(item)](item) for item in value]
     if issubclass(kind, Mapping):
-        return lambda value: {str(key): to_json(item) for key, item in value.items()}
+        return lambda value: {str(key): _ENCODERS[type(item)](item) for key, item in value.items()}
     return lambda value: value
 
 
-def _encode_dataclass(value: Any) -> dict[str, Any]:
-    kind = type(value)
-    tag = TAGS.get(kind)
-    data: dict[str, Any] = {} if tag is None else {TAG: tag}
-    for name, default in _field_defaults(kind):
-        item = getattr(value, name)
-        if default is dataclasses.MISSING or item != default:
-            data[name] = item if item is None or type(item) in (str, int, bool, float) else to_json(item)
-    return data
+_ATOMS = frozenset((str, int, bool, float, type(None)))
 
 
-_FIELD_DEFAULTS: dict[Any, tuple[tuple[str, Any], ...]] = {}
+def _dataclass_encoder(kind: type[Any]) -> Coder:
+    fields = tuple((f.name, f.default) for f in dataclasses.fields(kind))
 
+    def encode(value: Any) -> dict[str, Any]:
+        tag = TAGS.get(kind)  # at each value: the module that declares the union may be imported later than this was made
+        data: dict[str, Any] = {} if tag is None else {TAG: tag}
+        for name, default in fields:
+            item = getattr(value, name)
+            if default is dataclasses.MISSING or item != default:
+                item_kind = type(item)
+                data[name] = item if item_kind in _ATOMS else _ENCODERS[item_kind](item)
+        return data
 
-def _field_defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
-    found = _FIELD_DEFAULTS.get(kind)
-    if found is None:
-        found = _FIELD_DEFAULTS[kind] = tuple((f.name, f.default) for f in dataclasses.fields(kind))
-    return found
+    return encode
 
 
 #: The tag of each member of a union.
 TAGS: dict[type[Any], str] = {}
 
 
-def union(members: Mapping[str, type[Any]]) -> None:
-    """Declare classes as members of a tagged union: their objects carry the tag, wherever they stand. A class may get another name."""
+#: The members of a union whose type is a class of its own.
+_MEMBERS: dict[type[Any], Mapping[str, type[Any]]] = {}
+
+
+def members_of(kind: type[Any]) -> tuple[type[Any], ...]:
+    """Return the classes whose objects a type hint stands for: the members of its union, or itself."""
+    return tuple(_MEMBERS.get(kind, {"": kind}).values())
+
+
+def union(members: Mapping[str, type[Any]], of: type[Any] | None = None) -> None:
+    """Declare classes as members of a tagged union: their objects carry the tag, wherever they stand. A class may get another name.
+
+    ``of``: what all of them are, as a type hint; it has no objects of its own.
+    """
     TAGS.update({kind: tag for tag, kind in members.items()})
+    if of is not None:
+        _MEMBERS[of] = members
 
 
 @functools.cache
@@ -142,6 +160,8 @@ def _class_decoder(kind: Any) -> Coder:
         return _time
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind
+    if kind in _MEMBERS:
+        return _tagged_decoder(_MEMBERS[kind])
     if dataclasses.is_dataclass(kind):
         return _dataclass_decoder(typing.cast(type[Any], kind))
     if kind in (str, int, bool, float):
@@ -169,12 +189,13 @@ def _union_decoder(arguments: tuple[Any, ...]) -> Coder:
     if len(members) == 1:
         item = decoder(members[0])
         return lambda data: None if data is None else item(data)
-    by_tag = {TAGS[member]: member for member in members}
+    item = _tagged_decoder({TAGS[member]: member for member in members})
+    return lambda data: None if data is None else item(data)
 
-    def decode(data: Any) -> Any:
-        return None if data is None else decoder(by_tag[data[TAG]])(data)
 
-    return decode
+def _tagged_decoder(by_tag: Mapping[str, type[Any]]) -> Coder:
+    kinds: Mapping[str, Any] = by_tag
+    return lambda data: decoder(kinds[data[TAG]])(data)
 
 
 def _tuple_decoder(arguments: tuple[Any, ...]) -> Coder:

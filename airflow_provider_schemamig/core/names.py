@@ -32,26 +32,19 @@ _CONSTRAINT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _VERSION = re.compile(r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
 
 
-@dataclass(eq=False)
 class InvalidName(Refusal):
     """A name that may not reach a path or SQL."""
 
     code = "invalid_name"
+    message = "{name!r} is not a valid {kind} name: {rule}."
+    next_action = "Choose another {kind} name."
     kind: str
     name: str
     rule: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.name!r} is not a valid {self.kind} name: {self.rule}."
-
-    @property
-    def next_action(self) -> str:
-        return f"Choose another {self.kind} name."
-
 
 def check_label(kind: str, text: str) -> None:
-    """``InvalidName`` for a text of somebody's own, which the ledger keeps and ``status`` shows, that holds a credential."""
+    """Raise ``InvalidName`` for a user's own text that holds a credential: the ledger keeps it and ``status`` shows it."""
     from airflow_provider_schemamig.credentials import blank_typed  # takes longer than this module
 
     if blank_typed(text) != text:
@@ -106,5 +99,5 @@ def column_name(text: str, collection: str | None = None) -> str:
 
 
 def quote(identifier: str) -> str:
-    """An identifier in backticks, always: there is no list of reserved words to get wrong."""
+    """Put an identifier in backticks, always: there is no list of reserved words to get wrong."""
     return "`" + identifier.replace("`", "``") + "`"

@@ -33,4 +33,4 @@ Listener = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """The listener for callers who do not watch."""
+    """Ignore the event: the listener for callers who do not watch."""

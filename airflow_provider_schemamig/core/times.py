@@ -8,10 +8,10 @@ import pendulum
 
 
 def minute(when: pendulum.DateTime) -> str:
-    """To the minute: ``2026-11-21 12:35 UTC``."""
+    """Format a time to the minute: ``2026-11-21 12:35 UTC``."""
     return when.in_timezone("UTC").format("YYYY-MM-DD HH:mm [UTC]")
 
 
 def now_millis() -> int:
-    """Milliseconds since the epoch."""
+    """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -26,34 +26,20 @@ if TYPE_CHECKING:
 LOCAL_SPARK = "local"
 
 
-@dataclass(eq=False)
 class ConnectionMissing(Refusal):
     code = "connection_missing"
+    message = "Airflow has no connection {conn_id!r}."
+    next_action = "Add it (`airflow connections add {conn_id} ...`), or give the environment as a URI or an absolute path."
     conn_id: str
 
-    @property
-    def message(self) -> str:
-        return f"Airflow has no connection {self.conn_id!r}."
 
-    @property
-    def next_action(self) -> str:
-        return f"Add it (`airflow connections add {self.conn_id} ...`), or give the environment as a URI or an absolute path."
-
-
-@dataclass(eq=False)
 class ConnectionUnusable(Refusal):
     code = "connection_unusable"
+    message = "the connection {conn_id!r} cannot be used: {problem}."
+    next_action = "{remedy}"
     conn_id: str
     problem: str
     remedy: str
-
-    @property
-    def message(self) -> str:
-        return f"the connection {self.conn_id!r} cannot be used: {self.problem}."
-
-    @property
-    def next_action(self) -> str:
-        return self.remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +70,7 @@ class SchemamigHook(BaseHook):
 
     @cached_property
     def settings(self) -> Settings:
-        """Raises ``ConnectionMissing`` or ``ConnectionUnusable``."""
+        """Read the settings. Raises ``ConnectionMissing`` or ``ConnectionUnusable``."""
         name = self.schemamig_conn_id
         if "://" in name or name.startswith("/"):
             return Settings(environment_uri=name)
@@ -92,7 +78,7 @@ class SchemamigHook(BaseHook):
 
     @cached_property
     def environment(self) -> Environment:
-        """The environment, opened; nothing is read yet. Work in it that is paused ends with ``Paused``, so that no worker waits."""
+        """Open the environment; nothing is read yet. Work in it that is paused ends with ``Paused``, so that no worker waits."""
         from airflow_provider_schemamig.core.environment import Environment
 
         return replace(Environment.open(self.settings.environment_uri, dict(self.settings.storage_options)), waits=False)
@@ -101,7 +87,7 @@ class SchemamigHook(BaseHook):
         return self.environment
 
     def job_runner(self) -> JobRunner:
-        """The runner of Spark jobs, made when the first stage needs one: in process, by spark-submit, or by Spark Connect."""
+        """Return the runner of Spark jobs, made when the first stage needs one: in process, by spark-submit, or by Spark Connect."""
         if self._runner is None:
             self._runner = self._make_runner(self.settings.spark_conn_id)
         return self._runner
@@ -159,8 +145,11 @@ class SchemamigHook(BaseHook):
 
 
 def read_settings(connection: Connection) -> Settings:
-    """The settings in a connection's extras: ``environment_uri``, ``spark_conn_id``, ``storage_options``, ``storage_secrets`` (an object
-    each, or its JSON text). Airflow hides an extra by its name only, so credentials stand apart, and nowhere else."""
+    """Read the settings in a connection's extras.
+
+    They are ``environment_uri``, ``spark_conn_id``, ``storage_options`` and ``storage_secrets`` (the last two an object each, or its JSON
+    text). Airflow hides an extra by its name only, so credentials stand apart, and nowhere else.
+    """
     if connection.conn_type != SchemamigHook.conn_type:
         problem = f"its type is {connection.conn_type!r}, not 'schemamig'"
         raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy="Name a connection of type schemamig.")
@@ -188,13 +177,13 @@ def read_settings(connection: Connection) -> Settings:
 
 
 def mask_secrets(options: Mapping[str, str]) -> None:
-    """Credentials among the options are blanked wherever they come into a log of this process, in every spelling."""
+    """Blank the credentials among the options wherever they come into a log of this process, in every spelling."""
     for secret in secrets_of(options):
         mask_secret(secret)
 
 
 def _texts(conn_id: str, extra: str, value: Any) -> dict[str, str]:
-    """The object in an extra, with text values."""
+    """Return the object in an extra, with text values."""
     try:
         options = json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError:

@@ -32,7 +32,7 @@ class JobSubmitHook(SparkSubmitHook):
 
     @property
     def runs_elsewhere(self) -> bool:
-        """Whether the driver may run on another machine, which does not see this one's files."""
+        """Return whether the driver may run on another machine, which does not see this one's files."""
         return bool(self._connection["deploy_mode"] == "cluster")
 
     def _build_spark_common_args(self) -> list[str]:
@@ -80,7 +80,7 @@ class HookSubmitRunner(SubmitRunner):
 
 
 def _environment() -> dict[str, Any]:
-    """This process's environment, with the spark-submit that goes with pyspark first on PATH; a Spark of one's own is in SPARK_HOME."""
+    """Return this process's environment with the spark-submit of pyspark first on PATH; a Spark of one's own is in SPARK_HOME."""
     command, environment = spark_submit_command()
     environment["PATH"] = os.pathsep.join([str(Path(command[0]).parent), environment.get("PATH", os.defpath)])
     return environment

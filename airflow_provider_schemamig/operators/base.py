@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_schemamig import config
+from airflow_provider_schemamig import config, turns
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.exceptions import Refusal
 from airflow_provider_schemamig.metrics import metered
@@ -33,22 +32,15 @@ if TYPE_CHECKING:
 _LONGEST_PAUSE = timedelta(days=365)
 
 
-@dataclass(eq=False)
 class BadArgument(Refusal):
     """An operator's argument, after templates were rendered, is not what the operator takes."""
 
     code = "bad_argument"
+    message = "{argument} is {value!r}, but it must be {wanted}."
+    next_action = "Correct {argument} in the DAG or in the run's parameters, then clear the task."
     argument: str
     value: str
     wanted: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.argument} is {self.value!r}, but it must be {self.wanted}."
-
-    @property
-    def next_action(self) -> str:
-        return f"Correct {self.argument} in the DAG or in the run's parameters, then clear the task."
 
 
 class SchemamigOperator(BaseOperator):
@@ -90,12 +82,12 @@ class EnvironmentOperator(SchemamigOperator):
         return SchemamigHook(self.environment)
 
     def listener(self) -> Listener:
-        """What the work reports its progress to: this task's log, and Airflow's metrics."""
+        """Return what the work reports its progress to: this task's log, and Airflow's metrics."""
         return metered(log_progress(self.log.info), self.environment)
 
     @contextlib.contextmanager
     def deferred_while_paused(self) -> Iterator[None]:
-        """The work inside is run again by ``execute`` when what a person told it to wait for is over. No worker is held meanwhile."""
+        """Defer the task if the work inside is paused: ``execute`` runs it again when the pause is over. No worker is held meanwhile."""
         from airflow_provider_schemamig.core.transfer.errors import Paused
         from airflow_provider_schemamig.triggers.ledger import PauseTrigger
 
@@ -113,8 +105,25 @@ class EnvironmentOperator(SchemamigOperator):
             )
             self.defer(trigger=trigger, method_name="execute_again")
 
+    def wait_for_turn(self, context: Context) -> None:
+        """Defer while a run before this one has an upgrade of the environment open; then ``execute`` is run again. No worker is held."""
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.triggers.ledger import TurnTrigger
+
+        claims = commands.open_claims(self.hook.environment)
+        earlier = turns.run_ahead(claims, context["ti"].dag_id, context["ti"].run_id, turns.is_active) if claims else None
+        if earlier is None:
+            return
+        waits = (
+            "Deferred: run %s of %s has generation %s of %s open. This run goes on once that is committed or cancelled, or that run ends."
+        )
+        self.log.info(waits, earlier.run_id, earlier.dag_id, earlier.generation, self.environment)
+        deadline = time.time() + _LONGEST_PAUSE.total_seconds()
+        found = (earlier.generation, earlier.dag_id, earlier.run_id)
+        self.defer(trigger=TurnTrigger(self.environment, config.poll_interval(), deadline, *found), method_name="execute_again")
+
     def execute_again(self, context: Context, event: Mapping[str, Any]) -> Any:
-        """Resumed: what was waited for is over, or the generation is; the work finds out which."""
+        """Resume the task: what was waited for is over, or the generation is; the work finds out which."""
         return self.execute(context)
 
     def on_kill(self) -> None:
@@ -134,21 +143,33 @@ class VerbOperator(EnvironmentOperator):
         return self.answer(outcome)
 
     def answer(self, outcome: Outcome) -> dict[str, Any]:
-        """What goes to XCom, once the notes are in the log."""
+        """Return what goes to XCom, once the notes are in the log."""
         for note in outcome.notes:
             self.log.info("%s", visible(note))
         return outcome_summary(outcome.to_json())
 
 
+class DocumentOperator(EnvironmentOperator):
+    """Base of the operators that return what the command line's command of the same name prints."""
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        found = self.run_verb(context)
+        self.log.info("%s: %s", self.environment, found)
+        return found
+
+
 def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> Listener:
-    """A listener that writes at most one line a stage a second; always the last one of a stage, and a note that counts nothing."""
+    """Return a listener that writes at most one line a stage a second, always a stage's last one, and a note that counts nothing."""
     written: dict[str, float] = {}
 
     def listen(event: Event) -> None:
         now = clock()
         finished = event.total > 0 and event.done >= event.total
-        said = bool(event.note) and not event.total  # "paused", "begins anew": told once, and nothing after it tells more
-        if not (finished or said) and now - written.get(event.stage, float("-inf")) < 1.0:
+        is_note = bool(event.note) and not event.total  # "paused", "begins anew": told once, and nothing after it tells more
+        if not (finished or is_note) and now - written.get(event.stage, float("-inf")) < 1.0:
             return
         written[event.stage] = now
         counted = f"{event.done} of {event.total}" if event.total else ""
@@ -159,21 +180,21 @@ def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.m
 
 
 def release_folder(release: str, context: Context) -> Path:
-    """The release folder: a relative path is looked for in the folder of the DAG file, because workers share no current directory."""
+    """Return the release folder; a relative path is looked for in the folder of the DAG file, for workers share no current directory."""
     if not release:
         raise BadArgument(argument="release", value=release, wanted="the path of a release folder")
     return Path(context["dag"].folder) / release
 
 
 def as_generation(value: int | str | None) -> Generation:
-    """A generation as it comes from a literal, an XCom or a rendered template."""
+    """Convert a generation that comes from a literal, an XCom or a rendered template."""
     if not str(value).isdecimal():
         raise BadArgument(argument="generation", value=str(value), wanted="a number, as the preflight task returns it")
     return Generation(int(str(value)))
 
 
 def as_number(name: str, value: int | str | None) -> int | None:
-    """A whole number, 1 or more, as it comes from a literal or a rendered template; None and '' are none."""
+    """Convert a whole number, 1 or more, that comes from a literal or a rendered template; None and '' are none."""
     if value is None or value == "":
         return None
     if not str(value).isdecimal() or not int(value):
@@ -181,8 +202,15 @@ def as_number(name: str, value: int | str | None) -> int | None:
     return int(value)
 
 
+def as_name(collection: str, wanted: str) -> str:
+    """Return the collection's name; refuse an empty one."""
+    if not collection:
+        raise BadArgument(argument="collection", value="", wanted=wanted)
+    return collection
+
+
 def as_flag(name: str, value: bool | str) -> bool:
-    """A yes or no as it comes from a literal or a rendered template ('True', 'false')."""
+    """Convert a yes or no that comes from a literal or a rendered template ('True', 'false')."""
     text = str(value).strip().lower()
     if text not in {"true", "false"}:
         raise BadArgument(argument=name, value=str(value), wanted="true or false")
@@ -190,12 +218,12 @@ def as_flag(name: str, value: bool | str) -> bool:
 
 
 def as_hold(value: timedelta | float | str) -> timedelta:
-    """A hold time: a timedelta, or hours as a number or a rendered template."""
+    """Convert a hold time: a timedelta, or hours as a number or a rendered template."""
     return as_time("hold", value, "hours")
 
 
 def as_time(name: str, value: timedelta | float | str, unit: str) -> timedelta:
-    """A length of time: a timedelta, or a number of ``unit`` (``hours``, ``minutes``) as it comes from a literal or a rendered template."""
+    """Convert a length of time: a timedelta, or a number of ``unit`` (``hours``, ``minutes``) from a literal or a rendered template."""
     if isinstance(value, timedelta):
         return value
     try:
@@ -208,6 +236,6 @@ def as_time(name: str, value: timedelta | float | str, unit: str) -> timedelta:
 
 
 def as_names(value: Sequence[str] | str) -> list[str]:
-    """Names as a list, or as a rendered template gives them: in one text with commas between them."""
+    """Convert names that come as a list, or, from a rendered template, as one text with commas between them."""
     names = value.split(",") if isinstance(value, str) else value
     return [name.strip() for name in names if name.strip()]

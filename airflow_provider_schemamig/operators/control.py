@@ -1,144 +1,225 @@
-"""What a person says to work on rows that is under way, without a shell: wait, slow down, keep the history, give up."""
+"""What a person says to an upgrade that is under way, without a shell: wait, slow down, keep the history, go on, give up.
+
+Empty texts mean "not given", for a rendered template is a text.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import BadArgument, EnvironmentOperator, as_generation, as_number
-from airflow_provider_schemamig.operators.reports import outcome_summary
+from airflow_provider_schemamig.operators.base import BadArgument, DocumentOperator, VerbOperator, as_generation, as_name, as_number
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
 #: The holder of pins that name no generation.
 HOLDER = "airflow"
 
 
-class ControlOperator(EnvironmentOperator):
-    """Pause, resume or throttle work on rows, postpone the last step of online changes or force them past busy writers, pin or unpin a
-    table's history, or cancel a generation. Empty texts mean "not given".
+class ControlledOperator(DocumentOperator):
+    """Base of what is said of one collection, or of all.
 
-    Returns what the command line's command of the same name prints.
-
-    :param action: (templated) ``pause``, ``postpone``, ``resume``, ``throttle``, ``force``, ``cancel``, ``pin`` or ``unpin``.
-    :param collection: (templated) the collection; for the first four empty: all of them.
-    :param rows_per_second: (templated) for ``throttle``. Limits that are not given are taken back.
-    :param max_files: (templated) for ``throttle``: files a batch.
-    :param commits_per_minute: (templated) for ``throttle``; each batch is one.
-    :param window: (templated) for ``throttle``: the hours UTC in which batches begin, ``22-6``.
-    :param generation: (templated) for ``cancel``; for ``pin`` and ``unpin`` the holder (empty: ``airflow``).
-    :param hours: (templated) for ``pin``.
-    :param reason: (templated) for ``pause`` and ``postpone``: why. It is shown wherever something waits, with the user who triggered the
-        run (where Airflow does not know one, the run).
+    :param collection: (templated) the collection; empty: all of them.
     """
 
-    template_fields: Sequence[str] = (
-        *EnvironmentOperator.template_fields,
-        "action",
-        "collection",
-        "rows_per_second",
-        "max_files",
-        "commits_per_minute",
-        "window",
-        "generation",
-        "hours",
-        "reason",
-    )
+    template_fields: Sequence[str] = (*DocumentOperator.template_fields, "collection")
+
+    def __init__(self, *, collection: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.collection = collection
+
+
+class PauseOperator(ControlledOperator):
+    """Let no upgrade go further: no batch of rows, no promotion, no seal, no commit. What is in flight ends.
+
+    :param reason: (templated) why. It is shown wherever something waits, with the user who triggered the run.
+    """
+
+    template_fields: Sequence[str] = (*ControlledOperator.template_fields, "reason")
+
+    def __init__(self, *, reason: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reason = reason
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.upgrade.status import control_json
+
+        by, reason = triggered_by(context), self.reason or None
+        return control_json(commands.pause(self.hook.environment, self.collection or None, by=by, reason=reason))
+
+
+class PostponeOperator(ControlledOperator):
+    """Let work on rows go on, but the last step of online changes wait for ``ResumeOperator``.
+
+    :param reason: (templated) why. It is shown wherever something waits, with the user who triggered the run.
+    """
+
+    template_fields: Sequence[str] = (*ControlledOperator.template_fields, "reason")
+
+    def __init__(self, *, reason: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reason = reason
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.upgrade.status import control_json
+
+        by, reason = triggered_by(context), self.reason or None
+        return control_json(commands.postpone(self.hook.environment, self.collection or None, by=by, reason=reason))
+
+
+class ResumeOperator(ControlledOperator):
+    """Take a pause, a postponement or a force back; limits stay."""
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.upgrade.status import control_json
+
+        return control_json(commands.resume(self.hook.environment, self.collection or None, by=triggered_by(context)))
+
+
+class ForceOperator(ControlledOperator):
+    """Let busy writers wait for the last step of an online change after one lost race, not two, and for a fill that they outrun.
+
+    :param collection: (templated) the collection whose writers may have to wait.
+    """
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.upgrade.status import control_json
+
+        name = as_name(self.collection, "the collection whose writers may have to wait")
+        return control_json(commands.force(self.hook.environment, name, by=triggered_by(context)))
+
+
+class ThrottleOperator(ControlledOperator):
+    """Set the limits of work on rows to exactly these; those that are not given are taken back.
+
+    :param rows_per_second: (templated) on average.
+    :param max_files: (templated) files a batch.
+    :param commits_per_minute: (templated) each batch is one.
+    :param window: (templated) the hours UTC in which batches begin, ``22-6``.
+    """
+
+    template_fields: Sequence[str] = (*ControlledOperator.template_fields, "rows_per_second", "max_files", "commits_per_minute", "window")
 
     def __init__(
         self,
         *,
-        action: str,
-        collection: str = "",
         rows_per_second: int | str | None = None,
         max_files: int | str | None = None,
         commits_per_minute: int | str | None = None,
         window: str = "",
-        generation: int | str | None = None,
-        hours: int | str | None = None,
-        reason: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.action = action
-        self.collection = collection
         self.rows_per_second = rows_per_second
         self.max_files = max_files
         self.commits_per_minute = commits_per_minute
         self.window = window
-        self.generation = generation
-        self.hours = hours
-        self.reason = reason
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        control = functools.partial(self._control, triggered_by(context))
-        actions: dict[str, Callable[[], dict[str, Any]]] = {
-            "pause": control,
-            "postpone": control,
-            "resume": control,
-            "throttle": control,
-            "force": control,
-            "cancel": self._cancel,
-            "pin": self._pin,
-            "unpin": self._unpin,
-        }
-        if self.action not in actions:
-            raise BadArgument(argument="action", value=self.action, wanted=f"one of {', '.join(actions)}")
-        done = actions[self.action]()
-        self.log.info("%s: %s", self.action, done)
-        return done
-
-    def _control(self, by: str | None) -> dict[str, Any]:
+    def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
-        env, scope = self.hook.environment, self.collection or None
-        if self.action == "pause":
-            return control_json(commands.pause(env, scope, by=by, reason=self.reason))
-        if self.action == "postpone":
-            return control_json(commands.postpone(env, scope, by=by, reason=self.reason))
-        if self.action == "resume":
-            return control_json(commands.resume(env, scope, by=by))
-        if self.action == "force":
-            return control_json(commands.force(env, self._name("the collection whose writers may have to wait"), by=by))
         limits = {name: as_number(name, getattr(self, name)) for name in ("rows_per_second", "max_files", "commits_per_minute")}
-        return control_json(commands.throttle(env, scope, **limits, window=as_window(self.window), by=by))
+        env, window, by = self.hook.environment, as_window(self.window), triggered_by(context)
+        return control_json(commands.throttle(env, self.collection or None, **limits, window=window, by=by))
 
-    def _cancel(self) -> dict[str, Any]:
-        from airflow_provider_schemamig.core import commands
 
-        env, generation = self.hook.environment, as_generation(self.generation)
-        return outcome_summary(commands.cancel(env, generation, jobs=self.hook.job_runner, listen=self.listener()).to_json())
+class PinOperator(ControlledOperator):
+    """Keep a live table's history longer, for a copy that takes longer than it is kept. Commits to the table.
 
-    def _pin(self) -> dict[str, Any]:
+    :param collection: (templated) the collection whose history is kept.
+    :param hours: (templated) the hours of history that the copy needs.
+    :param holder: (templated) whose pin it is; empty: ``airflow``.
+    """
+
+    template_fields: Sequence[str] = (*ControlledOperator.template_fields, "hours", "holder")
+
+    def __init__(self, *, hours: int | str, holder: int | str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.hours = hours
+        self.holder = holder
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.status import pin_json
 
-        hours = as_number("hours", self.hours)
+        hours, name = as_number("hours", self.hours), as_name(self.collection, "the collection whose history is kept")
         if hours is None:
             raise BadArgument(argument="hours", value="", wanted="the hours of history that the copy needs")
-        name = self._name("the collection whose history is kept")
-        return pin_json(commands.pin(self.hook.environment, name, self._holder(), hours), name)
+        return pin_json(commands.pin(self.hook.environment, name, str(self.holder or HOLDER), hours), name)
 
-    def _unpin(self) -> dict[str, Any]:
+
+class UnpinOperator(ControlledOperator):
+    """Take a pin back. The table's own settings come back with the last one.
+
+    :param collection: (templated) the collection whose history was kept.
+    :param holder: (templated) whose pin it is; empty: ``airflow``.
+    """
+
+    template_fields: Sequence[str] = (*ControlledOperator.template_fields, "holder")
+
+    def __init__(self, *, holder: int | str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.holder = holder
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        name, holder = self._name("the collection whose history was kept"), self._holder()
+        name, holder = as_name(self.collection, "the collection whose history was kept"), str(self.holder or HOLDER)
         return {"collection": name, "holder": holder, "unpinned": commands.unpin(self.hook.environment, name, holder)}
 
-    def _name(self, wanted: str) -> str:
-        if not self.collection:
-            raise BadArgument(argument="collection", value="", wanted=wanted)
-        return self.collection
 
-    def _holder(self) -> str:
-        return str(as_generation(self.generation)) if self.generation else HOLDER
+class ApproveOperator(DocumentOperator):
+    """Record that the user who triggered the run has read the plan of a generation and wants it: what the gate ``ledger`` waits for.
+
+    :param generation: (templated) the generation that preflight claimed.
+    :param plan: (templated) the digest of the plan that was read.
+    """
+
+    template_fields: Sequence[str] = (*DocumentOperator.template_fields, "generation", "plan")
+
+    def __init__(self, *, generation: int | str, plan: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.generation = generation
+        self.plan = plan
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
+
+        generation = as_generation(self.generation)
+        approval = commands.approve(self.hook.environment, generation, self.plan, triggered_by(context))
+        return {"generation": generation, "plan_digest": self.plan, "approved_by": approval.approved_by}
+
+
+class CancelOperator(VerbOperator):
+    """Give a generation up: what it built is deleted. Promoted already: it is rolled back. Committed: refused.
+
+    :param generation: (templated) the generation that preflight claimed.
+    """
+
+    template_fields: Sequence[str] = (*VerbOperator.template_fields, "generation")
+    ui_color = "#f2cfcf"
+
+    def __init__(self, *, generation: int | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.generation = generation
+
+    def run_verb(self) -> Outcome:
+        from airflow_provider_schemamig.core import commands
+
+        return commands.cancel(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
 
 
 def triggered_by(context: Context) -> str | None:
-    """Who triggered the run, or which run it is; None outside of one. Not from its conf, which anybody who triggers it writes."""
+    """Return who triggered the run, or which run it is; None outside of one. Its conf is not asked: anybody who triggers the run writes
+    it."""
     run = context.get("dag_run")
     if run is None:
         return None
@@ -146,7 +227,7 @@ def triggered_by(context: Context) -> str | None:
 
 
 def as_window(value: str) -> tuple[int, int] | None:
-    """``22-6`` as it comes from a literal or a rendered template; '' is none."""
+    """Convert ``22-6`` that comes from a literal or a rendered template; '' is none."""
     if not value:
         return None
     first, _, last = value.partition("-")

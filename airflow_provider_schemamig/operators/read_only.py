@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.exceptions import Conflict
-from airflow_provider_schemamig.links.report import ReportLink
 from airflow_provider_schemamig.operators.base import (
     EnvironmentOperator,
     VerbOperator,
@@ -34,7 +33,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
     The result is pushed key by key, so that later tasks take ``preflight.output["generation"]``: ``generation``, ``plan_digest``,
     ``report_uri``, ``plan`` (markdown), ``fills`` (the collections that have to be filled or copied; a copy also if it is complete, for
     it is followed). A retry finds the claim of its first try, because the claim is named after the run and the task. Skipped if the
-    environment is at the release already.
+    environment is at the release already; deferred while a run that claimed before has its upgrade of the environment open.
 
     :param release: (templated) the release folder; a relative path is looked for in the folder of the DAG file.
     :param hold: (templated) hours, or a timedelta, for which the way back stays open after the commit.
@@ -51,7 +50,6 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         "ignore_nodes",
         "create",
     )
-    operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,
@@ -88,6 +86,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         )
         if found.generation is None or found.report_uri is None:
             raise AirflowSkipException("Nothing to do: the environment is at the release.")
+        self.wait_for_turn(context)  # who claimed first goes first; what is claimed here is found again
         document = found.report.to_json()
         text = plan_markdown(document, found.report_uri)
         copies = [str(stage["collection"]) for stage in document["stages"] if stage["kind"] == "copy"]
@@ -102,7 +101,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
 
 
 def claim_id(context: Context) -> str:
-    """The name of this run's claim, equal in every try. The task is part of it: one run may upgrade to two releases in a row."""
+    """Return the name of this run's claim, equal in every try. The task is part of it: one run may upgrade to two releases in a row."""
     ti = context["ti"]
     return f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}"
 
@@ -223,7 +222,7 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         return False
 
     def _ended(self, context: Context) -> str | None:
-        """How the promoting task ended, if it did."""
+        """Return how the promoting task ended, if it did."""
         if self.ends_with is None:
             return None
         ti = context["ti"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.replication.errors import GapError
@@ -13,35 +12,28 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.replication.model import StreamState
 
 
-@dataclass(eq=False)
 class StreamStopped(Refusal):
     """A stream that does not go on by itself. ``detail``: why, and what to do."""
 
     code = "stream_stopped"
+    message = "the stream from {origin} stopped: {detail}"
+    next_action = "When that is done, clear the task."
     origin: str
     detail: str
 
-    @property
-    def message(self) -> str:
-        return f"the stream from {self.origin} stopped: {self.detail}"
 
-    @property
-    def next_action(self) -> str:
-        return "When that is done, clear the task."
-
-
-@dataclass(eq=False)
 class StreamInGap(StreamStopped, GapError):
     """One that misses something between what it brought and what can still be read."""
 
     code = GapError.code
 
 
-@dataclass(eq=False)
 class StillPaused(Refusal):
     """A stream that was paused for longer than the task was to wait. ``version``: of the origin's table, the first that is not brought."""
 
     code = "stream_paused"
+    message = "the stream from {origin} has been paused since {since} at version {version}: {detail}."
+    next_action = "Bring the target to the origin's release, then clear the task; the stream has kept its place."
     origin: str
     since: str
     version: int
@@ -53,14 +45,6 @@ class StillPaused(Refusal):
         assert pause is not None
         since = pause.since.to_iso8601_string()
         return cls(collection=stream.collection, origin=stream.origin, since=since, version=pause.event_version, detail=pause.detail)
-
-    @property
-    def message(self) -> str:
-        return f"the stream from {self.origin} is paused since {self.since} at version {self.version}: {self.detail}."
-
-    @property
-    def next_action(self) -> str:
-        return "Bring the target to the origin's release, then clear the task; the stream has kept its place."
 
 
 def raise_stopped(states: Sequence[StreamState]) -> None:

@@ -45,19 +45,19 @@ class StreamOperator(SchemamigOperator):
 
     @cached_property
     def hooks(self) -> tuple[SchemamigHook, SchemamigHook]:
-        """Of origin and target."""
+        """Return the hooks of origin and target."""
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         return SchemamigHook(self.origin), SchemamigHook(self.target)
 
     @property
     def ends(self) -> tuple[Environment, Environment]:
-        """Origin and target."""
+        """Return origin and target."""
         origin, target = self.hooks
         return origin.environment, target.environment
 
     def listener(self) -> Listener:
-        """What the work reports its progress to: this task's log, and Airflow's metrics."""
+        """Return what the work reports its progress to: this task's log, and Airflow's metrics."""
         return metered(log_progress(self.log.info), self.target)
 
     def on_kill(self) -> None:
@@ -131,11 +131,11 @@ class ReplicateCollectionOperator(StreamOperator):
         return self._bring(time.time() + waits.total_seconds(), {})
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
-        """Resumed because there may be something to do, or because the deadline passed."""
+        """Resume the task, because there may be something to do or because the deadline passed."""
         return self._bring(float(event["deadline"]), event["brought"])
 
     def _bring(self, deadline: float, before: Mapping[str, int]) -> dict[str, int]:
-        """One run over the streams. ``before``: what this task brought before it deferred."""
+        """Run once over the streams. ``before``: what this task brought before it deferred."""
         from airflow_provider_schemamig.core import commands
 
         _, target = self.hooks

@@ -11,7 +11,7 @@ PLAN_LINES = 40
 
 
 def outcome_summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """An ``Outcome`` document with its stages counted and timed by kind: ``{"expand": {"count": 1000, "seconds": 2.1}}``."""
+    """Summarize an ``Outcome`` document, its stages counted and timed by kind: ``{"expand": {"count": 1000, "seconds": 2.1}}``."""
     counts: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
     for stage in outcome["stages"]:
@@ -22,7 +22,7 @@ def outcome_summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plan_markdown(plan: Mapping[str, Any], report_uri: str) -> str:
-    """A plan document for the person who approves it; cut after ``PLAN_LINES`` stages."""
+    """Write a plan document for the person who approves it; cut after ``PLAN_LINES`` stages."""
     stages: Sequence[Mapping[str, Any]] = plan["stages"]
     lines = [f"**{plan['from'] or 'new environment'} → {plan['to']}**, plan `{plan['plan_digest'][:12]}`", ""]
     lines += [_stage_line(stage) for stage in stages[:PLAN_LINES]]
@@ -44,6 +44,6 @@ def _change_text(change: Mapping[str, Any]) -> str:
 
 
 def chunks(collections: Iterable[str], size: int) -> list[list[str]]:
-    """``collections`` in order, in lists of at most ``size``."""
+    """Split ``collections`` in order into lists of at most ``size``."""
     names = list(collections)
     return [names[start : start + size] for start in range(0, len(names), size)]

@@ -38,11 +38,11 @@ class WaitingSensor(SchemamigOperator, BaseSensorOperator):
         self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
 
     def trigger(self, deadline: float) -> LookingTrigger:
-        """The trigger that waits for what this sensor waits for, until ``deadline`` (seconds since the epoch)."""
+        """Return the trigger that waits for what this sensor waits for, until ``deadline`` (seconds since the epoch)."""
         raise NotImplementedError
 
     def result(self) -> Any:
-        """What the sensor returns when it is so."""
+        """Return what the sensor returns once its condition holds."""
         return None
 
     def poke(self, context: Context) -> bool:
@@ -59,7 +59,7 @@ class WaitingSensor(SchemamigOperator, BaseSensorOperator):
         return self._wait(context, deadline=time.time() + self.timeout)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
-        """Resumed because the trigger saw something, or because its deadline passed."""
+        """Resume the sensor, because the trigger saw something or because its deadline passed."""
         from airflow_provider_schemamig.triggers.base import DEADLINE
 
         if event["status"] == DEADLINE:

@@ -23,7 +23,8 @@ class FingerprintSensor(EnvironmentSensor):
     """Compares fingerprints: of a release with the ledger's, or of the ledger with the live tables.
 
     ``looks_for="upgrade"`` is the gate of an upgrade DAG and answers at once: success if the environment is not at ``release``
-    yet, skip if there is nothing to do, failure if a live table was changed behind our back or the release is refused.
+    yet, skip if there is nothing to do, failure if a live table was changed behind our back or the release is refused. It is deferred
+    while a run before has an upgrade of the environment open.
     ``"arrival"`` waits until the environment is at ``version`` or later, ``"drift"`` until a live table differs from the ledger.
 
     :param looks_for: ``upgrade``, ``arrival`` or ``drift``.
@@ -54,6 +55,7 @@ class FingerprintSensor(EnvironmentSensor):
 
     def execute(self, context: Context) -> Any:
         if self.looks_for == UPGRADE:
+            self.wait_for_turn(context)
             return self._gate(context)
         return super().execute(context)
 

@@ -18,7 +18,7 @@ def replicate_task_group(
     chunk_size: int = 1,
     depth: int = 1,
 ) -> TaskGroup:
-    """The tasks that bring ``origin``'s collections to ``target`` for some minutes, one mapped task a chunk of them.
+    """Make the tasks that bring ``origin``'s collections to ``target`` for some minutes, one mapped task for each chunk of collections.
 
     For a DAG with the schedule ``@continuous``. Every task follows its collections to the end of the run, so one that is paused or has
     failed keeps no other from going on; and the run lasts its time whatever becomes of them, so that one that fails at once is not begun

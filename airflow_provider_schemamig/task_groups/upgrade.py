@@ -24,6 +24,9 @@ from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 #: An empty map is skipped and must not skip what follows; a failure, or everything skipped, must.
 _AFTER_MAPS = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 
+#: What the page calls a mapped task.
+_COLLECTIONS = "{{ task.collections | join(', ') }}"
+
 
 def upgrade_task_group(
     group_id: str = "upgrade",
@@ -37,7 +40,7 @@ def upgrade_task_group(
     create: bool | str = False,
     approval_timeout: timedelta = timedelta(days=1),
 ) -> TaskGroup:
-    """The tasks that take ``environment`` to ``release``, from the fingerprint gate to the contract.
+    """Make the tasks that upgrade ``environment`` to ``release``, from the fingerprint gate to the contract.
 
     All arguments but ``group_id`` and ``approval_timeout`` may be templates.
 
@@ -60,11 +63,12 @@ def upgrade_task_group(
         claimed: dict[str, Any] = {"environment": environment, "generation": generation}
         fills: Any = XComArg(preflight, key="fills")  # a list, once the task runs
         fill_chunks = FillChunksOperator(task_id="fill_chunks", collections=fills, **claimed)
-        fill = FillOperator.partial(task_id="fill", **claimed).expand(collections=fill_chunks.output)
+        fill = FillOperator.partial(task_id="fill", map_index_template=_COLLECTIONS, **claimed).expand(collections=fill_chunks.output)
         choice, approval, ledger_approval = _gates(preflight.task_id, gate, claimed, approval_timeout)
         promote = PromoteLeaderOperator(task_id="promote", trigger_rule=_AFTER_MAPS, **claimed)
         # Beside the gate, and nothing waits for it: the cut-over follows the tables itself. Nothing to fill or copy: an empty map.
-        tail = TailOperator.partial(task_id="tail", ends_with=promote.task_id, **claimed).expand(collections=fill_chunks.output)
+        followed = TailOperator.partial(task_id="tail", ends_with=promote.task_id, map_index_template=_COLLECTIONS, **claimed)
+        tail = followed.expand(collections=fill_chunks.output)
         fingerprint >> preflight >> fill_chunks >> fill >> [choice, tail]
         preflight >> choice >> [approval, ledger_approval, promote]
         [approval, ledger_approval] >> promote
@@ -75,7 +79,7 @@ def upgrade_task_group(
 def _gates(
     preflight: str, gate: str, claimed: dict[str, Any], timeout: timedelta
 ) -> tuple[PromotionGateOperator, ApprovalOperator, PromotionSensor]:
-    """The choice of the gate, and the two gates that wait."""
+    """Make the choice of the gate, and the two gates that wait."""
     prefix = preflight.removesuffix("preflight")
     paths = {"approval": f"{prefix}approval", "ledger": f"{prefix}ledger_approval", "none": f"{prefix}promote"}
     choice = PromotionGateOperator(task_id="gate", gate=gate, paths=paths, trigger_rule=_AFTER_MAPS)
@@ -90,10 +94,10 @@ def _gates(
 
 
 def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any], ignore_nodes: bool | str) -> None:
-    """Everything after promotion, in the order of the protocol."""
+    """Make all tasks after promotion, in the order of the protocol."""
     expand = ExpandOperator(task_id="expand", **claimed)
     to_change = FillChunksOperator(task_id="to_change", **claimed)
-    change = ChangeOperator.partial(task_id="change", **claimed).expand(collections=to_change.output)
+    change = ChangeOperator.partial(task_id="change", map_index_template=_COLLECTIONS, **claimed).expand(collections=to_change.output)
     cutover = CutoverOperator(task_id="cutover_and_commit", trigger_rule=_AFTER_MAPS, **claimed)
     cleanup = CleanupOperator(task_id="cleanup", **claimed)
     # The last task decides the state of the run: a failed clean-up is harmless, a failed or skipped commit is not.

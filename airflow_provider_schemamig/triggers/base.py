@@ -21,7 +21,7 @@ LOOK, DEADLINE = "look", "deadline"
 
 
 def settling_seconds() -> float:
-    """How long after a deferral the end of the task's process may still be on its way to the scheduler.
+    """Return how long after a deferral the end of the task's process may still be on its way to the scheduler.
 
     Its supervisor looks for it once a heartbeat. A task that has resumed by then is taken for one that was killed, and tried again.
     """
@@ -42,18 +42,18 @@ class LookingTrigger(BaseTrigger):
         self.deadline = deadline
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments this trigger is made again from; subclasses add theirs."""
+        """Return the arguments this trigger is made again from; subclasses add theirs."""
         return {"poll_interval": self.poll_interval, "deadline": self.deadline}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return f"{type(self).__module__}.{type(self).__qualname__}", self.arguments()
 
     def kept(self) -> dict[str, Any]:
-        """What the task gets back with the event. Not by ``defer(kwargs=...)``, which ``airflow dags test`` drops."""
+        """Return what the task gets back with the event, not by ``defer(kwargs=...)``, which ``airflow dags test`` drops."""
         return {"deadline": self.deadline}
 
     def look(self) -> bool:
-        """Whether what is waited for is so. Blocking; raises typed errors."""
+        """Return whether the awaited condition holds. Blocking; raises typed errors."""
         raise NotImplementedError
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

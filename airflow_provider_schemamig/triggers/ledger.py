@@ -7,6 +7,7 @@ from typing import Any
 
 import pendulum
 
+from airflow_provider_schemamig import turns
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.triggers.base import LookingTrigger
 
@@ -102,3 +103,28 @@ class PauseTrigger(EnvironmentTrigger):
         if self.generation is not None and has_ended(state, Generation(self.generation)):
             return True
         return is_over(state, self.scopes, pendulum.now("UTC") if self.hours else None)
+
+
+class TurnTrigger(EnvironmentTrigger):
+    """Waits until the run before has ended, or its generation is open no more.
+
+    :param generation: the one that the run before has open.
+    :param dag_id: of the run before.
+    :param run_id: of the run before.
+    """
+
+    def __init__(self, environment: str, poll_interval: float, deadline: float, generation: int, dag_id: str, run_id: str) -> None:
+        super().__init__(environment, poll_interval, deadline)
+        self.generation = generation
+        self.dag_id = dag_id
+        self.run_id = run_id
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "generation": self.generation, "dag_id": self.dag_id, "run_id": self.run_id}
+
+    def look(self) -> bool:
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+        claims = commands.open_claims(SchemamigHook(self.environment).environment)
+        return self.generation not in [generation for generation, _ in claims] or not turns.is_active(self.dag_id, self.run_id)

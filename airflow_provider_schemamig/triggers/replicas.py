@@ -39,7 +39,7 @@ class StreamTrigger(LookingTrigger):
         return {**own, **super().arguments()}
 
     def ends(self) -> tuple[Environment, Environment]:
-        """Origin and target."""
+        """Return origin and target."""
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         return SchemamigHook(self.origin).environment, SchemamigHook(self.target).environment

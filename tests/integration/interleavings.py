@@ -1,7 +1,7 @@
 """What meets what: a writer that planned before a commit of ours and commits after it, for every operation.
 
-One table of what is expected: Spark is held to it by test_interleavings.py, delta-rs by tests/unit/upgrade/test_online_writers.py, and
-docs/online-changes.md shows it (the same).
+One table of what is expected: Spark is held to it by test_interleavings.py, delta-rs by test_online_writers.py (tests/unit/upgrade/online),
+and docs/online-changes.md shows it (the same).
 """
 
 from __future__ import annotations

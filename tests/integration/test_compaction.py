@@ -200,7 +200,7 @@ def test_a_statement_in_flight_over_rewritten_files_aborts_and_no_row_is_lost(la
 
 
 def test_killed_between_writing_and_committing(lake: SparkLake) -> None:
-    """(Every moment to die at: tests/unit/upgrade/test_compaction.py.) What is left behind is nobody's, and VACUUM's."""
+    """(Every moment to die at: tests/unit/upgrade/rewrite/test_compaction.py.) What is left behind is nobody's, and VACUUM's."""
     found = table(lake, "killed")
     found.add(0, 20)
     found.evolve(f"{COLUMNS}, late INT")

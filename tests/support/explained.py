@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation, Sh
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddKey, Change, DropKey, Relax, RenameColumn, SetProperty
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
@@ -119,16 +120,25 @@ class _Expected:
         head = None if source in self.schemas else self.report.view.heads[source]
         before = self.schemas.get(source, physical_after(self.report.view.state, source, self.report.plan.ends))
         after = self.schemas[source] = apply(before, changes)
-        if not _is_there(before, after, changes, head):
+        pins = self.report.view.state.pins.values()
+        is_pinned = any(pin.shard == self.report.view.state.objects[source].shard for pin in pins)
+        if not _is_there(before, after, changes, head, is_pinned=is_pinned):
             self.commits["old", source].append(Commit(action, after))
 
 
-def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change], head: Head | None) -> bool:
-    """Return whether no commit is needed: a rollback, or a pin, left the table so. Of a key nothing is on the table."""
+def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change], head: Head | None, *, is_pinned: bool) -> bool:
+    """Return whether no commit is needed: a rollback, or a pin, left the table so, or a pin keeps what the release ends. Of a key nothing
+    is on the table."""
     if any(isinstance(change, RenameColumn) for change in changes):  # also where two columns exchange their names
         return False
     of_table = [change for change in changes if not isinstance(change, AddKey | DropKey)]
-    is_set = all(isinstance(change, Relax) or (isinstance(change, SetProperty) and change.new is not None) for change in of_table)
+
+    def may_be_set(change: Change) -> bool:
+        if isinstance(change, SetProperty):
+            return change.new is not None or (is_pinned and change.key in (FILES, LOG))
+        return isinstance(change, Relax)
+
+    is_set = all(map(may_be_set, of_table))
     return after == before or (is_set and head is not None and is_in_place(after, head))
 
 

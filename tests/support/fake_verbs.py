@@ -36,6 +36,8 @@ class FakeVerbs:
     old_files: bool = False
     approvals: Sequence[bool] = (True,)
     drifted: Sequence[str] = ()
+    #: Generations and claims that are open.
+    claims: Sequence[tuple[int, str]] = ()
     raises: dict[str, list[BaseException]] = field(default_factory=dict)
     calls: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -67,6 +69,9 @@ class FakeVerbs:
         looks = len(self.calls["approved"])
         return self.approvals[min(looks, len(self.approvals)) - 1]
 
+    def open_claims(self, env: object) -> Sequence[tuple[int, str]]:
+        return self.claims
+
     def status(self, env: object) -> Any:
         self._called("status", env=env)
         return SimpleNamespace(drifted=self.drifted)
@@ -85,7 +90,7 @@ class FakeVerbs:
         return self._outcome("rollback")
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        if verb not in {"fill", "promote", "expand", "change", "cutover", "cleanup", "cancel"}:
+        if verb not in {"fill", "promote", "expand", "change", "cutover", "cleanup", "cancel", "alter"}:
             real: Callable[..., Any] = getattr(commands, verb)
             return real  # not played
 

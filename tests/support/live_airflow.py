@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from example import airflow_home
 from tests.support.airflow_home import DAGS, ROOT
 from tests.support.processes import alive_in_group, wait_until
 
-PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+#: Each with its switches, as `make airflow` starts it.
+PARTS = {name: tuple(switches) for name, *switches in airflow_home.PARTS}
 _AIRFLOW = Path(sys.executable).with_name("airflow")
 
 
@@ -39,7 +41,7 @@ class LiveAirflow:
     def start(self, part: str) -> None:
         """In a process group of its own, as in a container."""
         with self.log(part).open("ab") as log:
-            command = [str(_AIRFLOW), part]
+            command = [str(_AIRFLOW), part, *PARTS[part]]
             self._running[part] = subprocess.Popen(
                 command, env=self.environment, stdout=log, stderr=log, cwd=self.home, start_new_session=True
             )
@@ -57,6 +59,10 @@ class LiveAirflow:
 
     def log(self, part: str) -> Path:
         return self.home / f"{part}.log"
+
+    def groups(self) -> list[int]:
+        """The process groups of its parts."""
+        return [process.pid for process in self._running.values()]
 
     def died(self) -> list[str]:
         return [part for part, process in self._running.items() if process.poll() is not None]
@@ -125,8 +131,6 @@ def live_airflow(home: Path, *dags: str, **more: str) -> Iterator[LiveAirflow]:
         "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
         "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
-        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
-        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
         "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "10",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         **more,

@@ -92,7 +92,7 @@ def check(lake: Lake, flights: int) -> None:
     for name, document in status.document["collections"].items():
         assert (document["physical"], document["hidden"], document["sealed"]) == (document["declared"], [], False), name
     assert rows(lake.path("flights")) == [
-        {"id": n, "departure_delay": 5 * n, "origin": {"code": "JFK"}, "gate": None} for n in range(1, flights + 1)
+        {"id": n, "departure_delay": 5 * n, "origin": {"code": "JFK", "city": None}, "gate": None} for n in range(1, flights + 1)
     ]
     assert rows(lake.path("planes")) == [{"tailnum": "N1", "year": 1999, "seats": None}]
     assert rows(lake.path("airports")) == []

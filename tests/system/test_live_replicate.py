@@ -48,6 +48,7 @@ def airflow(two: Replicas, metrics: Metrics, tmp_path: Path) -> Iterator[LiveAir
         options = {
             "AIRFLOW__SCHEMAMIG__DEFAULT_ORIGIN": "lake_a",
             "AIRFLOW__SCHEMAMIG__DEFAULT_ENVIRONMENT": "lake_b",
+            "AIRFLOW__SCHEMAMIG__REPLICATE_SCHEDULE": "@continuous",
             "AIRFLOW__SCHEMAMIG__REPLICATE_MINUTES": str(MINUTES),
             "AIRFLOW__SCHEMAMIG__POLL_INTERVAL": "1",
             "AIRFLOW__SCHEMAMIG__RECOMPUTE_INTERVAL": str(RECOMPUTE),

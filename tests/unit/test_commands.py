@@ -5,7 +5,31 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
+from airflow_provider_schemamig import config
 from airflow_provider_schemamig.core import commands
+
+PACKAGE = Path(config.__file__).parent
+#: Verbs that no task of Airflow runs, and why.
+NOT_IN_AIRFLOW = {
+    "cluster_status": "to be read by a person",
+    "compact_ledger": "commit and cleanup do what is due",
+    "compare_and_evolve_schema": "for programs",
+    "dump_ledger": "to be read by a person",
+    "edit_row": "mends a damaged ledger, with a person looking on",
+    "follow": "a loop in one process; in Airflow a task is deferred",
+    "go_through": "all tasks after preflight in one process",
+    "ledger_size": "to be read by a person",
+    "rebuild_ledger": "mends a lost ledger, with a person looking on",
+    "refresh": "a waiting stream's trigger does it",
+    "restore_ledger": "mends a lost ledger, with a person looking on",
+    "schema_debt": "to be read by a person",
+    "schema_status": "to be read by a person",
+    "upgrade": "all tasks in one process",
+    "upgrade_ledger": "once a format, after all programs have been renewed",
+    "wake": "a waiting stream's trigger does it",
+}
 
 
 def test_every_verb_is_the_function_that_the_type_checker_was_told_of() -> None:
@@ -19,3 +43,26 @@ def test_every_verb_is_the_function_that_the_type_checker_was_told_of() -> None:
     for verb, (module, name) in declared.items():
         found = getattr(commands, str(verb))
         assert (found.__module__, found.__name__) == (module, name)
+
+
+def test_every_verb_has_a_task_in_airflow_or_a_reason() -> None:
+    files = [path for folder in ("operators", "sensors", "triggers") for path in (PACKAGE / folder).glob("*.py")]
+    used = {
+        node.attr
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "commands"
+    }
+    assert used.isdisjoint(NOT_IN_AIRFLOW)
+    assert used | set(NOT_IN_AIRFLOW) == set(commands.__all__)
+
+
+@pytest.mark.parametrize("module", ["control", "drift", "ledger"])
+def test_an_operator_runs_one_verb_and_is_named_after_it(module: str) -> None:
+    found = {}
+    for kind in ast.parse((PACKAGE / "operators" / f"{module}.py").read_text()).body:
+        if isinstance(kind, ast.ClassDef):
+            named = {node.attr for node in ast.walk(kind) if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "commands"}
+            found[kind.name] = {"".join(word.capitalize() for word in name.split("_")) + "Operator" for name in named}
+    found.pop("ControlledOperator", None)  # a base
+    assert found == {name: {name} for name in found}

@@ -311,3 +311,11 @@ def test_what_a_server_echoes_is_blanked(echo: str, uri: str, options: dict[str,
         text = f"{caught.value} {caught.value.to_json()}"
         for secret in ("AbCdEf", "GhIj", "hunter2", "\x1b"):
             assert secret not in text.replace("\\u001b", "")
+
+
+@pytest.mark.parametrize("name", ["signup", "sigma", "passengers", "passport", "sassy"])
+def test_a_column_whose_name_begins_like_a_credentials_is_shown(name: str) -> None:
+    """A sample of a row that breaks a rule has to show the value that does."""
+    shown = f"{{'id': '7', '{name}': '2024-13-01'}}"
+    assert blank(shown) == shown
+    assert blank(f"{name}_sig=abc") == f"{name}_sig=***"

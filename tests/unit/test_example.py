@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,10 @@ from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.testing.rows.fixtures import read_fixtures
 from airflow_provider_schemamig.core.testing.workspace import cut
-from example.airflow_home import RELEASE, airflow_environment
+from example.airflow_home import PARTS, RELEASE, airflow_environment
 from example.load import TABLES, csv_file
 from example.rows import views
+from tests.support.processes import wait_until
 
 BEFORE = Version(1, 0, 0)
 
@@ -72,6 +75,38 @@ def test_the_data_is_installed(tmp_path: Path) -> None:
     header = csv_file("flights", tmp_path).open().readline().strip().split(",")
     assert len(header) == 19
     assert csv_file("airlines", tmp_path).exists()
+
+
+@pytest.mark.parametrize("how", ["a part ends", "SIGTERM"])
+def test_what_it_starts_is_ended_with_it(tmp_path: Path, how: str) -> None:
+    """A part, and what it started in its turn; SIGTERM also where a shell started it in the background, which takes Ctrl-C away."""
+    note, stand_in = tmp_path / "pid", tmp_path / "airflow"
+    stays = f"sleep 300 & echo $! > {note}; trap '' TERM; wait"
+    stand_in.write_text(f'#!/bin/sh\nif [ "$1" = ends ]; then while [ ! -s {note} ]; do sleep 0.1; done; exit; fi\n{stays}\n')
+    stand_in.chmod(0o755)
+    parts = "[('stays',), ('ends',)]" if how == "a part ends" else "[('stays',)]"
+    program = f"""
+import signal
+from example import airflow_home
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+airflow_home.AIRFLOW = {str(stand_in)!r}
+airflow_home.SECONDS_TO_END = 0.5
+airflow_home.run({parts}, {{}})
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=RELEASE.parents[1])
+    wait_until(lambda: note.exists() and note.read_text().strip())
+    if how == "SIGTERM":
+        process.terminate()
+    assert process.wait(20) == 0
+    left = Path(f"/proc/{note.read_text().strip()}/cmdline")
+    wait_until(lambda: not (left.exists() and left.read_bytes()))
+
+
+def test_no_log_server_is_started_beside_the_page() -> None:
+    """They would listen on every interface."""
+    serving = {"scheduler", "triggerer", "celery worker"}
+    assert all("--skip-serve-logs" in switches for name, *switches in PARTS if name in serving)
+    assert {name for name, *_ in PARTS} == {"api-server", "scheduler", "dag-processor", "triggerer"}
 
 
 def test_airflow_listens_on_this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,13 +39,33 @@ def _read(wheel: zipfile.ZipFile, name: str) -> str:
     return wheel.read(member).decode()
 
 
-def test_the_wheel_holds_the_provider_and_the_jobs_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+DATA = "airflow_provider_schemamig-0.1.0.data"
+
+
+def test_the_wheel_holds_the_provider_the_jobs_and_the_dags_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     top = {path.split("/")[0] for path in wheel.namelist()}
-    assert top == {"airflow_provider_schemamig", "spark_jobs", "airflow_provider_schemamig-0.1.0.dist-info"}
-    held = {path for path in wheel.namelist() if path.endswith(".py")}
+    assert top == {"airflow_provider_schemamig", "spark_jobs", "airflow_provider_schemamig-0.1.0.dist-info", DATA}
+    held = {path for path in wheel.namelist() if path.endswith(".py") and not path.startswith(DATA)}
     here = {str(path.relative_to(ROOT)) for top in ("airflow_provider_schemamig", "spark_jobs") for path in (ROOT / top).rglob("*.py")}
     assert held == here
     assert "airflow_provider_schemamig/py.typed" in wheel.namelist()
+
+
+def test_the_wheel_installs_every_dag_where_the_docs_say(wheel: zipfile.ZipFile) -> None:
+    held = {path: wheel.read(path) for path in wheel.namelist() if path.startswith(DATA)}
+    assert held == {f"{DATA}/data/share/schemamig/dags/{path.name}": path.read_bytes() for path in (ROOT / "dags").glob("*.py")}
+    assert "share/schemamig/dags" in (ROOT / "docs" / "airflow.md").read_text()
+
+
+def test_every_airflow_package_that_is_imported_is_declared(metadata: Message) -> None:
+    """Those of extras too; a distribution of Airflow's providers is named after its module."""
+    files = [*(ROOT / "airflow_provider_schemamig").rglob("*.py"), *(ROOT / "dags").glob("*.py")]
+    used = {
+        found for path in files for found in re.findall(r"^\s*from airflow\.providers\.((?:apache\.)?\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert "standard" in used
+    declared = " ".join(metadata.get_all("Requires-Dist") or [])
+    assert [name for name in used if f"apache-airflow-providers-{name.replace('.', '-')}" not in declared] == []
 
 
 def test_name_and_version_agree_everywhere(metadata: Message) -> None:

@@ -26,18 +26,11 @@ NamesOption = Annotated[
 
 @answered
 def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = None, as_json: JsonOption = False) -> Answer:
-    """Drift: take what somebody did to tables into the release, as its next version with the steps inferred."""
+    """Accept drift: take what somebody did to tables into the release, as its next version with the steps inferred."""
     from airflow_provider_schemamig.core import commands
-    from airflow_provider_schemamig.core.schema.describe import change_json
 
     done = commands.accept(open_environment(env), local_path(release), collection or ())
-    accepted = [{"collection": name, "changes": [change_json(change) for change in changes]} for name, changes in done.changes]
-    document = {
-        "version": str(done.version) if done.version else None,
-        "files": list(done.files),
-        "accepted": accepted,
-        "notes": list(done.notes),
-    }
+    document = done.to_json()
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.common import show_notes
@@ -46,7 +39,7 @@ def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = Non
             to.print("No table drifted: there is nothing to take over.")
             return
         to.print(f"taken over into {done.version}", style="bold")
-        for item in accepted:
+        for item in document["accepted"]:
             show_changes(to, item)
         show_files(to, done.files)
         show_notes(to, done.notes)

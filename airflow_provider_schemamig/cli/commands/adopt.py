@@ -34,23 +34,7 @@ def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, create: Cr
     from airflow_provider_schemamig.core import commands
 
     done = commands.adopt(open_environment(env), local_path(release), [table_named(text) for text in table], create=create)
-    tables = [
-        {
-            "collection": found.collection,
-            "uri": found.uri,
-            "shard": found.shard,
-            "table_version": found.table_version,
-            "read_only": found.read_only,
-        }
-        for found in done.tables
-    ]
-    document = {
-        "version": str(done.version),
-        "generation": done.generation,
-        "files": list(done.files),
-        "tables": tables,
-        "notes": list(done.notes),
-    }
+    document = done.to_json()
     return Answer(document, lambda to: _show_adopted(to, document))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @answered
 def check(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
-    """Everything that can be known without an environment: files, lock, modules, SQL, chain, lint."""
+    """Check everything that can be known without an environment: files, lock, modules, SQL, chain, lint."""
     from airflow_provider_schemamig.core.release.lint.model import Severity
     from airflow_provider_schemamig.core.release.lint.run import review
 

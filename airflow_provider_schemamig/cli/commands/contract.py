@@ -29,7 +29,7 @@ def contract(
     ignore_nodes: IgnoreNodesOption = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """When a hold is over: drop the columns and collections that the release dropped. Holds end oldest first."""
+    """Drop the columns and collections that the release dropped, once a hold is over. Holds end oldest first."""
     from airflow_provider_schemamig.core import commands
 
     only = None if generation is None else Generation(generation)

@@ -19,7 +19,7 @@ def diff(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The same for afterwards.")],
     as_json: JsonOption = False,
 ) -> Answer:
-    """What changes from one schema to another, and what that costs: none, instant, online or rewrite."""
+    """Compare two schemas: what changes from one to the other, and what that costs (none, instant, online or rewrite)."""
     from airflow_provider_schemamig.cli.compare import compare_files
 
     document = compare_files(local_path(old), local_path(new))

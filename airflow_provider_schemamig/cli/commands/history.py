@@ -27,7 +27,7 @@ def history(
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="The newest N.")] = DEFAULT_LIMIT,
     as_json: JsonOption = False,
 ) -> Answer:
-    """What was done here, the newest first: tasks, and every online change with its duration and outcome. Writes nothing."""
+    """List what was done here, the newest first: tasks, and every online change with its duration and outcome. Writes nothing."""
     from airflow_provider_schemamig.core.ledger.history import read_history
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
 

@@ -28,7 +28,7 @@ def lint(
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="text, json, or github (annotations of a workflow).")] = "text",
     as_json: JsonOption = False,
 ) -> None:
-    """What is legal and had better not be: see docs/lint. Exit 1 if a finding is an error."""
+    """Report what is legal but unwise in a release: see docs/lint. Exit 1 if a finding is an error."""
     if format_ not in _FORMATS:
         raise typer.BadParameter(f"{format_!r} is not one of {', '.join(_FORMATS)}.", param_hint="'--format'")
     _lint(release=release, github=format_ == "github", as_json=as_json or format_ == "json")
@@ -56,7 +56,7 @@ def _lint(*, release: str, github: bool, as_json: bool) -> Answer:
 
 
 def lint_document(found: Review) -> dict[str, Any]:
-    """``{"version", "findings", "allowed"}``; version null where the folder cannot be read."""
+    """Return ``{"version", "findings", "allowed"}``; version is null where the folder cannot be read."""
     return {
         "version": None if found.release is None else str(found.release.version),
         "findings": [finding_json(finding) for finding in found.findings],
@@ -77,7 +77,7 @@ def _show(to: Console, found: Review) -> None:
 
 
 def _annotations(folder: Path, found: Review) -> Iterator[str]:
-    """Workflow commands: one line each, ``::error file=...,line=...,title=...::text``."""
+    """Yield the findings as GitHub's workflow commands, one line each: ``::error file=...,line=...,title=...::text``."""
     for refusal in found.refusals:
         yield _command("error", _place(folder, refusal), f"schemamig {refusal.code}", f"{refusal.message} {refusal.next_action}")
     for finding in found.findings:
@@ -99,7 +99,7 @@ def _command(level: str, place: Mapping[str, str], title: str, text: str) -> str
 
 
 def _escaped(text: str, also: str) -> str:
-    """As the workflow commands of GitHub want it: percent signs and line ends, and in properties colons and commas."""
+    """Escape a text for GitHub's workflow commands: percent signs and line ends, and in properties colons and commas."""
     for character in f"%\r\n{also}":
         text = text.replace(character, f"%{ord(character):02X}")
     return text

@@ -47,7 +47,7 @@ def new(
 
 
 def _ask() -> Ask:
-    """Asks on the terminal, on stderr; Ctrl-C ends the command before anything is written."""
+    """Return a function that asks on the terminal (stderr); Ctrl-C ends the command before anything is written."""
 
     def ask(question: RenameQuestion) -> bool:
         try:

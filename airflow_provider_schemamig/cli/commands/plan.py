@@ -36,7 +36,7 @@ def plan(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """What an upgrade would do. Writes nothing. Exit 0: nothing to do, 3: differences pending, 1: refused."""
+    """Show what an upgrade would do. Writes nothing. Exit 0: nothing to do, 3: differences pending, 1: refused."""
     from airflow_provider_schemamig.core import commands
 
     def show(to: Console) -> None:

@@ -26,19 +26,11 @@ def revert(
     allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Even if values are lost with it.")] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Drift: undo what somebody did to a table, in one metadata commit."""
+    """Revert drift: undo what somebody did to a table, in one metadata commit."""
     from airflow_provider_schemamig.core import commands
-    from airflow_provider_schemamig.core.schema.describe import change_json
 
     done = commands.revert(open_environment(env), collection, allow_lossy=allow_lossy)
-    changes = [change_json(change) for change in done.changes]
-    document = {
-        "collection": done.collection,
-        "table_version": done.table_version,
-        "changes": changes,
-        "losses": list(done.losses),
-        "notes": list(done.notes),
-    }
+    document = done.to_json()
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.common import show_notes

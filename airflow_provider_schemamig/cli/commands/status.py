@@ -29,7 +29,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Look again every 2 seconds until Ctrl-C.")] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """The release, the leader, every collection, the way back. Exit 3: a table is not what the ledger says."""
+    """Show the release, the leader, every collection and the way back. Exit 3: a table is not what the ledger says."""
     from airflow_provider_schemamig.core import commands
 
     if watch and as_json:
@@ -79,7 +79,7 @@ def _watched(first: Status, uri: str, cluster: bool, look: Callable[[], Status])
 
 
 def _next(shown: Status, look: Callable[[], Status]) -> Status:
-    """The next status that differs from the one shown."""
+    """Wait for a status that differs from the one shown, and return it."""
     found = shown
     while found.to_json() == shown.to_json():
         time.sleep(WATCH_SECONDS)

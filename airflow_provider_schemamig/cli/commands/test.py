@@ -48,8 +48,8 @@ def test(
     if released is not None and tags is not None:
         raise typer.BadParameter("give --released or --tags, not both.", param_hint="'--tags'")
     started = time.monotonic()
-    with workplace() as work, watched() as listen:
-        found = rehearsal(local_path(release), work, jobs=_jobs(spark), seed=seed, released=released, tags=tags)
+    with workplace() as place, watched() as listen:
+        found = rehearsal(local_path(release), place, jobs=_jobs(spark), seed=seed, released=released, tags=tags)
         results = run_all(found, found.paths if path is None else found.find(path), listen)
     options = {"--release": release, "--released": released, "--tags": tags, "--seed": str(seed)}
     command = " ".join(["schemamig test", *(f"{name} {shlex.quote(value)}" for name, value in options.items() if value is not None)])
@@ -67,7 +67,7 @@ def test(
 
 
 def _jobs(url: str) -> Jobs | None:
-    """None without Spark: it was not wanted, or the packages of the extra `spark` are not here."""
+    """Return None if Spark is not wanted, or if the packages of the extra `spark` are not installed."""
     embedded = url.startswith("local")
     if url == NO_SPARK or (embedded and importlib.util.find_spec("pyspark") is None):
         return None

@@ -22,7 +22,7 @@ def unmanage(env: EnvOption, collection: CollectionOption, as_json: JsonOption =
     from airflow_provider_schemamig.core import commands
 
     done = commands.unmanage(open_environment(env), collection)
-    document = {"collection": done.collection, "uri": done.uri, "unmanaged": done.uri is not None, "notes": list(done.notes)}
+    document = done.to_json()
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.common import show_notes

@@ -26,9 +26,9 @@ def verify(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Whether tables hold what their schemas say: no stray value, none missing, no rule broken. Exit 1: not so.
+    """Check that tables hold what their schemas say: no stray value, none missing, no rule broken. Exit 1: not so.
 
-    Writes nothing, but with --new-rows how far it got.
+    Writes nothing, except that --new-rows records how far it got.
     """
     from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.names import CollectionName

@@ -19,7 +19,7 @@ COST_STYLES = {"none": "dim", "instant": "green", "online": "yellow", "rewrite":
 
 
 def show_error(to: Console, error: SchemamigError) -> None:
-    """The code, the collection, what is wrong, what to do. Several refusals are numbered, each complete."""
+    """Print the code, the collection, what is wrong and what to do. Several refusals are numbered, each complete."""
     refusals = refusals_of(error)
     if len(refusals) < 2:
         _show_one(to, "conflict" if error.retryable else "error", refusals[0] if refusals else error)
@@ -40,19 +40,19 @@ def _show_one(to: Console, head: str, error: SchemamigError) -> None:
 
 
 def print_indented(to: Console, text: Text, by: int = 2) -> None:
-    """Wrapped with a hanging indent and nothing after the last word (Rich's Padding would fill the line with spaces)."""
+    """Print a text wrapped with a hanging indent and nothing after the last word (Rich's Padding would fill the line with spaces)."""
     for line in text.wrap(to, to.width - by):
         line.rstrip()
         to.print(Text(" " * by).append_text(line), no_wrap=True)
 
 
 def _sentence(text: str) -> str:
-    """Messages follow a collection's name in a log line; standing alone, the sentence begins with a capital, unless with a file's name."""
+    """Capitalize a message that stands alone, unless it begins with a file's name: in a log line it follows a collection's name."""
     return text[:1].upper() + text[1:] if text.split(" ", 1)[0].isalpha() else text
 
 
 def show_outcome(to: Console, document: Mapping[str, Any]) -> None:
-    """What a task or an upgrade did: where the environment is, what each stage took, what stays open."""
+    """Print what a task or an upgrade did: where the environment is, what each stage took, what stays open."""
     to.print(_heading(document))
     if document["stages"]:
         to.print()
@@ -72,7 +72,7 @@ def _heading(document: Mapping[str, Any]) -> Text:
 
 
 def way(source: str | None, target: str | None) -> Text:
-    """``1.0.0 -> 1.1.0``, or ``new -> 1.1.0`` for an environment that does not exist yet."""
+    """Return ``1.0.0 -> 1.1.0``, or ``new -> 1.1.0`` for an environment that does not exist yet."""
     text = Text(source or "new", style="bold")
     if target is not None and target != source:
         text.append(" -> ", style="dim").append(target, style="bold")
@@ -106,14 +106,14 @@ def _seconds(value: float) -> str:
 
 
 def show_pending(to: Console, pending: Sequence[Mapping[str, Any]]) -> None:
-    """The holds: until when there is a way back, and what ends it."""
+    """Print the holds: until when there is a way back, and what ends it."""
     for hold in pending:
         to.print()
         to.print(hold_text(hold))
 
 
 def when(text: str) -> str:
-    """A document's time (UTC) to the minute: ``2026-11-21 12:35 UTC``."""
+    """Format a document's time (UTC) to the minute: ``2026-11-21 12:35 UTC``."""
     return f"{text[:16].replace('T', ' ')} UTC"
 
 
@@ -152,7 +152,7 @@ def show_notes(to: Console, notes: Sequence[str]) -> None:
 
 
 def show_diff(to: Console, document: Mapping[str, Any]) -> None:
-    """The outcome first, then one line a change."""
+    """Print the outcome first, then one line a change."""
     outcome = document["outcome"]
     headline = Text(outcome, style=COST_STYLES[outcome])
     if document["drops_data"]:
@@ -168,7 +168,7 @@ def show_diff(to: Console, document: Mapping[str, Any]) -> None:
 
 
 def show_facts(to: Console, facts: Mapping[str, Any]) -> None:
-    """A few values by name, one a line."""
+    """Print a few values by name, one a line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in facts.items():
         number = isinstance(value, int) and not isinstance(value, bool)
@@ -177,7 +177,7 @@ def show_facts(to: Console, facts: Mapping[str, Any]) -> None:
 
 
 def table_of(*columns: str) -> Table:
-    """Columns whose name ends in ``>`` hold numbers."""
+    """Make a table; columns whose name ends in ``>`` hold numbers."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in columns:
         right = column.endswith(">")

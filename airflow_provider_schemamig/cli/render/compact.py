@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_compaction(to: Console, document: Mapping[str, Any], *, rewritten: bool) -> None:
-    """Which files have which schema, and with ``rewritten`` what was done about it."""
+    """Print which files have which schema, and with ``rewritten`` what was done about it."""
     table = table_of("collection", "schema>", "files>", "rows>", "MiB>", "")
     for item in document["collections"]:
         for number, share in enumerate(item["debt"]):

@@ -19,7 +19,7 @@ _COLUMNS = ("collection", "key", "value", "ts", "diff")
 
 
 def show_dump(to: Console, document: Mapping[str, Any], *, current: bool) -> None:
-    """One line an update; long values are cut, so that one sees the ledger: to paste from there is ``--format jsonl``."""
+    """Print one line an update. Long values are cut so that a line fits; ``--format jsonl`` gives them complete, to be pasted."""
     what = "row(s) that stand at" if current else "update(s) up to"
     to.print(Text(f"{len(document['rows']):,} {what} ledger version {document['version']}", style="bold"))
     table = table_of("ts>", "diff>")
@@ -33,14 +33,14 @@ def show_dump(to: Console, document: Mapping[str, Any], *, current: bool) -> Non
 
 
 def write_jsonl(file: IO[str], document: Mapping[str, Any]) -> None:
-    """One JSON object a line. Key and value stand in it as they are stored, so both can be pasted into ``ledger edit``."""
+    """Write one JSON object a line. Key and value stand in it as they are stored, so both can be pasted into ``ledger edit``."""
     for row in document["rows"]:
         fields = (f'"collection":{json.dumps(row["collection"])}', _member("key", row["key"]), _member("value", row["value"]))
         file.write(f'{{{",".join(fields)},"ts":{row["ts"]},"diff":{row["diff"]}}}\n')
 
 
 def write_csv(file: IO[str], document: Mapping[str, Any]) -> None:
-    """The ledger's own columns with a header, as any SQL engine loads them; key and value are their stored texts."""
+    """Write the ledger's own columns with a header, as any SQL engine loads them; key and value are their stored texts."""
     writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(document["rows"])
@@ -49,14 +49,14 @@ def write_csv(file: IO[str], document: Mapping[str, Any]) -> None:
 def _member(name: str, text: str) -> str:
     """Return the stored text itself; a damaged one, which is no canonical JSON, as a string under another name."""
     try:
-        whole = canonical(json.loads(text, parse_constant=_no_constant)) == text
+        is_canonical = canonical(json.loads(text, parse_constant=_no_constant)) == text
     except (ValueError, RecursionError):
-        whole = False
-    return f'"{name}":{text}' if whole else f'"damaged_{name}":{json.dumps(text)}'
+        is_canonical = False
+    return f'"{name}":{text}' if is_canonical else f'"damaged_{name}":{json.dumps(text)}'
 
 
 def _no_constant(name: str) -> None:
-    """NaN and its kind are no JSON."""
+    """Refuse NaN and the infinities, which are no JSON."""
     raise ValueError(name)
 
 
@@ -73,7 +73,7 @@ def show_findings(to: Console, findings: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_size(to: Console, document: Mapping[str, Any]) -> None:
-    """The whole, then by collection, then how it grew."""
+    """Print the sums, then those of each collection, then how the ledger grew."""
     show_facts(to, {name: value for name, value in document.items() if not isinstance(value, list | dict)})
     to.print()
     table = table_of("collection", "updates>", "rows>", "bytes>", "of rows>")
@@ -94,7 +94,7 @@ def show_size(to: Console, document: Mapping[str, Any]) -> None:
 
 
 def show_edit(to: Console, document: Mapping[str, Any]) -> None:
-    """What was there and what is there now, whole: the way back is to paste the first."""
+    """Print what was there and what is there now, uncut: pasting the first goes back."""
     changed = f"written as ledger version {document['version']}" if document["changed"] else "nothing to do"
     to.print(Text.assemble((f"{document['collection']} {document['key']}", "cyan"), f"  {changed}"))
     if document["changed"]:
@@ -109,7 +109,7 @@ def show_edit(to: Console, document: Mapping[str, Any]) -> None:
 
 
 def show_format_upgrade(to: Console, document: Mapping[str, Any]) -> None:
-    """``document``: that of ``ledger upgrade``."""
+    """Print the document of ``ledger upgrade``."""
     if not document["steps"]:
         to.print(f"The ledger has format {document['to']} already; nothing to do.")
     for step in document["steps"]:

@@ -27,7 +27,7 @@ def finding_json(finding: LintFinding) -> dict[str, Any]:
 
 
 def show_findings(to: Console, findings: Sequence[LintFinding]) -> None:
-    """One line each, as compilers do, so that editors find the place."""
+    """Print one line a finding, as compilers do, so that editors find the place."""
     from rich.text import Text  # here: the JSON of a finding needs no Rich
 
     from airflow_provider_schemamig.cli.render.common import print_indented

@@ -10,6 +10,7 @@ from rich.tree import Tree
 
 from airflow_provider_schemamig.cli.render.common import COST_STYLES, show_error, show_notes, show_pending, way
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
+from airflow_provider_schemamig.core.upgrade.plan.stages import Online
 from airflow_provider_schemamig.exceptions import Refused
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ NAMES_SHOWN = 3
 
 
 def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
-    """The plan as it would run, then every reason against it."""
+    """Print the plan as it would run, then every reason against it."""
     target = report.plan.target
     heading = Text.assemble((target.name, "bold cyan"), "  ").append_text(way(_text(target.source), str(target.version)))
     to.print(heading.append(f"   plan {report.plan.digest[:12]}", style="dim"))
@@ -53,7 +54,7 @@ def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
     show_notes(to, report.notes)
     to.print()
     if report.timing is not None:
-        to.print(_timing(report.timing), style="dim")
+        to.print(_timing(report.timing, stages), style="dim")
     if report.refusals:
         show_error(to, Refused(refusals=report.refusals))
     else:
@@ -61,7 +62,7 @@ def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
 
 
 def show_preflight(to: Console, found: Preflight) -> None:
-    """The plan that was claimed, and what to do with it."""
+    """Print the plan that was claimed, and what to do with it."""
     show_plan(to, found.report, explain=True)
     if found.generation is None:
         return
@@ -69,10 +70,12 @@ def show_preflight(to: Console, found: Preflight) -> None:
     to.print(f"To approve it: schemamig approve --generation {found.generation} --plan {found.plan_digest}", soft_wrap=True)
 
 
-def _timing(timing: Timing) -> str:
+def _timing(timing: Timing, stages: Sequence[Explanation]) -> str:
     checked = f"Checked in {timing.checked_seconds:.1f} s."
     if timing.seconds is None:
         return f"{checked} Spark would read {timing.rows:,} rows; how long that takes is not known before the first copy here."
+    if not timing.rows and any(stage.kind == Online.kind for stage in stages):
+        return f"{checked} Nothing would be copied; how long the online changes take is not estimated."
     if not timing.rows:
         return f"{checked} No row would be read or written."
     return f"{checked} Spark would read {timing.rows:,} rows, in about {timing.seconds:,.0f} s at the speed of earlier copies here."
@@ -92,7 +95,7 @@ def _summary(stages: Sequence[Explanation], report: PlanReport) -> Text:
 
 
 def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]:
-    """One tree a moment; collections to which exactly the same happens share a branch."""
+    """Yield one tree a moment; collections to which exactly the same happens share a branch."""
     for title, meaning, kinds in MOMENTS:
         mine = [stage for stage in stages if stage.kind in kinds]
         if not mine:

@@ -14,7 +14,7 @@ Document = Mapping[str, Any]
 
 
 def progress_table(progress: Sequence[Document]) -> Table:
-    """One line a collection and stage of an open generation."""
+    """Make a table with one line for each collection and stage of an open generation."""
     table = table_of("collection", "stage", "done>", "rows>", "rows/s>", "left>", "as of")
     for item in progress:
         table.add_row(
@@ -27,7 +27,7 @@ def progress_table(progress: Sequence[Document]) -> Table:
 
 
 def progress_cells(item: Document) -> tuple[str, str, str, str]:
-    """Done of total, rows, rows a second, time left; empty where it is not known."""
+    """Return done of total, rows, rows a second, and time left; each is empty where it is not known."""
     return (
         f"{item['done']:,}/{item['total']:,} {item['unit']}",
         f"{item['rows']:,}",
@@ -37,7 +37,7 @@ def progress_cells(item: Document) -> tuple[str, str, str, str]:
 
 
 def duration(seconds: float) -> str:
-    """``40 s``, ``12 min``, ``3 h 05 min``."""
+    """Format seconds as ``40 s``, ``12 min``, ``3 h 05 min``."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -45,7 +45,7 @@ def duration(seconds: float) -> str:
 
 
 def history_table(entries: Sequence[Document]) -> Table:
-    """One line an entry of the audit log."""
+    """Make a table with one line for each entry of the audit log."""
     table = table_of("started", "took>", "what", "collection", "generation>", "outcome", "detail", "who")
     for item in entries:
         table.add_row(
@@ -69,18 +69,18 @@ def control_text(control: Document) -> Text:
         f"{control['commits_per_minute']:,} commits a minute" if control["commits_per_minute"] else "",
         f"only in the hours {control['window']} UTC" if control["window"] else "",
     ]
-    said = ", ".join(limit for limit in limits if limit) or "no limits"
+    limits_text = ", ".join(limit for limit in limits if limit) or "no limits"
     name = control["collection"] or "all collections"
     if control["last_step"]:
-        waits = ("runs until its last step", "yellow"), f", which waits for `schemamig resume`{_said(control)}"
+        waits = ("runs until its last step", "yellow"), f", which waits for `schemamig resume`{_who_and_why(control)}"
         goes = ("runs", "green"), ", its last step even if writers have to wait"
         return Text.assemble((name, "cyan"), "  ", *(waits if control["paused"] else goes))
     state = ("paused", "yellow") if control["paused"] else ("runs", "green")
-    return Text.assemble((name, "cyan"), "  ", state, f"{_said(control)}, {said}")
+    return Text.assemble((name, "cyan"), "  ", state, f"{_who_and_why(control)}, {limits_text}")
 
 
-def _said(control: Document) -> str:
-    """Who wants it, since when and why."""
+def _who_and_why(control: Document) -> str:
+    """Return who wants the pause, since when and why."""
     if not control["paused_by"]:
         return ""
     why = f" ({control['reason']})" if control["reason"] else ""
@@ -95,7 +95,7 @@ def pin_text(pin: Document) -> Text:
 
 
 def touched_texts(retired: Sequence[Document]) -> Iterator[Text]:
-    """Old shards that are not as they were left: RESTORE alone gets through a seal."""
+    """Yield a line for each old shard that is not as it was left: RESTORE alone gets through a seal."""
     for item in retired:
         what = [] if item["sealed"] else ["its seal is gone"]
         what += [f"{item['foreign_commits']:,} commit(s) of others since it was retired"] if item["foreign_commits"] else []

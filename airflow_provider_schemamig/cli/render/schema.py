@@ -30,7 +30,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def local_view(document: Document) -> RenderableType:
-    """One environment: its hashes, and the streams into it."""
+    """Render one environment: its hashes, and the streams into it."""
     document = _printable(document)
     return Group(*_heading(document), Text(), _collections(document), *_streams(document["streams"]), *_unreadable(document))
 
@@ -77,7 +77,7 @@ def sides_text(one: Document, other: Document) -> Text:
 
 
 def _printable(value: Any) -> Any:
-    """A document with its control characters shown, line ends as well: much of it was written by others."""
+    """Return a document with its control characters and line ends shown: much of it was written by others."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):
@@ -86,7 +86,7 @@ def _printable(value: Any) -> Any:
 
 
 def short_hash(text: str) -> str:
-    """``sf1:`` and the first 12 hex digits."""
+    """Return ``sf1:`` and the first 12 hex digits."""
     return text[:16]
 
 
@@ -135,7 +135,7 @@ def _heard(node: Document) -> Text:
 
 
 def _groups(what: str, groups: Sequence[Document]) -> Iterator[Text]:
-    """One line a hash: who has it, and who had it and accepts it."""
+    """Yield one line a hash: who has it, and who had it and accepts it."""
     for group in groups:
         marked = (
             f"{_some([short_id(env_id) for env_id in group[mark]], ', ')} ({mark})" for mark in ("current", "previous") if group[mark]
@@ -144,7 +144,7 @@ def _groups(what: str, groups: Sequence[Document]) -> Iterator[Text]:
 
 
 def _differences(own: str, collections: Mapping[str, Document]) -> Iterator[RenderableType]:
-    """A collection that is not the same everywhere: its hashes, and how each differs from the first one's columns."""
+    """Yield, for a collection that is not the same everywhere, its hashes, and how each differs from the first one's columns."""
     for name, item in list(collections.items())[:LINES_SHOWN]:
         words, style = _VERDICTS[item["verdict"]]
         yield Text()
@@ -172,7 +172,7 @@ def _some(items: Sequence[str], separator: str) -> str:
 
 
 def show_streams(to: Console, document: Document) -> None:
-    """What a turn of ``replicate`` brought, and where it left the streams."""
+    """Print what a turn of ``replicate`` brought, and where it left the streams."""
     document = _printable(document)
     to.print(Group(*_streams(document["streams"])))
     counts = [f"{document[name]:,} {words}" for name, words in _COUNTS.items() if document[name]]

@@ -30,8 +30,8 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
         parts += [Text(), _elements(document["elements"])]
     if document["progress"]:
         parts += [Text(), progress_table(document["progress"])]
-    said = [*map(control_text, document["controls"]), *map(pin_text, document["pins"])]
-    parts += [Text(), *said] if said else []
+    lines = [*map(control_text, document["controls"]), *map(pin_text, document["pins"])]
+    parts += [Text(), *lines] if lines else []
     if document["deployments"]:
         parts += [Text(), _deployments(document["deployments"])]
     for hold in document["holds"]:
@@ -96,7 +96,7 @@ def _drift(collections: Mapping[str, Document]) -> Iterator[Text]:
 
 
 def _way(way: Document) -> Text:
-    """One of the three ways on from drift: what it would do, what that loses, or why it cannot."""
+    """Render one of the three ways on from drift: what it would do, what that loses, or why it is not possible."""
     does = "; ".join(way["does"]) if not way["why_not"] else "cannot: " + "; ".join(way["why_not"])
     losses = f" (loses: {'; '.join(way['loses'])})" if way["loses"] and not way["why_not"] else ""
     return Text.assemble("  ", (way["way"], "bold"), f"  {does}{losses}\n    ", (way["command"], "dim"))

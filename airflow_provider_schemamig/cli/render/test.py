@@ -28,7 +28,7 @@ _SHOWN = 12
 
 
 def show_test(to: Console, document: Mapping[str, Any], errors: Sequence[SchemamigError]) -> None:
-    """A table of the paths, then what is worth knowing, then what failed."""
+    """Print a table of the paths, then the notes, then what failed."""
     counts = document["counts"]
     to.print(Text(f"{document['name']} {document['version']}: {len(document['versions'])} versions, seed {document['seed']}", style="bold"))
     to.print(_table(document["paths"]))

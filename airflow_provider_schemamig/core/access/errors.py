@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
-@dataclass(eq=False, kw_only=True)
 class _HandleRefusal(Refusal):
     """``release``: the handle's. ``current``: the environment's."""
 
@@ -16,7 +13,6 @@ class _HandleRefusal(Refusal):
     current: Version
 
 
-@dataclass(eq=False, kw_only=True)
 class _Fenced(_HandleRefusal):
     """``column``: dotted, as the handle's release calls it; None if it is the whole collection."""
 
@@ -29,7 +25,7 @@ class _Fenced(_HandleRefusal):
 
     @property
     def where(self) -> str:
-        """Where the environment is, in words."""
+        """Say where the environment is."""
         coming = f" and an upgrade to {self.under_way} under way" if self.under_way is not None else ""
         return f"with the environment at {self.current}{coming}"
 
@@ -42,15 +38,11 @@ class _Fenced(_HandleRefusal):
         return self.release > self.current
 
 
-@dataclass(eq=False, kw_only=True)
 class ReaderFenced(_Fenced):
     """The table can no longer be shown as the reader's release declares it, or not yet; nothing was read."""
 
     code = "reader_fenced"
-
-    @property
-    def message(self) -> str:
-        return f"a reader of release {self.release} is fenced, {self.where}: {self.what} {self.reason}."
+    message = "a reader of release {release} is fenced, {where}: {what} {reason}."
 
     @property
     def next_action(self) -> str:
@@ -66,15 +58,11 @@ class ReaderFenced(_Fenced):
         return f"{moved}." if self.column is None else f"{moved}, or leave {self.column.partition('.')[0]} out of its columns."
 
 
-@dataclass(eq=False, kw_only=True)
 class WriterFenced(_Fenced):
     """Rows in the shape of the writer's release cannot go into the table as it is now; nothing was written."""
 
     code = "writer_fenced"
-
-    @property
-    def message(self) -> str:
-        return f"a writer of release {self.release} is fenced, {self.where}: {self.what} {self.reason}."
+    message = "a writer of release {release} is fenced, {where}: {what} {reason}."
 
     @property
     def next_action(self) -> str:
@@ -84,124 +72,74 @@ class WriterFenced(_Fenced):
         return f"{moved}, or write rows that fit."
 
 
-@dataclass(eq=False, kw_only=True)
 class UnknownRelease(Refusal):
     """The ledger does not know what the release declares."""
 
     code = "unknown_release"
+    message = "this environment is at release {current} and was never at {release}, nor is {release} in preparation."
+    next_action = "Name a release that was deployed here, or run `schemamig preflight` for {release} first."
     release: Version
     current: Version
 
-    @property
-    def message(self) -> str:
-        return f"this environment is at release {self.current} and was never at {self.release}, nor is {self.release} in preparation."
 
-    @property
-    def next_action(self) -> str:
-        return f"Name a release that was deployed here, or run `schemamig preflight` for {self.release} first."
-
-
-@dataclass(eq=False, kw_only=True)
 class NotInRelease(Refusal):
     """The release has no such collection."""
 
     code = "not_in_release"
+    message = "release {release} has no collection of this name."
+    next_action = "`schemamig status` lists the collections of the environment's release."
     release: Version
 
-    @property
-    def message(self) -> str:
-        return f"release {self.release} has no collection of this name."
 
-    @property
-    def next_action(self) -> str:
-        return "`schemamig status` lists the collections of the environment's release."
-
-
-@dataclass(eq=False, kw_only=True)
 class UnknownColumn(Refusal):
     """``column`` was asked for by name, and the release does not declare it."""
 
     code = "unknown_column"
+    message = "release {release} declares no column {column!r}."
+    next_action = "Columns go by the names of the handle's own release, top level only."
     release: Version
     column: str
 
-    @property
-    def message(self) -> str:
-        return f"release {self.release} declares no column {self.column!r}."
 
-    @property
-    def next_action(self) -> str:
-        return "Columns go by the names of the handle's own release, top level only."
-
-
-@dataclass(eq=False, kw_only=True)
 class NeedsSpark(Refusal):
     """delta-rs would read or write this table wrongly, or not at all. ``because``: what it has that delta-rs cannot deal with."""
 
     code = "needs_spark"
+    message = "{doing} without Spark is refused: {because}."
+    next_action = "Use Spark: `.df()` of a reader, or a writer that was opened with `spark=`."
     doing: str
     because: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.doing} without Spark is refused: {self.because}."
 
-    @property
-    def next_action(self) -> str:
-        return "Use Spark: `.df()` of a reader, or a writer that was opened with `spark=`."
-
-
-@dataclass(eq=False, kw_only=True)
 class NotForArrow(Refusal):
     """Merging and the like are statements; only Spark runs them."""
 
     code = "not_for_arrow"
+    message = "{doing} is a statement over the whole table, which takes Spark, and this writer was opened without."
+    next_action = "Open the writer with `spark=`."
     doing: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.doing} is a statement over the whole table, which takes Spark, and this writer was opened without."
 
-    @property
-    def next_action(self) -> str:
-        return "Open the writer with `spark=`."
-
-
-@dataclass(eq=False, kw_only=True)
 class ShardMoving(Conflict):
     """The collection is being cut over: its table is sealed, and the new one is not in place yet."""
 
     code = "shard_moving"
+    message = "its table is sealed for a cut-over, which did not end within {seconds:.0f} s; nothing was written."
+    next_action = "Try again; `schemamig status` says who is cutting over, and a seal that is left behind is lifted by the next leader."
     seconds: float
 
-    @property
-    def message(self) -> str:
-        return f"its table is sealed for a cut-over, which did not end within {self.seconds:.0f} s; nothing was written."
 
-    @property
-    def next_action(self) -> str:
-        return "Try again; `schemamig status` says who is cutting over, and a seal that is left behind is lifted by the next leader."
-
-
-@dataclass(eq=False, kw_only=True)
 class WroteOtherColumns(Refusal):
     """Names went from one column to another in the moment between looking and writing; the rows of one commit are in the wrong ones."""
 
     code = "wrote_other_columns"
+    message = "version {version} of {uri} was written while {column} became the name of another column."
+    next_action = "Take the rows of that version out (DELETE, or RESTORE if nothing came after it), then write them again."
     column: str
     version: int
     uri: str
 
-    @property
-    def message(self) -> str:
-        return f"version {self.version} of {self.uri} was written while {self.column} became the name of another column."
 
-    @property
-    def next_action(self) -> str:
-        return "Take the rows of that version out (DELETE, or RESTORE if nothing came after it), then write them again."
-
-
-@dataclass(eq=False, kw_only=True)
 class KeyViolated(Refusal):
     """Rows to be written break a key of the collection, which nothing on the table enforces; nothing was written.
 
@@ -209,13 +147,10 @@ class KeyViolated(Refusal):
     """
 
     code = "key_violated"
+    message = "{count} row(s) would break {key}: {sample}; nothing was written."
     key: str
     count: int
     sample: tuple[str, ...]
-
-    @property
-    def message(self) -> str:
-        return f"{self.count} row(s) would break {self.key}: {', '.join(self.sample)}; nothing was written."
 
     @property
     def next_action(self) -> str:
@@ -224,7 +159,6 @@ class KeyViolated(Refusal):
         return "Leave them out, or merge on the key, which updates the rows that are there."
 
 
-@dataclass(eq=False, kw_only=True)
 class UnusableColumns(Refusal):
     """The call gives no columns to work with: rows without any, or with two of one name, or a merge on none; nothing was written.
 
@@ -232,19 +166,12 @@ class UnusableColumns(Refusal):
     """
 
     code = "unusable_columns"
+    message = "{doing} was called with {given}; nothing was written."
+    next_action = "Give the rows columns of the release, each once and of a type; merge on the columns that tell the rows apart."
     doing: str
     given: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.doing} was called with {self.given}; nothing was written."
 
-    @property
-    def next_action(self) -> str:
-        return "Give the rows columns of the release, each once and of a type; merge on the columns that tell the rows apart."
-
-
-@dataclass(eq=False, kw_only=True)
 class RowsTwice(Refusal):
     """Several rows of a merge are equal in what it is on, and only one of them could be what is written; nothing was written.
 
@@ -252,21 +179,13 @@ class RowsTwice(Refusal):
     """
 
     code = "rows_twice"
+    message = "{count} rows of the merge are equal in {on} to others of it: {sample}; nothing was written."
+    next_action = "Leave one row of each, or merge on more columns. NULL counts as equal to NULL."
     on: tuple[str, ...]
     count: int
     sample: tuple[str, ...]
 
-    @property
-    def message(self) -> str:
-        rows = f"{self.count} rows of the merge are equal in {', '.join(self.on)} to others of it"
-        return f"{rows}: {', '.join(self.sample)}; nothing was written."
 
-    @property
-    def next_action(self) -> str:
-        return "Leave one row of each, or merge on more columns. NULL counts as equal to NULL."
-
-
-@dataclass(eq=False, kw_only=True)
 class RowsReferredTo(Refusal):
     """The write could take rows away that a foreign key of ``referring`` refers to; nothing was written.
 
@@ -274,6 +193,7 @@ class RowsReferredTo(Refusal):
     """
 
     code = "rows_referred_to"
+    next_action = "Merge on the columns that it refers to, which leaves these rows where they are."
     key: str
     referring: str
     column: str | None
@@ -282,7 +202,3 @@ class RowsReferredTo(Refusal):
     def message(self) -> str:
         doing = "an overwrite" if self.column is None else f"a merge that updates {self.column}"
         return f"{doing} could take rows away that {self.referring} refers to by {self.key}; nothing was written."
-
-    @property
-    def next_action(self) -> str:
-        return "Merge on the columns that it refers to, which leaves these rows where they are."

@@ -38,7 +38,8 @@ class Shape:
 
 
 def match_fields(live: Shape, wanted: Shape) -> Origins:
-    """Path in ``wanted`` -> path in ``live``, for the fields that are the same one. A new field goes by its name, if nobody else does."""
+    """Map each path in ``wanted`` to the path in ``live`` of the same field. A new field goes by its name, unless another field takes
+    that."""
     origins: dict[ColumnPath, ColumnPath] = {}
     todo = [ColumnLevel("", live.fields, "", wanted.fields)]
     while todo:

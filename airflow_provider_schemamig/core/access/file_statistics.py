@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
 from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
+from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
 from airflow_provider_schemamig.core.schema.paths import Slot, field_at, path_in_files, slot_at
@@ -62,8 +63,8 @@ class LogEvidence:
         return found is not None and limits[0] <= found[0] and found[1] <= limits[1]
 
     def _kept_in_log_until(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> int:
-        """As ``_promised_until``, by the table's log: a type that was widened and rolled back before its commit is in no entry of the
-        ledger. Raises LogTruncated."""
+        """Return what ``_promised_until`` does, by the table's log: the ledger has no entry for a type that was widened and rolled back
+        before its commit. Raises LogTruncated."""
         wanted, ended, keeps = path_in_files(path, self.live.stored), _EVER, False
         for commit in commits(self.store, _EVER, self.head.version):
             if commit.metadata is None:
@@ -76,16 +77,18 @@ class LogEvidence:
         return ended
 
     def _writers_of(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> frozenset[str]:
-        """Schema hashes of the releases whose handles write only values that were ``kept``. None where the table fills in a default."""
+        """Return the schema hashes of the releases whose handles write only values that were ``kept``; none where the table fills in a
+        default."""
         wanted = path_in_files(path, self.live.stored)
         column = field_at(self.live.fields, path.partition(".")[0])
-        if column is None or column.default is not None:
+        if column is None or fills_itself(column):
             return frozenset()
         shapes = {fingerprint(item.declared): Shape(item.declared, dict(item.stored_names)) for item in entries_of(self.state, self.shard)}
         return frozenset(found for found, shape in shapes.items() if any(map(kept, _slots(shape, wanted))))
 
     def _promised_until(self, path: ColumnPath, promised: Callable[[Slot], bool]) -> int:
-        """The version whose commit ended the last schema with ``promised`` true of the field at ``path``; rather too early a one."""
+        """Return the version whose commit ended the last schema for which ``promised`` is true of the field at ``path``. In doubt, the
+        version is too early."""
         wanted = path_in_files(path, self.live.stored)
         found = entries_of(self.state, self.shard)
         for number in range(len(found) - 1, -1, -1):

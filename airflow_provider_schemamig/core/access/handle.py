@@ -79,7 +79,7 @@ class Lease:
     _began: tuple[Version, pendulum.DateTime] | None = field(default=None, init=False)
 
     def renew(self, release: Version, schema_hash: Fingerprint) -> None:
-        """To be called with every use. Raises InvalidName for a node id that is no file name."""
+        """Renew the lease; every use calls this. Raises InvalidName for a node id that is no file name."""
         now = pendulum.now("UTC")
         if self.node_id is None or (self._renewed_at is not None and now - self._renewed_at < _RENEWAL):
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
@@ -23,26 +22,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(eq=False, kw_only=True)
 class OtherMeaning(Refusal):
     """``up`` would mean something else on the reader's session than where the rewrite runs."""
 
     code = "other_meaning"
+    message = "the session has {setting} = {found}, and the rewrite will run with {wanted}: its rows could be other ones."
+    next_action = "SET {setting} = {wanted} on the session, or leave out `spark=`."
     setting: str
     found: str
     wanted: str
 
-    @property
-    def message(self) -> str:
-        return f"the session has {self.setting} = {self.found}, and the rewrite will run with {self.wanted}: its rows could be other ones."
-
-    @property
-    def next_action(self) -> str:
-        return f"SET {self.setting} = {self.wanted} on the session, or leave out `spark=`."
-
 
 def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: PinnedTable, wanted: Shape, spark: SparkSession) -> str:
-    """The query that gives the columns of ``wanted`` (of the release to come) at the version of ``place``. Raises Unfit, OtherMeaning.
+    """Return the query that gives the columns of ``wanted`` (of the release to come) at the version of ``place``. Raises Unfit,
+    OtherMeaning.
 
     Lookups are read at their newest version; the rewrite itself reads them as they are when its copy begins.
     """

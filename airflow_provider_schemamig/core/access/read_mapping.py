@@ -15,6 +15,7 @@ from typing import Protocol
 from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins
+from airflow_provider_schemamig.core.schema.clauses import clauses_of
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at, join
@@ -29,11 +30,14 @@ class Evidence(Protocol):
     """What the table's files say about their rows at the pinned version; False also where they do not tell. Paths are the table's."""
 
     def no_null(self, path: ColumnPath) -> bool:
-        """No row has NULL there."""
+        """Return whether no row has NULL there."""
 
     def within(self, path: ColumnPath, narrow: Primitive, limits: tuple[int, int] | None) -> bool:
-        """Every value there is one of ``narrow``: it came in while that was the type, or by a writer of a release that declares it; or it
-        is between ``limits`` (None: no bounds tell)."""
+        """Return whether every value there is one of ``narrow``.
+
+        That is so if each came in while ``narrow`` was the type, or by a writer of a release that declares it; or if each is between
+        ``limits`` (None: no bounds are known).
+        """
 
 
 class Unfit(Exception):
@@ -71,7 +75,7 @@ def fit_reader(live: Shape, wanted: Shape, evidence: Evidence, *, ahead: bool, g
 
 
 def bare(fields: Sequence[Field]) -> Fields:
-    """Names, types and nullability: what a row has. Types as they are stored, so without the limit of a varchar."""
+    """Return fields with only what a row has: names, types and nullability. Types are the stored ones, without the limit of a varchar."""
     return tuple(Field(f.name, bare_type(f.type), f.nullable) for f in fields)
 
 
@@ -100,7 +104,7 @@ class _Fitter:
         self.renames: dict[ColumnPath, str] = {}
 
     def fields(self, live: Fields, wanted: Fields, origin: str, path: str) -> tuple[Fields, Fields]:
-        """(the table's fields that are used, the release's as shown) of one struct, or of the columns."""
+        """Return (the table's fields that are used, the release's as shown) of one struct, or of the columns."""
         by_path = {join(origin, f.name): f for f in live}
         source: list[Field] = []
         shown: list[Field] = []
@@ -120,8 +124,8 @@ class _Fitter:
             raise Unfit(path, self._gone)
         if not field.nullable:
             raise Unfit(path, "is NOT NULL, and the table does not have it yet")
-        if field.default is not None:
-            raise Unfit(path, f"gets its DEFAULT {field.default} in older rows, and the table does not have it yet")
+        for clause, text in clauses_of(field):
+            raise Unfit(path, f"gets its {clause.sql(text)} in older rows, and the table does not have it yet")
         return Field(field.name, bare_type(field.type))
 
     def _kept(self, live: Field, wanted: Field, origin: ColumnPath, path: ColumnPath) -> tuple[Field, Field]:
@@ -158,7 +162,7 @@ class _Fitter:
         return Map(old_key, old, live.value_contains_null), Map(new_key, new, wanted.value_contains_null)
 
     def _elements(self, live: bool, wanted: bool, path: ColumnPath) -> None:
-        """Statistics do not look into arrays and maps."""
+        """Raise Unfit where elements must not be NULL and may be in the table: statistics do not look into arrays and maps."""
         if live and not wanted:
             raise Unfit(path, "is NOT NULL for it, and may hold NULL in the table")
 
@@ -174,8 +178,10 @@ class _Fitter:
 
 
 def _strangers(live: Fields, used: Fields) -> Fields:
-    """The fields of a struct that the release does not have, under names that no field can have: a projection that finds a struct to be
-    as it is wanted shows it whole, so they may not be left out."""
+    """Return the fields of a struct that the release does not have, under names that no field can have.
+
+    They may not be left out: a projection that finds a struct to be as it is wanted shows all of it.
+    """
     names = {f.name for f in used}
     return tuple(Field(f"{f.name} ", bare_type(f.type)) for f in live if f.name not in names)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.access.arrow.read import READABLE, check_honest, check_readable, show
+from airflow_provider_schemamig.core.access.arrow.read import check_honest, check_readable, show
 from airflow_provider_schemamig.core.access.arrow.times import check_times
 from airflow_provider_schemamig.core.access.errors import NeedsSpark, ReaderFenced, UnknownColumn
 from airflow_provider_schemamig.core.access.field_ids import Shape
@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.access.resolved_table import PinnedTable, R
 from airflow_provider_schemamig.core.access.select import select, version_sql
 from airflow_provider_schemamig.core.ledger.nodes import NodeKind
 from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.core.schema.table_features import DELTA_RS_READS
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Reader(Handle):
         fit, place = pinned.fit, pinned.place
         if fit is None:
             raise NeedsSpark(collection=self.collection, doing="reading", because="the preview of a rewrite is a query")
-        check_honest(place.head, self.collection, READABLE, "reading")
+        check_honest(place.head, self.collection, DELTA_RS_READS, "reading")
         check_readable(fit, self.collection)
         check_times(place.store, place.head, fit.source.fields, self.collection, "reading")
         table = DeltaTable(place.uri, version=pinned.version, storage_options=self._env.delta_options)
@@ -132,7 +133,7 @@ class Reader(Handle):
 
 
 def own_session(env: EnvironmentRoot) -> SparkSession:
-    """A session of this process' embedded Spark that can reach the environment's storage, as long as it lives: reads are lazy.
+    """Return a session of this process' embedded Spark that reaches the environment's storage as long as it lives: reads are lazy.
 
     Raises JavaMissing, SparkJarsMissing, SparkUnavailable.
     """

@@ -78,7 +78,7 @@ def declared_by(env: EnvironmentRoot, state: State, collection: CollectionName, 
 
 
 def shape_of(entry: SchemaEntry) -> Shape:
-    """The fields as they are called in the data files."""
+    """Return the shape whose fields have their names in the data files."""
     return Shape(entry.declared, dict(entry.stored_names))
 
 
@@ -123,7 +123,7 @@ def entry_of_release(state: State, collection: CollectionName, release: Version)
 
 
 def _way_to(state: State, release: Version) -> tuple[Version, frozenset[Generation]]:
-    """The last release on the way to this one that stands, itself if it does; and the deployments from there on, which were rolled back.
+    """Return the last release in force on the way to this one (itself if it is), and the deployments from there on, which were rolled back.
 
     If the number was rolled back more than once, the way is that of the last time.
     """
@@ -136,7 +136,10 @@ def _way_to(state: State, release: Version) -> tuple[Version, frozenset[Generati
 
 
 def _last_to(state: State, release: Version, before: Generation | None) -> Deployment | None:
-    """The last deployment that brought the environment to the release, of those before one: committed, though it may not be any more."""
+    """Return the last deployment that brought the environment to the release, of those before ``before``.
+
+    It was committed, though it may have been rolled back since.
+    """
     found = (d for d in state.deployments.values() if d.target == release != d.source and (before is None or d.generation < before))
     came = (d for d in found if d.state is DeploymentState.COMMITTED or d.generation in state.holds)
     return max(came, key=lambda deployment: deployment.generation, default=None)
@@ -220,7 +223,7 @@ class _Stored:
 
 @functools.lru_cache(maxsize=4)
 def _stored(env: EnvironmentRoot, digest: str) -> _Stored:
-    """A plan never changes: it is found by its content (``ledger.blobs``)."""
+    """Read a stored plan. A plan never changes: it is found by its content (``ledger.blobs``)."""
     target = read_plan(env, digest)["target"]
     inputs = ((name, tuple((item["collection"], item["projection"]) for item in found)) for name, found in target.get("fill_inputs", ()))
     return _Stored(

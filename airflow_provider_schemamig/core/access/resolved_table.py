@@ -66,7 +66,7 @@ class Resolution:
 
     @property
     def is_left_behind(self) -> bool:
-        """True if the ledger knows the table to be other than its release declares, and no ``alter`` made it so: a rollback did."""
+        """Return whether the ledger knows the table to be other than its release declares because of a rollback, not of an ``alter``."""
         collection = self.declared.shape.declaration.name
         if self.declared.release != self.declared.current or collection not in self.state.objects or self.state.ahead_of(collection):
             return False
@@ -79,7 +79,7 @@ class Resolution:
         return "was made anew when the collection was rewritten or replaced" if self._is_elsewhere else "was dropped"
 
     def table(self) -> PinnedTable:
-        """The table, if it is one that the release may use at all. Raises Unfit, about no column."""
+        """Return the table, if it is one that the release may use at all. Raises Unfit, about no column."""
         if self.declared.awaits_table:
             raise Unfit("", "gets its table at the cut-over")
         if self.place is None:
@@ -95,10 +95,10 @@ class Resolution:
 
 
 def look(env: EnvironmentRoot, ledger: LedgerReader, collection: CollectionName, release: Version | None) -> Resolution:
-    """Ledger and table as they were together. Raises what ``declared_by`` raises, TableMissing, AnotherTable,
-    NoEnvironment, ShardMoving.
+    """Read ledger and table as they were together.
 
-    A table that is sealed, gone or another one may have been replaced since the ledger was read: then that is read again.
+    A table that is sealed, gone or another one may have been replaced since the ledger was read: then the ledger is read again. Raises what
+    ``declared_by`` raises, TableMissing, AnotherTable, NoEnvironment, ShardMoving.
     """
     state = ledger.state()
     for _ in range(_ROUNDS):

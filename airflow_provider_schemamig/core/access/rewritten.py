@@ -20,7 +20,7 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def seen_from(env: EnvironmentRoot, state: State, live: Shape, shard: ShardId, origin: ShardId) -> Shape:
-    """The shape of ``shard`` with the names that its columns had in ``origin``, an earlier table of the collection.
+    """Return the shape of ``shard`` with the names that its columns had in ``origin``, an earlier table of the collection.
 
     A column that a rewrite or replacement in between made anew gets a name that no column ever had.
     """
@@ -72,7 +72,7 @@ def _kept(planned: PlannedShape) -> dict[str, str]:
 
 
 def handed_through(query: str) -> dict[str, str]:
-    """Output column -> input column, of the columns that the query shows as they are; none unless it is a plain SELECT of every row."""
+    """Map output columns to input columns, for those that the query shows unchanged; none unless it is a plain SELECT of every row."""
     import sqlglot
     from sqlglot import exp
 

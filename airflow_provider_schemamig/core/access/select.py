@@ -15,12 +15,12 @@ from airflow_provider_schemamig.core.storage import spark_uri
 
 
 def version_sql(uri: str, version: int) -> str:
-    """A table at one version, for FROM."""
+    """Return the SQL of a table at one version, for FROM."""
     return f"delta.{quote(spark_uri(uri))} VERSION AS OF {version}"
 
 
 def select(fit: Fit, rows: str) -> str:
-    """The query that shows ``rows`` (anything that may stand after FROM) as the fit says."""
+    """Return the query that shows ``rows`` (anything that may stand after FROM) as the fit says."""
     query = f"SELECT {project(fit.source, fit.shown, fit.renames)} FROM {rows}"
     narrowed = {name: fit.target.field(name) for name in fit.narrows}
     if not narrowed:
@@ -43,7 +43,7 @@ def _cast(value: str, old: Field, new: Field) -> str:
 
 
 def _beyond_float(value: str, old: DataType, new: DataType, depth: int = 0) -> str | None:
-    """A condition that is true where a finite number would become an infinite one; None if nothing becomes a FLOAT."""
+    """Return a condition that is true where a finite number would become an infinite one; None if nothing becomes a FLOAT."""
     item, found = f"x{depth}", list[str | None]()
     match old, new:
         case Primitive("double"), Primitive("float"):
@@ -65,9 +65,9 @@ def _exists(values: str, item: str, condition: str | None) -> str | None:
 
 
 def updates(fit: WriteFit, new: str, old: str) -> Mapping[str, str]:
-    """Column -> what a row of the table (alias ``old``) gets there when it is updated by one of ``fit.into`` (alias ``new``).
+    """Map each column to what a row of the table (alias ``old``) gets there when one of ``fit.into`` (alias ``new``) updates it.
 
-    Fields that the release does not have stay as they are in the row, in structs: an array or a map is one value, and replaced whole. A
+    In structs, fields that the release does not have keep the row's values; an array or a map is one value, and replaced by the new one. A
     struct that is NULL in the new row is NULL afterwards, with all that it held.
     """
     return {
@@ -77,7 +77,7 @@ def updates(fit: WriteFit, new: str, old: str) -> Mapping[str, str]:
 
 
 def _updated(data_type: DataType, new: str, old: str, path: ColumnPath, left_out: Collection[ColumnPath]) -> str:
-    """``new`` itself if nothing inside of it is left out."""
+    """Return ``new`` itself if no field inside of it is left out, else the struct put together of new and old fields."""
     if not isinstance(data_type, Struct):
         return new
     given = {field.name: f"{new}.{quote(field.name)}" for field in data_type.fields}

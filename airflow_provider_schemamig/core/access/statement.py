@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.access.arrow.checks import unlike_part
-from airflow_provider_schemamig.core.access.arrow.read import APPENDABLE, arrow_schema, check_honest, show
+from airflow_provider_schemamig.core.access.arrow.read import arrow_schema, check_honest, show
 from airflow_provider_schemamig.core.access.errors import NeedsSpark
 from airflow_provider_schemamig.core.access.key_checks.arrow import check_rows
 from airflow_provider_schemamig.core.access.key_checks.guard import Check
@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
 from airflow_provider_schemamig.core.schema.sql import quote
+from airflow_provider_schemamig.core.schema.table_features import DELTA_RS_APPENDS, INVARIANT
 from airflow_provider_schemamig.core.schema.widening import varchar_length
 from airflow_provider_schemamig.core.storage import require_safe_log_store, spark_uri
 
@@ -95,7 +96,10 @@ def run_statement(
 
 
 def statement(table: str, rows: str, mode: Mode, columns: Mapping[str, str], on: Sequence[str]) -> str:
-    """``columns``: what is written -> what a merge makes of it in a row that is there, of the aliases ``s`` and ``t``."""
+    """Return the statement of a write.
+
+    ``columns`` maps each written column to the value that a merge gives it in a row that is there, in terms of the aliases ``s`` and ``t``.
+    """
     names = ", ".join(quote(column) for column in columns)
     match mode:
         case Mode.APPEND:
@@ -160,8 +164,8 @@ def append_arrow(
 
 
 def check_appendable(place: PinnedTable, collection: CollectionName) -> None:
-    """Raises NeedsSpark for a table with a rule that delta-rs would not keep."""
-    check_honest(place.head, collection, APPENDABLE, "appending")
+    """Raise NeedsSpark for a table with a rule that delta-rs would not keep."""
+    check_honest(place.head, collection, DELTA_RS_APPENDS, "appending")
     _check_expressions(place, collection)
     for path, column in walk(place.live.fields):
         if isinstance(column.type, Primitive) and varchar_length(column.type.name) is not None:
@@ -171,7 +175,7 @@ def check_appendable(place: PinnedTable, collection: CollectionName) -> None:
 
 
 def _check_expressions(place: PinnedTable, collection: CollectionName) -> None:
-    """Raises NeedsSpark unless delta-rs reads every expression that rows are checked by as Spark does."""
+    """Raise NeedsSpark unless delta-rs reads every expression that rows are checked by as Spark does."""
     for key, expression in place.head.properties.items():
         if key.lower().startswith(CONSTRAINT):
             part = unlike_part(expression, place.live.fields)
@@ -179,12 +183,12 @@ def _check_expressions(place: PinnedTable, collection: CollectionName) -> None:
                 because = f"its engine may take {part} in the CHECK {key[len(CONSTRAINT) :]} for something else than Spark does"
                 raise NeedsSpark(collection=collection, doing="appending", because=because)
     for path, column in fields_in(place.head.schema):
-        if "delta.invariants" in (column.get("metadata") or {}):
+        if INVARIANT in (column.get("metadata") or {}):
             raise NeedsSpark(collection=collection, doing="appending", because=f"{path} has an invariant of its own")
 
 
 def _filled_up(rows: pa.Table, place: PinnedTable) -> pa.Table:
-    """With NULL for the table's other columns: delta-rs would make it a change of schema otherwise."""
+    """Add NULL for the table's other columns: delta-rs would make their absence a change of schema."""
     import pyarrow as pa
 
     schema = arrow_schema(place.live.fields)

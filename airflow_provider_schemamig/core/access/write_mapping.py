@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
 from airflow_provider_schemamig.core.access.read_mapping import STAND_IN, Fit, Unfit, bare, bare_type, only
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins
+from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
@@ -36,7 +37,7 @@ class WriteFit:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's names of the columns that are written."""
+        """Return the table's names of the columns that are written."""
         return tuple(field.name for field in self.into.target.fields)
 
     def column_of(self, name: str) -> str | None:
@@ -46,14 +47,14 @@ class WriteFit:
 
 
 def fit_writer(given: Fields, wanted: Shape, live: Shape, *, ahead: bool, gone: str = "was dropped") -> WriteFit:
-    """Rows of type ``given`` into ``live``, as the release declares ``wanted``. Raises Unfit."""
+    """Fit rows of type ``given`` into ``live``, as the release declares ``wanted``. Raises Unfit."""
     known = {field.name: field for field in wanted.fields}
     for field in given:
         if field.name not in known:
             raise Unfit(field.name, "is none of the release's columns")
     present = {field.name for field in given}
     for field in wanted.fields:
-        if field.name not in present and not field.nullable and field.default is None:
+        if field.name not in present and not field.nullable and not fills_itself(field):
             raise Unfit(field.name, "is NOT NULL, and not among the columns of the rows")
     written = only(wanted, [field.name for field in given])
     return WriteFit(_given(given, written), *_into(written, live, "is not in the table yet" if ahead else gone))
@@ -72,7 +73,7 @@ def _given(rows: Fields, written: Shape) -> Fit:
 
 
 def _assigned(row: DataType, wanted: DataType, path: str) -> DataType:
-    """``wanted``'s structure with ``row``'s atomic types. Raises Unfit where a value could change on its way."""
+    """Return ``wanted``'s structure with ``row``'s atomic types. Raises Unfit where a value could change on its way."""
     match row, wanted:
         case Primitive(), Primitive() if _is_assignable(row, wanted):
             return row
@@ -104,7 +105,8 @@ def _assigned_fields(row: Fields, wanted: Fields, path: str) -> Fields:
 
 
 def _is_assignable(row: Primitive, wanted: Primitive) -> bool:
-    """Also what a language's one type for whole or broken numbers makes: there a value that does not fit is an error, never another one."""
+    """Return whether a type can be assigned, including a language's one type for whole or broken numbers: a value that does not fit is an
+    error there."""
     both_whole = row.name in _INTEGERS and wanted.name in _INTEGERS
     return row == wanted or is_widening(row, wanted) or both_whole or (row.name, wanted.name) == ("double", "float")
 
@@ -134,7 +136,8 @@ class _Placer:
         return self._origins[ColumnPath(column)]
 
     def fields(self, written: Fields, live: Fields, path: str, origin: str) -> Fields:
-        """The table's fields of one struct, or of its columns: those that are written, and inside a struct also those that stay NULL."""
+        """Return the table's fields of one struct, or of its columns: those that are written, and inside a struct also those that stay
+        NULL."""
         taken: dict[str, Field] = {}
         for field in written:
             here = join(path, field.name)
@@ -161,7 +164,7 @@ class _Placer:
         return tuple(found)
 
     def _check_left_out(self, column: Field, path: ColumnPath, is_column: bool) -> None:
-        if not column.nullable and not (is_column and column.default is not None):
+        if not column.nullable and not (is_column and fills_itself(column)):
             raise Unfit(path, "is NOT NULL in the table, and the rows have nothing for it")
 
     def _type(self, written: DataType, live: DataType, path: str, origin: str) -> DataType:
@@ -182,7 +185,7 @@ class _Placer:
 
 
 def loose(fields: Fields) -> Fields:
-    """Everything may be NULL: whether it may is Delta's to check, row by row."""
+    """Return fields that may all be NULL: whether they may is Delta's to check, row by row."""
     return tuple(replace(field, type=_loose(field.type), nullable=True) for field in fields)
 
 

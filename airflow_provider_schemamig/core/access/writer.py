@@ -202,7 +202,7 @@ class Writer(Handle):
             ) from None
 
     def _keys(self, seen: Resolution, fit: WriteFit, on: Sequence[str]) -> list[str]:
-        """The table's names of what a merge is on. Raises UnknownColumn, WriterFenced."""
+        """Return the table's names of the columns that a merge is on. Raises UnknownColumn, WriterFenced."""
         found = []
         for column in on:
             name = fit.column_of(column)
@@ -214,7 +214,8 @@ class Writer(Handle):
         return found
 
     def _may_try_again(self, error: Exception, place: PinnedTable) -> bool:
-        """A conflict always; a refused row or statement only if the table is not what the try was planned on any more."""
+        """Return whether to try again: a conflict always; a refused row or statement only if the table changed since the try was
+        planned."""
         if isinstance(error, ConcurrentWrite):
             return True
         now = self._look().place
@@ -224,7 +225,8 @@ class Writer(Handle):
 
 
 def _check_comparable(fit: WriteFit, column: str, name: str) -> None:
-    """Raises Unfit: the values of the rows are whole to their release, and none of them would equal the table's."""
+    """Raise Unfit if the column has fields that the release lacks: the rows' values have none of them, and would never equal the
+    table's."""
     stranger = next((path for path in fit.left_out if path.startswith(f"{name}.")), None)
     if stranger is not None:
         raise Unfit(column, f"cannot be merged on: the table has {stranger} in it, which the release does not")
@@ -240,7 +242,8 @@ def _checked(txn: tuple[str, int]) -> Txn:
 
 
 def _fields(rows: DataFrame | pa.Table) -> Fields:
-    """The columns of the rows, but those of type NULL: they say no more than a column that is not there. Raises UnknownDeltaType."""
+    """Return the columns of the rows, except those of type NULL: they say no more than a column that is not there. Raises
+    UnknownDeltaType."""
     import pyarrow as pa
 
     if isinstance(rows, pa.Table):
@@ -266,7 +269,10 @@ def _landed(place: PinnedTable, fit: WriteFit, stamp: Stamp, collection: Collect
 
 
 def _check_columns(place: PinnedTable, fit: WriteFit, version: int, collection: CollectionName) -> None:
-    """A statement finds columns by name, and a change of metadata just before Spark planned it does not abort it."""
+    """Raise WroteOtherColumns if a column's name changed its column.
+
+    A statement finds columns by name, and a change of metadata just before Spark planned it does not abort it.
+    """
     before, after = place.head.schema, read_head(place.store, version).schema
     for column in fit.columns:
         if physical_path(before, column) != physical_path(after, column):
@@ -283,7 +289,7 @@ def _spark_errors(collection: CollectionName) -> Iterator[None]:
 
 @contextmanager
 def _delta_rs_errors(env: EnvironmentRoot, collection: CollectionName) -> Iterator[None]:
-    """What delta-rs raises, as what Spark's would be."""
+    """Raise what delta-rs raises as the errors that Spark's would be."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:

@@ -12,12 +12,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
+from airflow_provider_schemamig.core.schema.table_features import CLUSTERING_DOMAIN
 
 RawAction = Mapping[str, Any]
-#: The metadata domain of liquid clustering.
-CLUSTERING = "delta.clustering"
-#: The feature by which rows have ids, and the domain that says which were given.
-ROW_TRACKING, ROW_IDS = "rowTracking", "delta.rowTracking"
 #: Delta's operations that only lay rows out anew. After a statement Delta may run one by itself (auto compaction), with all settings of the
 #: statement, so that its commit has the statement's user metadata.
 REARRANGING = frozenset({"OPTIMIZE", "REORG"})
@@ -42,13 +39,13 @@ class LogCommit:
 
     @property
     def info(self) -> RawAction:
-        """``commitInfo``, or an empty object."""
+        """Return ``commitInfo``, or an empty object."""
         found = self.actions("commitInfo")
         return found[0] if found else {}
 
     @property
     def milliseconds(self) -> int | None:
-        """When it was made, since 1970, as it says itself; None if it does not."""
+        """Return when the commit was made, in milliseconds since 1970, as it says itself; None if it does not."""
         found = self.info.get("inCommitTimestamp", self.info.get("timestamp"))
         return found if isinstance(found, int) else None
 
@@ -75,7 +72,7 @@ class LogCommit:
 
     @property
     def txns(self) -> Sequence[RawAction]:
-        """Transaction identifiers: ``appId``, ``version``, ``lastUpdated``."""
+        """Return the transaction identifiers: ``appId``, ``version``, ``lastUpdated``."""
         return self.actions("txn")
 
     @property
@@ -85,7 +82,7 @@ class LogCommit:
     @property
     def clustering(self) -> RawAction | None:
         """Return the domain that says by which columns the table is clustered."""
-        return next((domain for domain in reversed(self.domains) if domain.get("domain") == CLUSTERING), None)
+        return next((domain for domain in reversed(self.domains) if domain.get("domain") == CLUSTERING_DOMAIN), None)
 
     @property
     def changes_table(self) -> bool:

@@ -1,120 +1,72 @@
-"""Delta's table features: what a protocol says, what a schema needs, and what this committer knows.
+"""What a protocol says of a table's features, and a protocol that has more of them (``schema.table_features`` has the features).
 
-The list is closed. A writer that does not know a feature may break the table, so a table with any other feature is refused for writes,
-in words. Legacy protocol numbers imply features; going to feature lists must name all of them.
+A writer that does not know a feature may break the table, so a table with any other feature than ours is refused for writes, in words.
+Legacy protocol numbers imply features; going to feature lists must name all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_schemamig.core.schema.table_features import FEATURE_READER, FEATURE_WRITER, FEATURES, Commits, named
 from airflow_provider_schemamig.exceptions import Refusal
 
 RawAction = Mapping[str, Any]
 
-#: Writer version from which a legacy feature is implied.
-_LEGACY = {
-    "appendOnly": 2,
-    "invariants": 2,
-    "checkConstraints": 3,
-    "changeDataFeed": 4,
-    "generatedColumns": 4,
-    "columnMapping": 5,
-    "identityColumns": 6,
-}
-_READER_WRITER = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantShredding",
-        "variantShredding-preview",
-        "variantType",
-        "variantType-preview",
-    }
-)
-_WRITER = frozenset(
-    {
-        "allowColumnDefaults",
-        "checkpointProtection",
-        "clustering",
-        "domainMetadata",
-        "inCommitTimestamp",
-        "materializePartitionColumns",
-        "rowTracking",
-    }
-)
-KNOWN = frozenset(_LEGACY) | _READER_WRITER | _WRITER
-#: Commits go through a catalog or coordinator: a file put into the log would not even be seen.
-CATALOG_MANAGED = frozenset({"catalogManaged", "catalogOwned-preview", "catalog-owned-preview", "coordinatedCommits-preview"})
-_PREVIEWS = {"typeWidening": "typeWidening-preview", "variantType": "variantType-preview"}
+KNOWN = named(row for row in FEATURES.values() if row.commits is Commits.OURS)
+CATALOG_MANAGED = named(row for row in FEATURES.values() if row.commits is Commits.CATALOG)
+#: Of readers, too; those that numbers can say, by the writer version that they are implied from.
+_READER_WRITER = named(row for row in FEATURES.values() if row.reader)
+_LEGACY = {row.name: row.writer for row in FEATURES.values() if row.is_legacy}
+#: What reader version 2 means.
+_LEGACY_READER = named(row for row in FEATURES.values() if row.reader == FEATURE_READER - 1)
 
-_FEATURE_READER, _FEATURE_WRITER = 3, 7
 #: The highest legacy writer version we give a table: above it stands column mapping, which goes to (3,7) only, because delta-rs reads
 #: mapped tables with reader version 2 as all NULL without an error.
 _HIGHEST_LEGACY = 4
 
 
-@dataclass(eq=False)
 class UnsupportedFeature(Refusal):
     """A table with features that schemamig does not know; it can be read, but not changed by us."""
 
     code = "unsupported_feature"
+    message = "the table at {uri} uses table features that schemamig does not know: {features}."
+    next_action = "Drop these features (ALTER TABLE ... DROP FEATURE), or leave the table out of the release."
     uri: str
     features: tuple[str, ...]
 
-    @property
-    def message(self) -> str:
-        return f"the table at {self.uri} uses table features that schemamig does not know: {', '.join(self.features)}."
 
-    @property
-    def next_action(self) -> str:
-        return "Drop these features (ALTER TABLE ... DROP FEATURE), or leave the table out of the release."
-
-
-@dataclass(eq=False)
 class CatalogManagedTable(Refusal):
     """A table whose commits are made by a catalog."""
 
     code = "catalog_managed"
+    message = "the table at {uri} is managed by a catalog: only the catalog may commit to it."
+    next_action = "Leave it out of the release, or copy its rows to a table that is reached by path."
     uri: str
-
-    @property
-    def message(self) -> str:
-        return f"the table at {self.uri} is managed by a catalog: only the catalog may commit to it."
-
-    @property
-    def next_action(self) -> str:
-        return "Leave it out of the release, or copy its rows to a table that is reached by path."
 
 
 def effective_features(protocol: RawAction) -> frozenset[str]:
-    """All features a table has, those implied by legacy version numbers included."""
+    """Return all features a table has, those implied by legacy version numbers included."""
     reader, writer = int(protocol.get("minReaderVersion", 1)), int(protocol.get("minWriterVersion", 1))
-    if writer >= _FEATURE_WRITER:
+    if writer >= FEATURE_WRITER:
         found = set(protocol.get("writerFeatures") or ())
     else:
         found = {name for name, since in _LEGACY.items() if since <= writer}
-    if reader >= _FEATURE_READER:
+    if reader >= FEATURE_READER:
         found.update(protocol.get("readerFeatures") or ())
-    elif reader == _FEATURE_READER - 1:
-        found.add("columnMapping")
+    elif reader == FEATURE_READER - 1:
+        found |= _LEGACY_READER
     return frozenset(found)
 
 
 def check_writable(protocol: RawAction, uri: str) -> None:
-    """Raises CatalogManagedTable, UnsupportedFeature (unknown features, or protocol versions of the future)."""
+    """Raise CatalogManagedTable, or UnsupportedFeature for unknown features and protocol versions of the future."""
     features = effective_features(protocol)
     if features & CATALOG_MANAGED:
         raise CatalogManagedTable(uri=uri)
     unknown = sorted(features - KNOWN)
-    for key, highest in (("minReaderVersion", _FEATURE_READER), ("minWriterVersion", _FEATURE_WRITER)):
+    for key, highest in (("minReaderVersion", FEATURE_READER), ("minWriterVersion", FEATURE_WRITER)):
         if int(protocol.get(key, 1)) > highest:
             unknown.append(f"{key} {protocol[key]}")
     if unknown:
@@ -122,9 +74,9 @@ def check_writable(protocol: RawAction, uri: str) -> None:
 
 
 def missing_features(protocol: RawAction, needed: Iterable[str]) -> frozenset[str]:
-    """Those of ``needed`` that the table lacks; a preview of a feature stands for it."""
+    """Return those of ``needed`` that the table lacks; a preview of a feature stands for it."""
     have = effective_features(protocol)
-    return frozenset(name for name in needed if name not in have and _PREVIEWS.get(name) not in have)
+    return frozenset(name for name in needed if name not in have and FEATURES[name].preview not in have)
 
 
 def with_features(protocol: RawAction, needed: Iterable[str]) -> RawAction:
@@ -137,14 +89,14 @@ def with_features(protocol: RawAction, needed: Iterable[str]) -> RawAction:
     if not missing:
         return protocol
     wanted = effective_features(protocol) | missing
-    version = _legacy_version(wanted) if int(protocol.get("minWriterVersion", 1)) < _FEATURE_WRITER else None
+    version = _legacy_version(wanted) if int(protocol.get("minWriterVersion", 1)) < FEATURE_WRITER else None
     if version is not None:
         return {**protocol, "minReaderVersion": int(protocol.get("minReaderVersion", 1)), "minWriterVersion": version}
     for_readers = sorted(wanted & _READER_WRITER | set(protocol.get("readerFeatures") or ()))
-    raised = {**protocol, "minReaderVersion": 1, "minWriterVersion": _FEATURE_WRITER, "writerFeatures": sorted(wanted)}
+    raised = {**protocol, "minReaderVersion": 1, "minWriterVersion": FEATURE_WRITER, "writerFeatures": sorted(wanted)}
     raised.pop("readerFeatures", None)
-    if for_readers or int(protocol.get("minReaderVersion", 1)) >= _FEATURE_READER:
-        raised |= {"minReaderVersion": _FEATURE_READER, "readerFeatures": for_readers}
+    if for_readers or int(protocol.get("minReaderVersion", 1)) >= FEATURE_READER:
+        raised |= {"minReaderVersion": FEATURE_READER, "readerFeatures": for_readers}
     return raised
 
 
@@ -165,15 +117,15 @@ def protocol_faults(protocol: RawAction) -> list[str]:
     faults = []
     reader, writer = int(protocol["minReaderVersion"]), int(protocol["minWriterVersion"])
     for_readers, for_writers = protocol.get("readerFeatures"), protocol.get("writerFeatures")
-    if (writer >= _FEATURE_WRITER) != (for_writers is not None):
+    if (writer >= FEATURE_WRITER) != (for_writers is not None):
         faults.append("writer features and writer version do not fit")
-    if (reader >= _FEATURE_READER) != (for_readers is not None):
+    if (reader >= FEATURE_READER) != (for_readers is not None):
         faults.append("reader features and reader version do not fit")
     if set(for_readers or ()) - set(for_writers or ()):
         faults.append("a reader feature is no writer feature")
     read_too = set(for_writers or ()) & _READER_WRITER
-    if reader == _FEATURE_READER - 1:
-        read_too.discard("columnMapping")  # what reader version 2 means
+    if reader == FEATURE_READER - 1:
+        read_too -= _LEGACY_READER
     if read_too - set(for_readers or ()):
         faults.append("a reader-writer feature is missing among the reader features")
     return faults

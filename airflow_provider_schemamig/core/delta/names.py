@@ -14,7 +14,7 @@ JsonField = dict[str, Any]
 
 
 def physical_name(field: Mapping[str, Any]) -> str:
-    """A field's name in the data files."""
+    """Return a field's name in the data files."""
     return str((field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]))
 
 
@@ -78,7 +78,10 @@ def physical_path(schema: Mapping[str, Any], path: str) -> tuple[str, ...] | Non
 
 
 def unenforced_not_nulls(field: Mapping[str, Any]) -> Iterator[str]:
-    """Paths of NOT NULL fields inside arrays and maps of ``field``: Spark refuses to make them, because nothing would enforce them."""
+    """Yield the paths of NOT NULL fields inside arrays and maps of ``field``.
+
+    Spark refuses to make them, because nothing would enforce them.
+    """
     yield from _not_nulls_in(field["type"], field["name"], inside=False)
 
 

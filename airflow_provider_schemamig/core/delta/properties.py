@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.schema.properties import FORGETS, SPARKS_OWN
+from airflow_provider_schemamig.core.schema.properties import CONSTRAINT_PREFIX, FORGETS, SPARKS_OWN
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG, forgets_too_early
+from airflow_provider_schemamig.core.schema.table_features import (
+    APPEND_ONLY,
+    CHANGE_DATA_FEED,
+    CHECKPOINT_POLICY,
+    DELETION_VECTORS,
+    ENABLE_TYPE_WIDENING,
+    FEATURES,
+    SYMLINK_MANIFEST,
+)
 from airflow_provider_schemamig.exceptions import Refusal
 
-APPEND_ONLY = "delta.appendOnly"
-CONSTRAINT = "delta.constraints."
-MAPPING_MODE = "delta.columnMapping.mode"
+CONSTRAINT = CONSTRAINT_PREFIX
 MAPPING_MAX_ID = "delta.columnMapping.maxColumnId"
-TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 STATS_COUNT = "delta.dataSkippingNumIndexedCols"
-IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
-CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
-DELETION_VECTORS = "delta.enableDeletionVectors"
-SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
 
 _BOOLEAN = re.compile("true|false", re.IGNORECASE)
 _NATURAL = re.compile(r"\d{1,9}")
@@ -37,14 +38,14 @@ _INTERVAL = re.compile(rf"\s*(interval\s+)?{_PART}(\s+{_PART})*\s*", re.IGNORECA
 
 _VALUES: dict[str, re.Pattern[str]] = {
     APPEND_ONLY: _BOOLEAN,
-    TYPE_WIDENING: _BOOLEAN,
+    ENABLE_TYPE_WIDENING: _BOOLEAN,
     "delta.autoOptimize": _BOOLEAN,
     "delta.autoOptimize.autoCompact": re.compile("true|false", re.IGNORECASE),
     "delta.autoOptimize.optimizeWrite": _BOOLEAN,
     "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
     "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,
     "delta.checkpointInterval": _POSITIVE,
-    "delta.checkpointPolicy": re.compile("classic|v2"),
+    CHECKPOINT_POLICY: re.compile("classic|v2"),
     "delta.checkpointRetentionDuration": _INTERVAL,
     SYMLINK_MANIFEST: _BOOLEAN,
     STATS_COUNT: _COLUMN_COUNT,
@@ -60,34 +61,19 @@ _VALUES: dict[str, re.Pattern[str]] = {
     "delta.randomizeFilePrefixes": _BOOLEAN,
     "delta.sampleRetentionDuration": _INTERVAL,
 }
-_FEATURES = {
-    (APPEND_ONLY, "true"): "appendOnly",
-    (TYPE_WIDENING, "true"): "typeWidening",
-    ("delta.checkpointPolicy", "v2"): "v2Checkpoint",
-    (CHANGE_DATA_FEED, "true"): "changeDataFeed",
-    (DELETION_VECTORS, "true"): "deletionVectors",
-    (IN_COMMIT_TIMESTAMPS, "true"): "inCommitTimestamp",
-    (MAPPING_MODE, "id"): "columnMapping",
-    (MAPPING_MODE, "name"): "columnMapping",
-}
+_FEATURES = {switch: row.name for row in FEATURES.values() for switch in row.properties}
+_FEATURES_BY_PREFIX = {row.property_prefix: row.name for row in FEATURES.values() if row.property_prefix}
 
 
-@dataclass(eq=False)
 class UnsupportedProperty(Refusal):
     """A property this committer does not set, or a value Delta could not parse."""
 
     code = "unsupported_property"
+    message = "the table property {key} cannot be set to {value!r}: {reason}."
+    next_action = "Correct the property in the release, or set it with Spark's ALTER TABLE outside of it."
     key: str
     value: str | None
     reason: str
-
-    @property
-    def message(self) -> str:
-        return f"the table property {self.key} cannot be set to {self.value!r}: {self.reason}."
-
-    @property
-    def next_action(self) -> str:
-        return "Correct the property in the release, or set it with Spark's ALTER TABLE outside of it."
 
 
 def check_property(key: str, value: str | None) -> None:
@@ -104,7 +90,7 @@ def check_property(key: str, value: str | None) -> None:
 
 
 def check_retentions(configuration: Mapping[str, str]) -> None:
-    """The log is kept for as long as the files that its versions name. Raises UnsupportedProperty."""
+    """Raise UnsupportedProperty unless the log is kept for as long as the files that its versions name."""
     if forgets_too_early(configuration):
         reason = "removed files would be kept for longer than the log that names them (30 days and 7 days where nothing is set)"
         key = FILES if FILES in configuration else LOG
@@ -114,24 +100,22 @@ def check_retentions(configuration: Mapping[str, str]) -> None:
 def property_features(configuration: Mapping[str, str]) -> set[str]:
     """Return the table features that the properties of a table need."""
     found = {_FEATURES[key, text] for key, value in configuration.items() if (key, text := str(value).lower()) in _FEATURES}
-    if any(key.startswith(CONSTRAINT) for key in configuration):
-        found.add("checkConstraints")
-    return found
+    return found | {name for prefix, name in _FEATURES_BY_PREFIX.items() if any(key.startswith(prefix) for key in configuration)}
 
 
 def stats_columns(configuration: Mapping[str, str]) -> list[str]:
-    """``delta.dataSkippingStatsColumns`` split at the commas outside backticks, as it stands."""
+    """Return ``delta.dataSkippingStatsColumns`` split at the commas outside backticks, otherwise as it is."""
     return [part.strip() for part in _split(configuration.get(STATS_COLUMNS, ""), ",") if part.strip()]
 
 
 def name_parts(column: str) -> list[str]:
-    """The names of one of ``stats_columns``, outermost first, without backticks."""
+    """Return the names in one of ``stats_columns``, outermost first, without backticks."""
     parts = [part.strip() for part in _split(column, ".")]
     return [part[1:-1].replace("``", "`") if part.startswith("`") else part for part in parts]
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """A text split at the separators outside backticks."""
+    """Split a text at the separators outside backticks."""
     parts: list[str] = [""]
     quoted = False
     for character in text:
@@ -144,5 +128,5 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def is_on(metadata: Mapping[str, Any], key: str) -> bool:
-    """Does a metaData action switch this property on?"""
+    """Return whether a metaData action switches this property on."""
     return str((metadata.get("configuration") or {}).get(key, "")).lower() == "true"

@@ -32,7 +32,7 @@ class RawRow(NamedTuple):
 
 
 def encode(row: Any) -> tuple[str, str, str]:
-    """(collection, key, value) of a typed row."""
+    """Return (collection, key, value) of a typed row."""
     return row.COLLECTION, encode_key(row.key), canonical(to_json(row))
 
 
@@ -67,7 +67,10 @@ def collection_of(row_type: type[Any]) -> str:
 
 
 def row_type_of(collection: str, key: str, types: tuple[type[Any], ...] = ROW_TYPES) -> type[Any] | None:
-    """The class of a raw row, or None if no type has the collection (or the key, in one of fixed keys). ``types``: of which format."""
+    """Return the class of a raw row among ``types``, which are those of one format.
+
+    None if no type has the collection, or if its types have fixed keys and none of them has this key.
+    """
     by_key = _row_types(types).get(collection, {})
     return by_key.get(key) or by_key.get(None)
 

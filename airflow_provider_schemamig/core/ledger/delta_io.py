@@ -27,7 +27,7 @@ class Column(NamedTuple):
 
 
 def arrow(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Table:
-    """An Arrow table of ``rows``, each in the order of ``columns``."""
+    """Return an Arrow table of ``rows``, each in the order of ``columns``."""
     from arro3.core import Array, DataType, Field, Schema, Table
 
     types = {
@@ -79,7 +79,7 @@ def wrong_columns(table: DeltaTable, columns: Sequence[Column]) -> str | None:
 
 @no_panics()
 def read(table: DeltaTable, columns: Sequence[Column], where: str = "true") -> list[list[Any]]:
-    """The values of each column at the handle's version, of rows for which the SQL text ``where`` holds, in no particular order."""
+    """Return the values of each column at the handle's version, of rows for which the SQL text ``where`` holds, in no particular order."""
     from deltalake import QueryBuilder
 
     names = ", ".join(f'"{column.name}"' for column in columns)
@@ -98,7 +98,7 @@ def write(
     configuration: Mapping[str, str] | None = None,
     retries: int = 0,
 ) -> None:
-    """One commit, tagged with ``commit_id`` as its userMetadata; with ``retries`` 0 at exactly the handle's version + 1.
+    """Make one commit, tagged with ``commit_id`` as its userMetadata; with ``retries`` 0 at exactly the handle's version + 1.
 
     ``configuration``: table properties, for a new table only.
     """

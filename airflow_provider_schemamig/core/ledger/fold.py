@@ -54,7 +54,10 @@ def sums(rows: Iterable[RawRow]) -> dict[tuple[str, str, str], int]:
 
 
 def one_value_a_key(rows: Iterable[RawRow]) -> Texts:
-    """The texts of one collection's rows; ``LedgerDamaged`` if a key has two values, or a value is there less or more than once."""
+    """Return the texts of one collection's rows by their keys.
+
+    Raises LedgerDamaged if a key has two values, or a value is there less or more than once.
+    """
     texts: Texts = {}
     for (collection, key, value), count in sums(rows).items():
         where = f"ledger row {collection} {key}"
@@ -67,6 +70,9 @@ def one_value_a_key(rows: Iterable[RawRow]) -> Texts:
 
 
 def replaced(collection: str, key: str, stored: str | None, value: str | None, ts: int) -> list[RawRow]:
-    """The updates that put ``value`` in the place of exactly the ``stored`` text (None: there is, or shall be, no row); none if equal."""
+    """Return the updates that put ``value`` in the place of exactly the ``stored`` text; none if the two are equal.
+
+    None as a text: there is no row, or there shall be none.
+    """
     texts = ((stored, -1), (value, 1)) if stored != value else ()
     return [RawRow(collection, key, text, ts, diff) for text, diff in texts if text is not None]

@@ -16,6 +16,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
+from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 COLUMNS = (
@@ -63,9 +64,19 @@ class HistoryEntry:
         who: str | None = None,
         at: pendulum.DateTime | None = None,
     ) -> HistoryEntry:
-        """What ``who`` (default: this process's user) began at ``started``, and ended ``at`` (default: now)."""
+        """Return an entry on what ``who`` (default: this process's user) began at ``started`` and ended ``at`` (default: now)."""
         seconds = ((at or pendulum.now("UTC")) - started).total_seconds()
         return cls(who or getpass.getuser(), what, collection, generation, started, seconds, outcome, detail)
+
+
+def detail_of(reached: Version | None) -> str:
+    """Return what the end of a cut-over or a rollback says: the release that the environment is at since."""
+    return f"to {reached}"
+
+
+def release_of(entry: HistoryEntry) -> str | None:
+    """Return the release that the environment is at since such an end; None of other entries, and of older ones that do not say it."""
+    return entry.detail.removeprefix("to ") if entry.detail.startswith("to ") else None
 
 
 def append_history(env: EnvironmentRoot, *entries: HistoryEntry) -> str | None:

@@ -54,7 +54,10 @@ def remove_heartbeat(env: EnvironmentRoot, node_id: str) -> None:
 
 
 def live_nodes(env: EnvironmentRoot, now: pendulum.DateTime) -> tuple[Node, ...]:
-    """The nodes whose lease runs beyond ``now``, by id. Raises LedgerDamaged: a node that cannot be read may not be taken for dead."""
+    """Return the nodes whose lease runs beyond ``now``, by id.
+
+    Raises LedgerDamaged, because a node that cannot be read may not be taken for dead.
+    """
     found = []
     for node in heartbeats(env):
         if isinstance(node, LedgerDamaged):

@@ -61,8 +61,11 @@ def next_epoch(state: State) -> Epoch:
 
 
 def highest_numbers(env: EnvironmentRoot, rows: Iterable[RawRow], tables: Iterable[str]) -> Numbers:
-    """In ``rows`` (updates of a ledger, damaged ones too), in the history, the reports, the folders of shards, and the fences of ``tables``
-    (URIs beside those below the root)."""
+    """Return the highest generation and epoch that were ever used, and notes on what could not be looked at.
+
+    They are looked for in ``rows`` (updates of a ledger, damaged ones too), in the history, the reports, the folders of shards, and the
+    fences of ``tables`` (URIs beside those below the root).
+    """
     generations, epochs, notes = [0], [0], []
     for row in rows:
         found = _numbers_in(row.value)
@@ -87,14 +90,14 @@ def highest_numbers(env: EnvironmentRoot, rows: Iterable[RawRow], tables: Iterab
 
 
 def shard_folders(store: Store, system_folder: str) -> Iterator[str]:
-    """Keys of the folders below an environment's root that have a name which we give to tables; nothing else is ours to judge."""
+    """Yield the keys of the folders below an environment's root whose name is one that we give to tables; nothing else is ours to judge."""
     for collection in store.folders(""):
         if collection != system_folder:
             yield from (f"{collection}/{name}" for name in store.folders(collection) if is_shard_id(name))
 
 
 def fences(table: Store) -> dict[str, int]:
-    """Id of an environment -> the highest transaction version that a fence or a statement of its leaders has on a table."""
+    """Return, by the id of an environment, the highest transaction version that a fence or a statement of its leaders has on a table."""
     found: dict[str, int] = {}
     for app_id, version in read_txns(table, f"{RESERVED_PREFIX}:").items():
         ours = _OURS.fullmatch(app_id)

@@ -15,6 +15,15 @@ import pendulum
 from airflow_provider_schemamig.core.ledger.hold_rows import HeldTable as HeldTable  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.hold_rows import Hold as Hold  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.hold_rows import HoldState as HoldState  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import CompactionIntent as CompactionIntent  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import CreateIntent as CreateIntent  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import DriftRevertIntent as DriftRevertIntent  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import Intent as Intent  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import IntentKind as IntentKind  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import SealIntent as SealIntent  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import ShardSwapIntent as ShardSwapIntent  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import SwapIntent as SwapIntent  # noqa: PLC0414 - imported from here
+from airflow_provider_schemamig.core.ledger.intent_rows import TransitionIntent as TransitionIntent  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Control as Control  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Pin as Pin  # noqa: PLC0414 - imported from here
 from airflow_provider_schemamig.core.ledger.work_rows import Progress as Progress  # noqa: PLC0414 - imported from here
@@ -118,13 +127,18 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class BuildingShard:
-    """The migration shard: (collection, version, generation) -> shard. ``fill_inputs``: input shard -> table version read."""
+    """The migration shard: (collection, version, generation) -> shard. ``fill_inputs``: input shard -> table version read.
+
+    ``attempt``: how many shards a copy gave up for this one. ``fill_number``: of the last fill's transaction; one that is repeated has it,
+    too.
+    """
 
     COLLECTION: ClassVar[str] = "replacements"
     collection: CollectionName
     version: Version
     generation: Generation
     shard: ShardId
+    attempt: int = 0
     fill_number: int = 0
     fill_inputs: tuple[tuple[str, int], ...] = ()
     filled_rows: int | None = None
@@ -228,57 +242,6 @@ class SchemaEntry:
     def stored_name(self, column: str) -> str:
         """Return what the data files call a top-level column."""
         return dict(self.stored_names).get(ColumnPath(column), column)
-
-
-class IntentKind(StrEnum):
-    CREATE = "create"
-    #: A schema change outside of a release (``compare_and_evolve_schema``).
-    EVOLVE = "evolve"
-    EXPAND = "expand"
-    #: The steps of online changes between expand and cut-over: ``before`` is where they began, ``after`` the step that is being made,
-    #: ``reached`` the one before it.
-    CHANGE = "change"
-    SEAL = "seal"
-    CUTOVER = "cutover"
-    CONTRACT = "contract"
-    REVERT = "revert"
-    #: What a leader of before had begun is taken back in one commit: from ``before`` to ``after``, which may be neither of the others'
-    #: steps. ``renames``: columns that have their names of the ledger again.
-    UNDO = "undo"
-    #: Old files are written anew in today's schema; the schema itself stays as it is.
-    COMPACT = "compact"
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """What a leader is about to do to a table, written before it does it; open until ``done_version`` is known or it was settled.
-
-    ``before`` and ``after`` are the physical schemas; going back means going from after to before. Key: one per (shard, kind, epoch).
-    """
-
-    COLLECTION: ClassVar[str] = "intents"
-    collection: CollectionName
-    shard: ShardId
-    generation: Generation
-    epoch: Epoch
-    kind: IntentKind
-    base_version: int
-    before: Declaration | None
-    after: Declaration | None
-    #: The physical schema that the table has until ``after`` is made, where that is not ``before``; None for moves of one step.
-    reached: Declaration | None
-    #: Old path -> new last name: with it, before -> after and after -> before are both derivable by ``schema.diff``.
-    renames: tuple[tuple[ColumnPath, str], ...] = ()
-    done_version: int | None = None
-    #: For seals: after this moment any next leader may unseal.
-    deadline: pendulum.DateTime | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.shard}/{self.kind}/{self.generation}"
-
-    def done(self, table_version: int) -> Intent:
-        return replace(self, done_version=table_version)
 
 
 @dataclass(frozen=True, slots=True)

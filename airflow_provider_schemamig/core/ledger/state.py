@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, decode, decode_key, encode_key
@@ -41,6 +40,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Progress,
     SchemaEntry,
     Shard,
+    TransitionIntent,
 )
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Generation, SchemaId, ShardId, Version
 
@@ -48,7 +48,6 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 
-@dataclass(eq=False)
 class RowMissing(LedgerDamaged, KeyError):
     """A row that another one names is not there. A KeyError, too: whoever asks whether there is one gets his answer by it."""
 
@@ -166,7 +165,7 @@ class State:
         return self._older is None
 
     def require_current(self, what: str) -> None:
-        """``LedgerFormatOld`` unless it is. ``what``: what was asked for, in words."""
+        """Raise LedgerFormatOld unless the ledger has the current format. ``what``: what was asked for, in words."""
         if not self.is_current:
             raise LedgerFormatOld(uri=self._uri, what=what, found=self.format, current=self.formats.current)
 
@@ -186,7 +185,7 @@ class State:
 
     @property
     def release(self) -> EnvironmentRelease | None:
-        """The release the environment is at; None before the first commit."""
+        """Return the release the environment is at; None before the first commit."""
         return self._single(EnvironmentRelease)
 
     @property
@@ -241,7 +240,7 @@ class State:
 
     @property
     def progress(self) -> Mapping[tuple[str, ...], Progress]:
-        """By (collection, stage, generation), all text."""
+        """Return the progress rows by (collection, stage, generation), all text."""
         return self.rows(Progress, lambda key: tuple(key.split("/")))
 
     @property
@@ -250,12 +249,15 @@ class State:
 
     @property
     def ahead(self) -> Mapping[tuple[CollectionName, SchemaId], Ahead]:
-        """With claims and what releases have caught up with; ``ahead_of`` is what is in force."""
+        """Return all rows on schemas that are ahead of their release.
+
+        Claims, and what releases have caught up with, are among them; ``ahead_of`` returns what is in force.
+        """
         return self.rows(Ahead, _schema_key)
 
     @property
     def elements(self) -> Mapping[tuple[CollectionName, str, str], Element]:
-        """By (collection, name, spec)."""
+        """Return the elements by (collection, name, spec)."""
         return self.rows(Element, _element_key)
 
     def ahead_of(self, collection: CollectionName) -> Ahead | None:
@@ -264,7 +266,7 @@ class State:
 
     @property
     def dropped(self) -> Mapping[CollectionName, Ahead]:
-        """By the release's names: collections that it declares and that were dropped outside of one."""
+        """Return the collections that the release declares and that were dropped outside of one, by the release's names."""
         gone = [self.ahead[key] for key in self.ahead if key[0] not in self.objects]
         return {row.released.name: row for row in gone if not row.declared.fields}
 
@@ -283,11 +285,11 @@ class State:
         return found
 
     def entry(self, collection: CollectionName) -> SchemaEntry:
-        """The schema a collection has now."""
+        """Return the schema that a collection has now."""
         return self.schemas[collection, self.objects[collection].schema_id]
 
     def next_schema_id(self, collection: CollectionName) -> SchemaId:
-        """Ids grow by one and are never used again."""
+        """Return the id of a collection's next schema. Ids grow by one and are never used again."""
         if self._newest_schema is None:
             self._newest_schema = {}
             for name, schema_id in self.schemas:
@@ -297,6 +299,11 @@ class State:
     def shard_of(self, collection: CollectionName) -> Shard:
         """Return the shard that holds a collection's rows now."""
         return self.shards[self.objects[collection].shard]
+
+    def transition(self, shard: ShardId, kind: IntentKind, generation: Generation) -> TransitionIntent | None:
+        """Return a generation's open intent to take a shard to another schema, or back; None: it has none of this kind."""
+        found = self.intents.get((shard, kind, generation))
+        return found if isinstance(found, TransitionIntent) else None
 
     def intents_of(self, shard: ShardId) -> tuple[Intent, ...]:
         """Return the open intents on a shard."""
@@ -332,7 +339,7 @@ class State:
 
     @property
     def raw(self) -> Mapping[str, Mapping[str, str]]:
-        """Collection -> stored key -> stored value, with what this software does not know, in the format that is stored."""
+        """Return collection -> stored key -> stored value, in the stored format, with what this software does not know."""
         return self._stored
 
     def stored(self, collection: str, key: str) -> str | None:
@@ -360,7 +367,10 @@ class State:
 
 
 def check_format(config: Mapping[str, str], uri: str, formats: Formats = FORMATS) -> int:
-    """The format of a ledger. Refuses a newer or too old one, looking at nothing but the number: all else may have changed meaning."""
+    """Return the format of a ledger, and refuse a newer or too old one.
+
+    Only the number is read, as all else may have changed its meaning.
+    """
     text = config.get(encode_key(EnvironmentConfig.key))
     if text is None:
         raise LedgerDamaged(where=f"the ledger at {uri}", reason="it has no config row")

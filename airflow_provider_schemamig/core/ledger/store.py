@@ -136,7 +136,10 @@ class LedgerReader:
         return known if at is None or at == version else self._state_at(at, known)
 
     def _head(self) -> int:
-        """The newest version. A table that was opened before another ledger was put in its place looks damaged: it is opened anew, once."""
+        """Return the newest version.
+
+        A table that was opened before another ledger was put in its place looks damaged, so it is opened anew, once.
+        """
         opened_now = not _known.knows(self.env)
         try:
             return self.table.head()
@@ -327,7 +330,7 @@ class LedgerWriter(LedgerReader):
 
 
 def check_authority(state: State, authority: Leadership) -> None:
-    """``Fenced`` unless the leader row says that this generation leads in this epoch."""
+    """Raise Fenced unless the leader row says that this generation leads in this epoch."""
     leader = state.leader
     if leader is None or (leader.generation, leader.epoch) != (authority.generation, authority.epoch):
         current = leader.epoch if leader else Epoch(0)
@@ -335,7 +338,7 @@ def check_authority(state: State, authority: Leadership) -> None:
 
 
 def _changes(state: State, updates: Iterable[Update]) -> list[RawRow]:
-    """Updates as diffs onto ``state``: retract exactly the stored text, insert the new; nothing where they are equal."""
+    """Return the updates as diffs onto ``state``: retract exactly the stored text, insert the new; nothing where the two are equal."""
     ts = state.version + 1
     rows: list[RawRow] = []
     seen: set[tuple[str, str]] = set()
@@ -365,7 +368,10 @@ def _pause(tries: int) -> None:
 
 
 def one_each(updates: Iterable[Update]) -> list[Update]:
-    """One update a row: a Put wins over a Drop (a name given up by a rename may be taken by a new collection in the same commit)."""
+    """Return one update a row, a Put rather than a Drop.
+
+    A name that a rename gives up may be taken by a new collection in the same commit.
+    """
     found: dict[tuple[str, str], Update] = {}
     for update in updates:
         identity = (update.row.COLLECTION, update.row.key) if isinstance(update, Put) else (update.row_type.COLLECTION, update.key)

@@ -64,7 +64,7 @@ class LedgerTable:
         return bool(self.env.store().names(LOG))
 
     def head(self) -> int:
-        """The newest version; the handle is at it afterwards."""
+        """Return the newest version; the handle is at it afterwards."""
         try:
             if self._handle is not None and self._handle.version() - self._opened_at < _REOPEN_AFTER:
                 delta_io.update(self._handle)
@@ -86,19 +86,22 @@ class LedgerTable:
 
     @property
     def seen_commit_id(self) -> str | None:
-        """Whose commit the version was that ``head`` saw last."""
+        """Return the id of the commit that made the version which ``head`` saw last."""
         return None if self._seen is None else self._seen[1]
 
     def is_another(self, version: int, commit_id: str | None) -> bool:
-        """Whether ``version`` is another commit than the one of this id: a ledger that was brought back or rebuilt has the same versions
-        with other rows, or does not have this one yet. False where the id is not known, and where a checkpoint may have outlived it."""
+        """Return whether ``version`` is not the commit of this id.
+
+        A ledger that was brought back or rebuilt has the same versions with other rows, or does not have this one yet. False where the id
+        is not known, and where a checkpoint may have outlived the commit.
+        """
         if commit_id is None:
             return False
         found = self.commit_id(version)
         return found != commit_id if found is not None else self.last_checkpoint() < version
 
     def scan(self, after: int = -1) -> list[RawRow]:
-        """The raw rows at the handle's version with a ``ts`` later than ``after``; reads only the files that can hold such rows."""
+        """Return the raw rows at the handle's version with a ``ts`` later than ``after``; only files that can hold such rows are read."""
         where = "true" if after < 0 else f"ts > {after}"
         try:
             wrong = delta_io.wrong_columns(self._open_handle(), COLUMNS)
@@ -114,7 +117,7 @@ class LedgerTable:
         return [os.path.basename(uri) for uri in self._open_handle().file_uris()]
 
     def create(self, rows: Iterable[RawRow], commit_id: str) -> None:
-        """Version 0, with rows, in one commit."""
+        """Write version 0, with rows, in one commit."""
         table = delta_io.arrow(COLUMNS, list(rows))
         delta_io.write(
             self.env.ledger_uri, table, mode="error", commit_id=commit_id, options=self.env.delta_options, configuration=_PROPERTIES
@@ -124,14 +127,14 @@ class LedgerTable:
         self.make_durable(0)
 
     def commit(self, rows: Sequence[RawRow], expected: int, commit_id: str, mode: Mode) -> None:
-        """One commit at exactly ``expected`` + 1. After any exception the outcome is open: ask ``commit_id``."""
+        """Make one commit at exactly ``expected`` + 1. After any exception the outcome is open: ask ``commit_id``."""
         handle = self._open_handle()
         if handle.version() != expected:
             raise RuntimeError(f"the handle is at version {handle.version()}, not at {expected}")
         delta_io.write(handle, delta_io.arrow(COLUMNS, rows), mode=mode, commit_id=commit_id, options=self.env.delta_options)
 
     def commit_id(self, version: int) -> str | None:
-        """Whose commit ``version`` is; None if there is no such version, "" if it is not one of ours."""
+        """Return the id of the commit that made ``version``; None if there is no such version, "" if it is not one of ours."""
         try:
             text = self.env.store().get(f"{LOG}/{version:020}.json")
         except ObjectMissing:
@@ -142,7 +145,10 @@ class LedgerTable:
         return ""
 
     def make_durable(self, version: int) -> None:
-        """Flush a commit to the disk (delta-rs does not; object stores need not). Acknowledged has to mean: survives a power failure."""
+        """Force a commit to the disk, because what was acknowledged has to survive a power failure.
+
+        delta-rs does not do it; object stores need not.
+        """
         root = self.env.location.local_path
         if root is None or self.env.options.throwaway:
             return
@@ -152,7 +158,7 @@ class LedgerTable:
             _fsync(path)
 
     def checkpoint(self) -> None:
-        """A Delta checkpoint of the newest version."""
+        """Write a Delta checkpoint of the newest version."""
         self.head()
         self._open_handle().create_checkpoint()
 
@@ -166,7 +172,7 @@ class LedgerTable:
             raise LedgerDamaged(where=f"{LOG}/_last_checkpoint", reason=str(error)) from error
 
     def data_size(self) -> tuple[int, int]:
-        """Number and bytes of the active data files."""
+        """Return the number and the bytes of the active data files."""
         sizes = self._open_handle().get_add_actions(flatten=True).column("size_bytes").to_pylist()
         return len(sizes), sum(sizes)
 

@@ -17,7 +17,8 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation, Sh
 class Control:
     """What a person told the work on rows of a collection (``*``: of all): wait, go slowly, or go on only in some hours.
 
-    ``scope`` ``last step of <collection>``: its online changes wait, while ``paused``, before the commit that comes after work on rows.
+    ``last_step``: it is about the commit that comes after the rows of an online change: that waits while ``paused``, else it is made even
+    if writers have to wait.
 
     ``window``: (from, to) in full hours UTC, the only ones in which batches begin; from may be later than to (over midnight).
     """
@@ -33,10 +34,11 @@ class Control:
     paused_by: str | None = None
     paused_at: pendulum.DateTime | None = None
     reason: str | None = None
+    last_step: bool = False
 
     @property
     def key(self) -> str:
-        return self.scope
+        return f"last_step/{self.scope}" if self.last_step else self.scope
 
 
 @dataclass(frozen=True, slots=True)

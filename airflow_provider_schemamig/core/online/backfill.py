@@ -23,10 +23,11 @@ from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import cut
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.names import physical_name
-from airflow_provider_schemamig.core.delta.properties import APPEND_ONLY, is_on
+from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.names import CollectionName, quote
 from airflow_provider_schemamig.core.online.errors import BackfillLogGone, BackfillStarved, CannotBackfill
 from airflow_provider_schemamig.core.online.unfilled import BACKFILL, DUE, NOT_KNOWN, OURS, WHOLE, Fill, Replay, Seen, first_look
+from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -74,7 +75,7 @@ class DueFiles:
 
     @property
     def rows(self) -> int | None:
-        """None if the statistics of some file do not say."""
+        """Return None if the statistics of some file do not say."""
         return rows_in_files(self.all_files)
 
     @property
@@ -82,8 +83,11 @@ class DueFiles:
         return _bytes(self.all_files)
 
     def batches(self, max_files: int, max_bytes: int) -> tuple[BackfillBatch, ...]:
-        """In the order in which they should be done. A partition that fits into a batch is in one; a file larger than ``max_bytes`` is a
-        batch of its own. Each may be done on the same head as long as ``fill_batch`` raises nothing."""
+        """Return the batches in the order in which they should be done.
+
+        A partition that fits into a batch is in one; a file larger than ``max_bytes`` is a batch of its own. Each may be done on the same
+        head as long as ``fill_batch`` raises nothing.
+        """
         every_row = [BackfillBatch(files, nulls_only=False) for files in _batches(self.every_row, max_files, max_bytes)]
         return (*every_row, *(BackfillBatch(files, nulls_only=True) for files in _batches(self.nulls, max_files, max_bytes)))
 
@@ -99,13 +103,13 @@ class Effort:
         return Effort(self.first, self.rewritten + done.files)
 
     def check(self, fill: Fill, collection: CollectionName) -> None:
-        """Raises BackfillStarved if more was rewritten than it should ever take. To be asked while something is still due."""
+        """Raise BackfillStarved if more was rewritten than it should ever take. Ask while something is still due."""
         if self.rewritten > _PATIENCE * self.first:
             raise BackfillStarved(collection=collection, column=fill.column, first=self.first, rewritten=self.rewritten)
 
 
 def check_fillable(head: Head, collection: CollectionName, fill: Fill) -> None:
-    """Raises CannotBackfill for tables whose files cannot be filled one by one, UnsupportedFeature, CatalogManagedTable."""
+    """Raise CannotBackfill for tables whose files cannot be filled one by one, UnsupportedFeature, CatalogManagedTable."""
     check_writable(head.protocol, head.location.uri)
     reason = why_not(head) or _why_not_filled(head, fill.column)
     if reason is not None:
@@ -151,10 +155,11 @@ def fill_batch(
 
 
 def due_files(store: ReadStore, head: Head, fill: Fill, before: DueFiles | None = None) -> DueFiles:
-    """What is due at ``head``. ``before``: an earlier answer for the same fill, so that only the commits since then are read (never one
-    from before a CommitLost: it may know of the commit that was lost).
+    """Return what is due at ``head``.
 
-    Raises BackfillLogGone, CannotBackfill (the column is not there), and what ``active_files`` raises.
+    ``before``: an earlier answer for the same fill, so that only the commits since then are read (never one from before a CommitLost: it
+    may know of the commit that was lost). Raises BackfillLogGone, CannotBackfill (the column is not there), and what ``active_files``
+    raises.
     """
     column = _physical(head, fill.column)
     if column is None:
@@ -170,7 +175,7 @@ def due_files(store: ReadStore, head: Head, fill: Fill, before: DueFiles | None 
 
 
 def _due(seen: Seen, column: str) -> DueFiles:
-    """Partitions by their newest file that is not ours: where writers are at work now they may be done when we come to it."""
+    """Return what is due, partitions ordered by their newest file that is not ours: where writers work now they may be done later."""
     every_row: dict[str, list[RawAction]] = {}
     nulls: dict[str, list[RawAction]] = {}
     newest: dict[str, int] = {}
@@ -191,7 +196,7 @@ def _in_order(by_partition: Mapping[str, Iterable[RawAction]], newest: Mapping[s
 
 
 def _batches(groups: FileGroups, max_files: int, max_bytes: int) -> Iterator[tuple[RawAction, ...]]:
-    """Partitions one after the other, as many of them in a batch as fit."""
+    """Yield batches of partitions one after the other, as many of them in a batch as fit."""
     batch: tuple[RawAction, ...] = ()
     for piece in (piece for group in groups for piece in cut(group, max_files, max_bytes)):
         if batch and (len(batch) + len(piece) > max_files or _bytes(batch) + _bytes(piece) > max_bytes):
@@ -208,7 +213,7 @@ def _physical(head: Head, column: str) -> str | None:
 
 
 def _age(file: RawAction) -> int:
-    """When the file was written, ms; the clocks of several writers are near enough to choose an order by."""
+    """Return when the file was written, ms; the clocks of several writers are near enough to choose an order by."""
     return int(file["modificationTime"])
 
 

@@ -118,7 +118,10 @@ def lost_rows(store: ReadStore, since: int, upto: int) -> bool:
 def due(
     collection: CollectionName, key: Unique | Reference, table: PinnedKeys, referenced: PinnedKeys | None, since: Validated | None
 ) -> Due:
-    """``since`` None: nothing is known. ``referenced``: of a foreign key. Raises TableMissing."""
+    """Return what of a key is still to be validated. Raises TableMissing.
+
+    ``since``: None if nothing is known. ``referenced``: the table that a foreign key refers to.
+    """
     new = _new_files(table, referenced, since)
     validated = Validated(table.head.version, None if referenced is None else referenced.head.version)
     if new is not None and not new:
@@ -141,7 +144,7 @@ def due(
 
 
 def _new_files(table: PinnedKeys, referenced: PinnedKeys | None, since: Validated | None) -> Mapping[str, Source] | None:
-    """By file name; None if every row has to be asked."""
+    """Return the files that are new since ``since``, by file name; None if every row has to be asked."""
     if since is None or since.version > table.head.version:
         return None
     try:

@@ -33,7 +33,7 @@ class Unique:
 
     @property
     def element(self) -> str:
-        """As the ledger's ``elements`` call it."""
+        """Return the key's name in the ledger's ``elements``."""
         return f"{'primary_key' if self.primary else 'unique'}:{','.join(self.columns)}"
 
     @property
@@ -57,7 +57,7 @@ class Reference:
 
     @property
     def element(self) -> str:
-        """As the ledger's ``elements`` call it."""
+        """Return the key's name in the ledger's ``elements``."""
         return f"foreign_key:{','.join(self.columns)}"
 
     @property
@@ -82,7 +82,7 @@ class Keys:
 
 
 def keys_in_force(state: State, collection: CollectionName) -> Keys:
-    """The keys that every row written to ``collection`` has to keep, by the names that the ledger has for columns.
+    """Return the keys that every row written to ``collection`` has to keep, by the names that the ledger has for columns.
 
     A key that an open upgrade drops is among them until the upgrade is committed: until then there is a way back to it.
     """
@@ -90,7 +90,7 @@ def keys_in_force(state: State, collection: CollectionName) -> Keys:
 
 
 def trusted_keys(state: State, collection: CollectionName) -> Keys:
-    """The keys that all rows of ``collection`` are said to keep: those in force but for the ones that are just being added."""
+    """Return the keys that all rows of ``collection`` are said to keep: those in force, without the ones that are just being added."""
     return _keys(state, collection, lambda duty: duty.read)
 
 
@@ -103,7 +103,7 @@ def _keys(state: State, collection: CollectionName, asks: Callable[[Duty], bool]
 
 
 def key_of(element: Element) -> Unique | Reference | None:
-    """None for an element that is no key."""
+    """Return None for an element that is no key."""
     if element.op == AddKey.op:
         return Unique(element.columns, primary=element.name.startswith("primary_key"))
     if element.op == AddForeignKey.op and element.refers is not None:
@@ -112,9 +112,9 @@ def key_of(element: Element) -> Unique | Reference | None:
 
 
 def live_names(state: State, collection: CollectionName, schema: Mapping[str, Any]) -> Mapping[str, str]:
-    """Column as the ledger calls it -> as the table with this schema does, which between a rename's commit and the ledger's is another.
+    """Map each column's name in the ledger to its name in the table with this schema.
 
-    Columns that the table has no more are left out.
+    The two differ between a rename's commit and the ledger's. Columns that the table no longer has are left out.
     """
     by_stored = {physical_name(field): str(field["name"]) for field in schema["fields"]}
     names = {name: name for name in by_stored.values()}  # what the ledger has no record of goes by its name

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.schema.widening import varchar_length
 
 
 def joined(changes: Sequence[Change], table: Declaration) -> tuple[Change, ...]:
-    """Those inside one column as one change of the column, in the place of the first of them; all others as they are."""
+    """Join the changes inside one column to one change of the column, in the place of the first of them; all others stay as they are."""
     found: dict[str, list[ChangeType]] = {}
     result: list[Change | str] = []
     for change in changes:
@@ -41,7 +41,10 @@ def _of_column(root: str, changes: Sequence[ChangeType], table: Declaration) -> 
 
 
 def check_beside(change: Change, cutover: Sequence[Change]) -> None:
-    """``cutover``: what is made of the table when all online changes are. Raises NotOnline for what would part the two columns' fields."""
+    """Raise NotOnline for a change that would make the fields of the two columns differ.
+
+    ``cutover``: what is made of the table when all online changes are done.
+    """
     if not isinstance(change, ChangeType) or isinstance(change.new, Primitive):
         return
     names = {str(change.path), *(item.name for item in cutover if isinstance(item, RenameColumn) and item.path == change.path)}
@@ -53,7 +56,7 @@ def check_beside(change: Change, cutover: Sequence[Change]) -> None:
 
 
 def leaves(old: DataType, new: DataType, path: str) -> Iterator[tuple[ColumnPath, DataType, DataType]]:
-    """Where the two differ: path, old and new type; at the outermost place where they are of different kinds."""
+    """Yield path, old type and new type where the two differ; the outermost place where they are of different kinds."""
     match old, new:
         case Struct(), Struct() if [field.name for field in old.fields] == [field.name for field in new.fields]:
             for before, after in zip(old.fields, new.fields, strict=True):
@@ -92,7 +95,7 @@ def _in_container(found: DataType) -> bool:
 
 
 def relaxed(found: DataType, *, inside: bool = False) -> DataType:
-    """Without NOT NULL, and without comments unless ``inside``: what a column asks that nobody has to know."""
+    """Return a type without NOT NULL, and without comments unless ``inside``: nobody has to know what such a column requires."""
     match found:
         case Struct(fields=fields):
             return Struct(
@@ -110,12 +113,13 @@ def relaxed(found: DataType, *, inside: bool = False) -> DataType:
 
 
 def relaxes(column: Field) -> Iterator[Change]:
-    """A column that steps aside asks nothing of a writer: Delta checks a NOT NULL field also where the struct around it is NULL."""
+    """Yield changes that lift NOT NULL inside a column that steps aside: Delta checks such a field also where the struct around it is
+    NULL."""
     yield from (Relax(path) for path, field in _inside(column) if not field.nullable)
 
 
 def asks_again(column: Field, there: DataType) -> Iterator[Change]:
-    """NOT NULL and comments of fields inside ``column`` for one in its place that is of the type ``there``."""
+    """Yield NOT NULL and comments of fields inside ``column``, for a column of the type ``there`` in its place."""
     known = {path: field.comment for path, field in _inside(replace(column, type=there))}
     for path, field in _inside(column):
         if not field.nullable:
@@ -129,7 +133,7 @@ def _inside(column: Field) -> list[tuple[ColumnPath, Field]]:
 
 
 def same_value(one: str, other: str, found: DataType) -> str:
-    """SQL that is true where two values of this type are the same, not true where either is NULL, and in which -0.0 is not 0.0."""
+    """Return SQL that is true where two values of this type are the same, not true where either is NULL, and in which -0.0 is not 0.0."""
     equal = f"{comparable(one, found)} = {comparable(other, found)}"
     return f"({equal} AND {_minus_zero(one)} = {_minus_zero(other)})" if _is_floating(found) else equal
 
@@ -145,7 +149,10 @@ def kept_or_cast(there: Field, used: Field, cast: str) -> str:
 
 
 def comparable(value: str, found: DataType) -> str:
-    """SQL of what ``=`` is defined for, and tells the same values apart: Spark compares no maps, and in what is nested -0.0 to 0.0."""
+    """Return SQL of a value that ``=`` is defined for and that is equal only for the same values.
+
+    Spark compares no maps, and takes -0.0 for 0.0 in nested values.
+    """
     match found:
         case Map(value=inner):
             entries = f"map_entries({value})"

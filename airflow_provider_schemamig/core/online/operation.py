@@ -130,7 +130,7 @@ class Operation:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """What preflight asks before anything is written: what must hold of every row once it is PUBLIC, and what it begins with."""
+        """Return what preflight asks before anything is written: what must hold of every row once it is PUBLIC, and what it begins with."""
         return (*self.asks, *(step.question for step in self.steps if isinstance(step, Validate)))
 
 
@@ -152,7 +152,7 @@ class Round:
 
     @property
     def swaps(self) -> bool:
-        """True for the last turn of a table of which columns change places: its commit is the cut-over's."""
+        """Return whether this is the last round of a table whose columns change places: its commit is the cut-over's."""
         return any(isinstance(step, Swap) for _, step in self.entering)
 
     @property
@@ -162,26 +162,26 @@ class Round:
 
 
 def schedule(chains: Sequence[Chain]) -> tuple[Round, ...]:
-    """All steps of all chains in as few commits as there are in the longest chain; columns that change places do so in a turn of their own,
-    the last one.
+    """Arrange all steps of all chains in as few commits as there are in the longest chain.
 
-    A rule over a column that older rows have no value in yet waits: enforced before, it would refuse whoever copies such a row. Clustering
-    waits for every column to have its values: files that are written once more would lie out of order again.
+    Columns that change places do so in a round of their own, the last one. A rule over a column that older rows have no value in yet waits:
+    enforced before, it would refuse whoever copies such a row. Clustering waits for every column to have its values: files that are written
+    once more would lie out of order again.
     """
     everything = [[(operation, step) for operation in chain for step in operation.steps] for chain in chains]
     left = [[taken for taken in steps if not isinstance(taken[1], Swap)] for steps in everything]
-    turns = []
+    rounds = []
     while any(left):
         ready = [steps for steps in left if steps and not _waits(steps, left)]
         entering = [taken for steps in ready for taken in _enter(steps)]
         # Each of a shadow's values is a CAST of its row as it is then, so the other columns have theirs before.
-        work = sorted((taken for steps in ready for taken in _work(steps)), key=lambda taken: _fills_shadow(taken[1]))
-        turns.append(Round(tuple(entering), tuple(work)))
+        row_work = sorted((taken for steps in ready for taken in _row_work(steps)), key=lambda taken: _fills_shadow(taken[1]))
+        rounds.append(Round(tuple(entering), tuple(row_work)))
     swaps = [(operation, step) for steps in everything for operation, step in steps if isinstance(step, Swap)]
     if swaps:  # the rules come after the columns that they are about
         ordered = sorted(swaps, key=lambda taken: taken[1].filled is None)
-        turns.append(Round(tuple(ordered), ()))
-    return tuple(turns)
+        rounds.append(Round(tuple(ordered), ()))
+    return tuple(rounds)
 
 
 def _fills_shadow(step: RowWork) -> bool:
@@ -221,7 +221,7 @@ def _enter(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, Not
         steps.pop(0)
 
 
-def _work(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, RowWork]]:
+def _row_work(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, RowWork]]:
     while steps:
         operation, step = steps[0]
         if not isinstance(step, RowWork):

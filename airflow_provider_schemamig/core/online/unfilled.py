@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.delta.names import stored_field
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.online.operation import Files
-from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
+from airflow_provider_schemamig.core.schema.table_features import DEFAULT_KEY
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
@@ -129,8 +129,10 @@ class Fill:
 
     @property
     def action(self) -> str:
-        """What our commits say in their ``Tag``. With ``since`` it tells this fill from all others: one attempt's fills end where the
-        next one's metadata commit begins."""
+        """Return what our commits say in their ``Tag``.
+
+        With ``since`` it tells this fill from all others: one attempt's fills end where the next one's metadata commit begins.
+        """
         return action_of(self.column)
 
     def made(self, commit: LogCommit) -> bool:
@@ -221,7 +223,7 @@ class Replay:
         return Seen(self._version, self._active, self._owed, self._others)
 
     def ended(self) -> Seen:
-        """At the end of the past: NULLs that may not stay are due."""
+        """Return what is seen at the end of the past: NULLs that may not stay are due."""
         if self._past.takes_nulls:
             self._others = Owed.NULLS if self._others is Owed.NOTHING else self._others
             self._owed = {path: Owed.NULLS if owed in (Owed.NOTHING, *OURS) else owed for path, owed in self._owed.items()}
@@ -317,5 +319,5 @@ def filled_by(commit: LogCommit) -> str | None:
 
 
 def lays_out(commit: LogCommit) -> bool:
-    """A batch of ours that clusters: its rows are those of the files that it took."""
+    """Return whether a commit is a batch of ours that clusters: its rows are those of the files that it took."""
     return (about_of(commit) or {}).get("action") == CLUSTER

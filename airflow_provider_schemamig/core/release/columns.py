@@ -26,7 +26,7 @@ class ColumnLevel:
     new: tuple[Field, ...]
 
     def pairs(self, origins: Origins) -> Iterator[tuple[Field, Field, ColumnPath, ColumnPath]]:
-        """(old field, new field, old path, new path) of the fields that are the same one."""
+        """Yield (old field, new field, old path, new path) of the fields that are the same one."""
         by_path = {ColumnPath(f"{self.old_prefix}{f.name}"): f for f in self.old}
         for new in self.new:
             new_path = ColumnPath(f"{self.new_prefix}{new.name}")
@@ -55,7 +55,7 @@ def match(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str])
 
 
 def compose(earlier: Origins, later: Origins) -> Origins:
-    """Origins over two steps: of ``later``'s new paths in ``earlier``'s old ones."""
+    """Compose the origins of two steps: map ``later``'s new paths to ``earlier``'s old ones."""
     return {path: earlier[middle] for path, middle in later.items() if middle in earlier}
 
 
@@ -82,16 +82,16 @@ def inner_levels(old: DataType, new: DataType, old_path: str, new_path: str) -> 
 
 
 def renames_of(old: Declaration, new: Declaration, origins: Origins) -> dict[ColumnPath, str]:
-    """Old path -> new last name, of every field whose name differs."""
+    """Map the old path of every field whose name differs to its new last name."""
     pairs = (pair for level in levels(old, new, origins) for pair in level.pairs(origins))
     return {old_path: after.name for before, after, old_path, _ in pairs if before.name != after.name}
 
 
 def readded_of(old: Declaration, new: Declaration, origins: Origins) -> Iterator[ColumnPath]:
-    """New paths of fields that took the name of a dropped one.
+    """Yield the new paths of fields that took the name of a dropped one.
 
-    A difference of the two declarations cannot show that: by name, the one that is dropped and the one that is new are the same. (A name
-    that goes from one column to another by renames is another matter: ``schema.diff`` gives it to both in turn.)
+    A difference of the two declarations cannot show that: by name, the dropped field and the new one are the same. (A name that goes from
+    one column to another by renames is another matter: ``schema.diff`` gives it to both in turn.)
     """
     kept = set(origins.values())
     for level in levels(old, new, origins):

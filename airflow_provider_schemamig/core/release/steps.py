@@ -15,11 +15,11 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, co
 from airflow_provider_schemamig.exceptions import Refusal
 
 
-@dataclass(eq=False)
 class InvalidStep(Refusal):
     """A step whose arguments make no sense by themselves, whatever the schemas are."""
 
     code = "invalid_step"
+    next_action = "Correct the step's arguments."
     reason: str
     #: Where it stands, once a module's reader knows: relative to the release folder, counted from 1.
     file: str | None = None
@@ -29,10 +29,6 @@ class InvalidStep(Refusal):
     def message(self) -> str:
         where = "" if self.file is None else f"{self.file}:{self.line}: "
         return f"{where}this step cannot be: {self.reason}."
-
-    @property
-    def next_action(self) -> str:
-        return "Correct the step's arguments."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ class Evolution:
 
     @property
     def renames(self) -> dict[ColumnPath, str]:
-        """Old path -> new last name, as ``schema.diff`` takes it."""
+        """Map old paths to new last names, as ``schema.diff`` takes them."""
         return dict(self.rename)
 
 

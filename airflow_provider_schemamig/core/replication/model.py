@@ -32,11 +32,11 @@ class Stream:
 
     @property
     def key(self) -> str:
-        """Of its state, below the target's root."""
+        """Return the key of the stream's state, below the target's root."""
         return f"{FOLDER}/streams/{self.origin}/{self.collection}.json"
 
     def txn_app_id(self, shard: ShardId) -> str:
-        """The application id of the stream's checkpoint, whose transaction version is a version of ``shard``, the origin's table."""
+        """Return the application id of the stream's checkpoint, whose transaction version is a version of ``shard``, the origin's table."""
         return f"{self.txn_prefix}{shard}"
 
     @property
@@ -112,7 +112,7 @@ class StreamState:
 
     @property
     def waits(self) -> bool:
-        """Paused, or stopped for good: what is behind stays behind until somebody does something."""
+        """Return whether the stream is paused, or stopped for good: then what is behind stays behind until somebody does something."""
         return self.pause is not None or self.error is not None
 
     def rests(self, settings: StreamSettings, now: pendulum.DateTime) -> bool:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from airflow_provider_schemamig.exceptions import Refusal
 
 
-@dataclass(eq=False)
 class NoteDamaged(Refusal):
     """A stream's or a node's object that is not what this software writes. ``where``: its key. Reported, never in anybody's way."""
 
     code = "replica_note_damaged"
+    message = "{where} cannot be read: {reason}."
+    next_action = "Delete it: a stream's object is written anew by its next run, a node's by its `schemamig schema refresh`."
     where: str
     reason: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.where} cannot be read: {self.reason}."
-
-    @property
-    def next_action(self) -> str:
-        return "Delete it: a stream's object is written anew by its next run, a node's by its `schemamig schema refresh`."

@@ -43,7 +43,7 @@ class Replicated:
 
     @property
     def stopped(self) -> tuple[StreamState, ...]:
-        """Those that do not go on by themselves: a gap, or what Spark or the gate refused for good."""
+        """Return the streams that do not go on by themselves: after a gap, or after what Spark or the gate refused for good."""
         return tuple(state for state in self.states if state.error is not None)
 
     @property
@@ -98,7 +98,7 @@ def follow(
     listen: Listener = silent,
     until: Callable[[], bool],
 ) -> Iterator[Replicated]:
-    """``replicate_once`` again and again: at once while there is something to bring, else every ``settings.poll``; until ``until``.
+    """Call ``replicate_once`` until ``until`` is true: at once while there is something to bring, else every ``settings.poll``.
 
     What may pass (a store or Spark that cannot be reached, a ledger that is written to) is told to ``listen`` and tried again.
     """
@@ -120,7 +120,7 @@ def follow(
 
 
 def said_of(state: StreamState) -> str:
-    """A stream's state in a line."""
+    """Describe a stream's state in a line."""
     if state.error is not None:
         return f"stopped: {state.detail}"
     if state.pause is not None:

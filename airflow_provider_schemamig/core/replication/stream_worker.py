@@ -100,7 +100,7 @@ class Run:
     # --- one look --------------------------------------------------------------------------------------------------------------------
 
     def _step(self) -> bool:
-        """One thing done; False if there is nothing more to do. Raises _Wait."""
+        """Do one thing, and return whether there was something to do. Raises _Wait."""
         name, ends = self.stream.collection, self.ends
         for end, which in ((ends.origin, "origin"), (ends.target, "target")):
             if name not in end.state.objects:
@@ -135,7 +135,7 @@ class Run:
         return True
 
     def _begin(self, table: EventTable) -> bool:
-        """A stream that has never brought anything begins with all rows. Raises NeverRestored if that would take others away."""
+        """Begin a stream that has never brought anything with all rows. Raises NeverRestored if that would take others away."""
         shard = self.ends.origin.state.objects[self.stream.collection].shard
         self._at = None
         self._state = replace(self._state, shard=shard, checkpoint=NOTHING, seen=NOTHING)
@@ -161,8 +161,11 @@ class Run:
         return found.mapping
 
     def _until(self, batch: EventBatch, hi: int) -> EventBatch:
-        """The batch as it was agreed on. Whoever did so saw the same commits, under one metaData, but maybe an older ledger: then the
-        newest schema in it counts. Raises CheckpointMoved if it cannot be had at this moment."""
+        """Return the batch as it was agreed on.
+
+        Whoever did so saw the same commits, under one metaData, but maybe an older ledger: then the newest schema in it counts. Raises
+        CheckpointMoved if the batch cannot be had at this moment.
+        """
         last = batch
         while last.hi < hi:
             found = next_events(self.ends.origin.env, self.ends.origin.state, self.stream.collection, batch.shard, last.hi)
@@ -216,7 +219,7 @@ class Run:
     # --- waiting ---------------------------------------------------------------------------------------------------------------------
 
     def _check_open(self, table: EventTable) -> None:
-        """Before the target is written to. Raises _Wait."""
+        """Raise _Wait if the target's table must not be written to."""
         if table.head.sealed_for is not None:
             raise _Wait(PauseReason.TARGET_BUSY, f"the target's table is sealed for a cut-over, to {table.head.sealed_for}")
         drift = drift_of(self.ends.target.state, self.stream.collection, table.head)
@@ -224,7 +227,7 @@ class Run:
             raise _Wait(PauseReason.TARGET_BUSY, f"the target's table is not what its ledger says: {'; '.join(drift)}")
 
     def _look_again(self, wait: _Wait) -> bool:
-        """With the target's ledger as it is now, if that may make a difference; else pause."""
+        """Read the target's ledger again, if that may make a difference; else pause. Return whether to try again."""
         if wait.at_target and not self._is_renewed:
             self._renew()
             return True
@@ -242,7 +245,9 @@ class Run:
         self._is_renewed = True
 
     def _may_pass(self, error: SchemamigError) -> bool:
-        """Is it to be tried again at once: a conflict, a table that was removed meanwhile, or what comes of a twin that was first?"""
+        """Return whether to try again at once: after a conflict, a table that was removed meanwhile, or what comes of a twin that was
+        first.
+        """
         if isinstance(error, TableMissing):
             return self._look_elsewhere()
         if error.retryable:
@@ -257,7 +262,7 @@ class Run:
             return self._look_elsewhere()
 
     def _look_elsewhere(self) -> bool:
-        """A ledger says by now where the rows are; unless it does not."""
+        """Read the ledgers again, which may say by now where the rows are; False if that was done before."""
         known = self._is_renewed
         self._renew()
         return not known
@@ -270,7 +275,7 @@ class Run:
             self._state = replace(self._state, error=error.code, detail=str(error))
 
     def _write(self) -> StreamState:
-        """Only what is new: an idle stream costs no write."""
+        """Write the stream's state if anything in it is new: an idle stream costs no write."""
         state, known = self._state, self._known
         if known is not None and state.error is None and replace(state, updated_at=known.updated_at) == known:
             return known

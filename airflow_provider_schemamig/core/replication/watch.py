@@ -34,10 +34,10 @@ class StreamDue:
 def look(
     origin: EnvironmentRoot, target: EnvironmentRoot, collections: Sequence[str] | None, settings: StreamSettings, now: pendulum.DateTime
 ) -> StreamDue:
-    """What a run of ``replicate_once`` with the same arguments is for at this moment. One read a stream that rests, two listings at most
-    for each other one.
+    """Return what a run of ``replicate_once`` with the same arguments is for at this moment.
 
-    Raises NoEnvironment, LoopingStream; LogCleaned and the like, which the run would find, too.
+    This takes one read for a stream that rests, two listings at most for each other one. Raises NoEnvironment, LoopingStream; LogCleaned
+    and the like, which the run would find, too.
     """
     ends = StreamEnds.of(origin, target)
     known = [read_state(target, ends.stream(name)) for name in _names(ends, collections)]
@@ -95,7 +95,7 @@ def _mismatch(ends: StreamEnds, name: CollectionName, depth: int) -> str | None:
 
 
 def _schemas(ends: StreamEnds, name: CollectionName) -> Iterator[SchemaEntry]:
-    """That of the event at which the stream is paused, if it is, and the origin's own."""
+    """Yield the schema of the event at which the stream is paused, if it is, and the origin's own."""
     state = read_state(ends.target.env, ends.stream(name))
     if state is not None and state.pause is not None:
         found = [entry for entry in entries_of(ends.origin.state, state.shard) if fingerprint(entry.declared) == state.pause.event_hash]

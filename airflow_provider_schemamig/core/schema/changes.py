@@ -46,6 +46,8 @@ class AddColumn:
 
     @property
     def cost(self) -> Cost:
+        if self.field.generated is not None:
+            return Cost.REWRITE  # Delta adds none: older rows would break the rule, and every DELETE that copies one of them would fail
         # A default has to be filled into older files, NOT NULL has nothing to put there: both are online.
         return Cost.INSTANT if self.field.default is None and _may_be_missing(self.field) else Cost.ONLINE
 
@@ -122,6 +124,22 @@ class SetDefault:
     old: str | None
     new: str | None
     cost: ClassVar[Cost] = Cost.INSTANT
+
+
+@dataclass(frozen=True, slots=True)
+class SetGenerated:
+    """Another expression that the column is computed by; ``new`` None makes it one that writers give. Delta changes none of it."""
+
+    op: ClassVar[str] = "set_generated"
+    phase: ClassVar[Phase] = Phase.EXPAND
+    path: ColumnPath
+    old: str | None
+    new: str | None
+    cost: ClassVar[Cost] = Cost.REWRITE
+
+
+#: Changes that set or drop a clause of a column (``clauses``).
+SetClause = SetDefault | SetGenerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +261,7 @@ Change = (
     | Relax
     | SetNotNull
     | SetDefault
+    | SetGenerated
     | SetComment
     | ReorderColumns
     | SetProperty

@@ -10,12 +10,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
-from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
-from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES, clauses_of, expression_text
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_properties
 from airflow_provider_schemamig.core.schema.properties import CONSTRAINT_PREFIX, FORGETS, refusal_reason
@@ -39,41 +37,26 @@ TYPE_NAMES = {
 }
 _DELTA_NAMES = {ours: theirs for theirs, ours in TYPE_NAMES.items()}
 VARCHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
-DEFAULT_KEY = "CURRENT_DEFAULT"
 COMMENT_KEY = "comment"
 
 
-@dataclass(eq=False)
 class UnknownDeltaType(Refusal):
     """A table has a type that a declaration cannot hold (char(n), interval, void, variant, a nested varchar...)."""
 
     code = "unknown_delta_type"
+    message = "column {path} of the table has the type {type_name}, which schemamig does not manage."
+    next_action = "Give the column a supported type (docs/schema-changes.md lists them), or leave this table unmanaged."
     path: str
     type_name: str
 
-    @property
-    def message(self) -> str:
-        return f"column {self.path} of the table has the type {self.type_name}, which schemamig does not manage."
 
-    @property
-    def next_action(self) -> str:
-        return "Give the column a supported type (docs/schema-changes.md lists them), or leave this table unmanaged."
-
-
-@dataclass(eq=False)
 class InvalidSchemaJson(Refusal):
     """Text that is not a Spark StructType."""
 
     code = "invalid_schema_json"
+    message = "this is not the JSON of a Spark StructType: {reason}."
+    next_action = "Check the file, or the table's newest metaData action."
     reason: str
-
-    @property
-    def message(self) -> str:
-        return f"this is not the JSON of a Spark StructType: {self.reason}."
-
-    @property
-    def next_action(self) -> str:
-        return "Check the file, or the table's newest metaData action."
 
 
 def fields_from_delta(schema_string: str) -> tuple[Field, ...]:
@@ -104,7 +87,7 @@ def declaration_from_delta(name: CollectionName, metadata: Mapping[str, Any]) ->
 
 
 def type_to_delta(data_type: DataType) -> str | dict[str, Any]:
-    """A type as Delta's schema JSON has it. varchar(n) is ``string``: its limit belongs to the field."""
+    """Write a type as Delta's schema JSON has it. varchar(n) is ``string``: its limit belongs to the field."""
     match data_type:
         case Primitive(name=name):
             return "string" if varchar_length(name) is not None else _DELTA_NAMES.get(name, name)
@@ -118,12 +101,11 @@ def type_to_delta(data_type: DataType) -> str | dict[str, Any]:
 
 
 def field_to_delta(field: Field) -> dict[str, Any]:
-    """A field as Delta's schema JSON has it: name, type, nullable, metadata (no column-mapping ids)."""
+    """Write a field as Delta's schema JSON has it: name, type, nullable, metadata (no column-mapping ids)."""
     metadata: dict[str, Any] = {}
     if field.comment is not None:
         metadata[COMMENT_KEY] = field.comment
-    if field.default is not None:
-        metadata[DEFAULT_KEY] = field.default
+    metadata |= {clause.key: text for clause, text in clauses_of(field)}
     if isinstance(field.type, Primitive) and varchar_length(field.type.name) is not None:
         metadata[VARCHAR_KEY] = field.type.name
     return {"name": field.name, "type": type_to_delta(field.type), "nullable": field.nullable, "metadata": metadata}
@@ -134,16 +116,8 @@ def _checks(configuration: Mapping[str, str]) -> tuple[Check, ...]:
     for key, text in configuration.items():
         name = key.lower().removeprefix(CONSTRAINT_PREFIX)
         if key.lower().startswith(CONSTRAINT_PREFIX) and not name.startswith(SEAL_PREFIX):
-            found.append(Check(name, _canonical(text)))
+            found.append(Check(name, expression_text(text)))
     return sorted_checks(found)
-
-
-def _canonical(text: str) -> str:
-    """Return what is no SQL at all is kept as it stands: a table's constraints are compared, never interpreted."""
-    try:
-        return canonical_text(text)
-    except BrokenText:
-        return text.strip()
 
 
 def _struct(document: Mapping[str, Any], prefix: str) -> Struct:
@@ -156,20 +130,14 @@ def _field(document: Mapping[str, Any], prefix: str) -> Field:
     name = document["name"]
     path = f"{prefix}{name}"
     metadata = document.get("metadata") or {}
-    default = metadata.get(DEFAULT_KEY)
+    clauses = {clause.attribute: clause.stored(metadata[clause.key]) for clause in CLAUSES if metadata.get(clause.key) is not None}
     return Field(
         name=name,
         type=_field_type(document["type"], metadata.get(VARCHAR_KEY), path),
         nullable=document["nullable"],
-        default=default_text(default) if default is not None else None,
         comment=metadata.get(COMMENT_KEY),
+        **clauses,
     )
-
-
-def default_text(text: str) -> str | None:
-    """A default's canonical text; ``NULL`` is what a column without default has."""
-    canonical = _canonical(text)
-    return None if canonical == "NULL" else canonical
 
 
 def _field_type(data_type: Any, declared: str | None, path: str) -> DataType:

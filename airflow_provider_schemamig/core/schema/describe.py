@@ -6,17 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES, clause_of, clauses_of
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.visible import visible
 
 
 def change_json(change: c.Change) -> dict[str, Any]:
-    """One change for documents: its op, its path (None for a change of the whole table), its cost, and what it says in words."""
+    """Write one change for documents: its op, its path (None for a change of the whole table), its cost, and its description in words."""
     return {"op": change.op, "path": getattr(change, "path", None), "cost": change.cost.value, "text": describe(change)}
 
 
 def describe(change: c.Change) -> str:
-    """One change as a person says it."""
+    """Describe one change in words."""
     text: str = _DESCRIBE[type(change)](change)
     return visible(text)
 
@@ -29,15 +30,25 @@ def _foreign_key(change: c.AddForeignKey | c.DropForeignKey) -> str:
     return f"FOREIGN KEY ({', '.join(change.foreign_key.columns)}) to {change.foreign_key.references}"
 
 
+def _add_column(change: c.AddColumn) -> str:
+    clauses = [clause.sql(text) for clause, text in clauses_of(change.field)]
+    return " ".join([f"add {change.path} {type_sql(change.field.type)}", *clauses])
+
+
+def _set_clause(change: c.SetClause) -> str:
+    noun = clause_of(change).noun
+    return f"drop {noun} of {change.path}" if change.new is None else f"set {noun} of {change.path} to {change.new}"
+
+
 #: One line a kind of change; a test holds it to the closed list.
 _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
-    c.AddColumn: lambda x: f"add {x.path} {type_sql(x.field.type)}" + (f" DEFAULT {x.field.default}" if x.field.default else ""),
+    c.AddColumn: _add_column,
     c.DropColumn: lambda x: f"drop {x.path}",
     c.RenameColumn: lambda x: f"rename {x.path} to {x.name}",
     c.ChangeType: lambda x: f"{'widen' if x.widening else 'convert'} {x.path} from {type_sql(x.old)} to {type_sql(x.new)}",
     c.Relax: lambda x: f"drop NOT NULL of {x.path}",
     c.SetNotNull: lambda x: f"set NOT NULL on {x.path}",
-    c.SetDefault: lambda x: f"drop default of {x.path}" if x.new is None else f"set default of {x.path} to {x.new}",
+    **{clause.change: _set_clause for clause in CLAUSES},
     c.SetComment: lambda x: f"comment on {x.path or 'the collection'}",
     c.ReorderColumns: lambda x: f"reorder the fields of {x.path}" if x.path else "reorder the columns",
     c.SetProperty: lambda x: f"unset property {x.key}" if x.new is None else f"set property {x.key} = {x.new}",

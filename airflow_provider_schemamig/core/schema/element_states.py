@@ -79,8 +79,11 @@ def path(cls: ElementClass, adding: bool) -> tuple[ElementState, ...]:
 
 
 def following(cls: ElementClass, state: ElementState, *, adding: bool) -> ElementState | None:
-    """The next state in that direction, None at its end. Backwards is also the undo of an addition that is half way: from a state of
-    ``WORK`` it goes to the one before it. Raises ValueError if the class has no such state."""
+    """Return the next state in that direction, None at its end.
+
+    Backwards is also the undo of an addition that is half way: from a state of ``WORK`` it goes to the one before it. Raises ValueError if
+    the class has no such state.
+    """
     forward = PATHS[cls]
     at = forward.index(state)
     if adding:

@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core import jsonable
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
+from airflow_provider_schemamig.core.schema.clauses import DEFAULT, clauses_of
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Key, Map, Primitive, Struct
 
 #: Names the algorithm, in the fingerprint's text and inside what is hashed. Another canonical form is another number.
@@ -20,7 +21,7 @@ ALGORITHM = "sf1"
 
 
 def fingerprint(declaration: Declaration) -> Fingerprint:
-    """``sf1:<sha256 in hex>`` of one declaration."""
+    """Return ``sf1:<sha256 in hex>`` of one declaration."""
     return _digest(canonical(declaration))
 
 
@@ -50,11 +51,16 @@ def _digest(value: Any) -> Fingerprint:
 
 
 def _fields(fields: Sequence[Field]) -> list[list[Any]]:
-    return [[f.name, canonical_type(f.type), f.nullable, f.default] for f in sorted(fields, key=lambda f: f.name)]
+    return [[f.name, canonical_type(f.type), f.nullable, f.default, *_others(f)] for f in sorted(fields, key=lambda f: f.name)]
+
+
+def _others(field: Field) -> list[list[str]]:
+    """Return the clauses besides DEFAULT, which has had a place of its own from the beginning: a column without any hashes as it did."""
+    return [[clause.attribute, text] for clause, text in clauses_of(field) if clause is not DEFAULT]
 
 
 def canonical_type(data_type: DataType) -> Any:
-    """A type as it is hashed: without comments, struct fields by name."""
+    """Return a type as it is hashed: without comments, struct fields by name."""
     match data_type:
         case Primitive(name=name):
             return name

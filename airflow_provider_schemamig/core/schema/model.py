@@ -44,13 +44,14 @@ union({"primitive": Primitive, "array": Array, "map": Map, "struct": Struct})
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column, or a field of a struct. ``default`` is canonical SQL text (top-level columns only)."""
+    """A column, or a field of a struct. ``default`` and ``generated`` are canonical SQL text (top-level columns only)."""
 
     name: str
     type: DataType
     nullable: bool = True
     default: str | None = None
     comment: str | None = None
+    generated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def join(parent: str, name: str) -> ColumnPath:
 
 
 def parent_and_name(path: str) -> tuple[str, str]:
-    """``a.b.c`` -> (``a.b``, ``c``); a top-level column has the empty parent."""
+    """Split ``a.b.c`` into (``a.b``, ``c``); a top-level column has the empty parent."""
     parent, _, name = path.rpartition(".")
     return parent, name
 
@@ -48,8 +48,10 @@ def translate(path: str, names: Mapping[ColumnPath, str]) -> ColumnPath:
 
 
 def path_in_files(path: str, names: Mapping[ColumnPath, str]) -> tuple[str, ...]:
-    """What a field is known by in the data files: the names there of all that it is in, and its own. ``names``: full paths -> names there,
-    where those are others."""
+    """Return what a field is known by in the data files: the names there of all that it is in, and its own.
+
+    ``names``: full paths -> names there, for those that differ.
+    """
     parts = path.split(".")
     prefixes = (".".join(parts[: number + 1]) for number in range(len(parts)))
     return tuple(names.get(ColumnPath(prefix)) or part for prefix, part in zip(prefixes, parts, strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
+from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY, DECLARABLE, SYMLINK_MANIFEST
 
 CONSTRAINT_PREFIX = "delta.constraints."
 #: Delta keeps statistics of so many leaves, and clusters by nothing else.
@@ -29,7 +30,7 @@ SAFE = frozenset(
         "delta.checkpoint.writeStatsAsStruct",
         "delta.checkpointInterval",
         "delta.checkpointRetentionDuration",
-        "delta.compatibility.symlinkFormatManifest.enabled",
+        SYMLINK_MANIFEST,
         "delta.dataSkippingNumIndexedCols",
         "delta.dataSkippingStringPrefixLength",
         "delta.deletedFileRetentionDuration",
@@ -42,16 +43,13 @@ SAFE = frozenset(
     }
 )
 
-#: Settings that need a table feature, which schemamig's committer adds in the same commit (``deltalog.properties``).
-WITH_FEATURE = frozenset({"delta.enableChangeDataFeed", "delta.enableDeletionVectors"})
-
 #: Keys by which Spark says what a table is, and Delta how it is clustered: no property of anybody's.
 SPARKS_OWN = frozenset(
     {"clusteringcolumns", "collation", "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type"}
 )
 
 _OWN = {
-    "delta.appendOnly": "schemamig sets it while a table is sealed",
+    APPEND_ONLY: "schemamig sets it while a table is sealed",
     FORGETS: "it would let schemamig's fence, a transaction identifier, expire",
     "delta.dataSkippingStatsColumns": "it names columns, and would be wrong after a rename; use delta.dataSkippingNumIndexedCols",
     "delta.isolationLevel": "open-source Delta knows one level, Serializable",
@@ -62,7 +60,7 @@ _OWN_PREFIXES = {
     "delta.feature.": "schemamig adds a table feature together with the change that needs it",
     "delta.min": "schemamig keeps the protocol version that the declared schema needs",
 }
-_LOWER = {key.lower(): key for key in SAFE | WITH_FEATURE}
+_LOWER = {key.lower(): key for key in SAFE | DECLARABLE}
 
 
 def refusal_reason(key: str) -> str | None:
@@ -74,7 +72,7 @@ def refusal_reason(key: str) -> str | None:
         return f"names beginning with {RESERVED_PREFIX} are its own"
     if lower in SPARKS_OWN:
         return "Spark keeps the name for itself"
-    if not lower.startswith("delta.") or key in SAFE | WITH_FEATURE:
+    if not lower.startswith("delta.") or key in SAFE | DECLARABLE:
         return None
     if lower in _LOWER:
         return f"Delta spells it {_LOWER[lower]}"

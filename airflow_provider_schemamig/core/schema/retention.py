@@ -22,8 +22,10 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s+([a-z]+?)s?\b")
 
 
 def hours_of(key: str, interval: str | None) -> float:
-    """What ``interval 1 week``, ``interval 36 hours`` means for the property ``key``. None, and one that nobody can read, count as the
-    default, as they do to Delta's readers."""
+    """Return the hours of ``interval 1 week`` or ``interval 36 hours`` for the property ``key``.
+
+    None, and an interval that cannot be read, count as the default, as they do to Delta's readers.
+    """
     parts = _PART.findall((interval or "").lower())
     if not parts or any(unit not in _UNIT_HOURS for _, unit in parts):
         return DEFAULT_HOURS[key]
@@ -36,7 +38,8 @@ def forgets_too_early(properties: Mapping[str, str]) -> bool:
 
 
 def lengthened(key: str, interval: str | None, hours: int) -> str | None:
-    """``interval``, which the property ``key`` says (None: nothing), if that is ``hours`` or longer already; else one of ``hours``."""
+    """Return ``interval``, which the property ``key`` has (None: nothing), if it is ``hours`` or longer already; else an interval of
+    ``hours``."""
     return interval if hours_of(key, interval) >= hours else interval_of(hours)
 
 

@@ -9,13 +9,13 @@ __all__ = ["quote", "string_sql", "type_sql"]
 
 
 def string_sql(text: str) -> str:
-    """A text as a string literal of Spark SQL, on one line."""
+    """Write a text as a string literal of Spark SQL, on one line."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{escaped}'"
 
 
 def type_sql(data_type: DataType) -> str:
-    """A type as Spark SQL, nested NOT NULL and comments left out (a CAST takes neither): ``STRUCT<`a`: INT>``."""
+    """Write a type as Spark SQL, without nested NOT NULL and comments (a CAST takes neither): ``STRUCT<`a`: INT>``."""
     match data_type:
         case Primitive(name=name):
             return name.upper()

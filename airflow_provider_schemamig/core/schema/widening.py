@@ -16,13 +16,13 @@ _VARCHAR = re.compile(r"varchar\((\d+)\)")
 
 
 def decimal_of(name: str) -> tuple[int, int] | None:
-    """(precision, scale) of ``decimal(p,s)``, else None."""
+    """Return (precision, scale) of ``decimal(p,s)``, else None."""
     match = _DECIMAL.fullmatch(name)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 def varchar_length(name: str) -> int | None:
-    """n of ``varchar(n)``, else None."""
+    """Return n of ``varchar(n)``, else None."""
     match = _VARCHAR.fullmatch(name)
     return None if match is None else int(match[1])
 
@@ -53,7 +53,7 @@ def _widens_to_decimal(old: str, new: str) -> bool:
 
 
 def _widens_string(old: str, new: str) -> bool:
-    """Delta stores every varchar(n) as string; a longer limit, or none, is a change of field metadata."""
+    """Return whether a varchar gets a longer limit or none: a change of field metadata, for Delta stores every varchar(n) as string."""
     source, target = varchar_length(old), varchar_length(new)
     return source is not None and (new == "string" or (target is not None and target > source))
 
@@ -63,8 +63,11 @@ _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 
 
 def limits_of(narrow: str, wide: str) -> tuple[int, int] | None:
-    """The least and the greatest whole number that ``narrow`` and ``wide`` both hold exactly, if being between them is all it takes to
-    get from ``wide`` back to ``narrow``: a fraction, or a time of day, is nothing that a file's least and greatest value tell."""
+    """Return the least and the greatest whole number that ``narrow`` and ``wide`` both hold exactly.
+
+    None unless being between them is all it takes to get from ``wide`` back to ``narrow``: a file's least and greatest value tell nothing
+    of fractions or times of day.
+    """
     if not _widens(narrow, wide):
         return None
     decimal, wider = decimal_of(narrow), decimal_of(wide)

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 def runner_for(url: str) -> JobRunner:
-    """The runner for where Spark is: ``local[...]`` in this process, ``sc://host:port`` by Connect, any other master by spark-submit."""
+    """Make the runner for where Spark is: ``local[...]`` in this process, ``sc://host:port`` by Connect, any other master by
+    spark-submit."""
     from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner, SubmitRunner
     from airflow_provider_schemamig.core.spark.session import is_local
 

@@ -34,7 +34,7 @@ _IVY_PREFIX = "io.delta_"
 
 
 def jars_folder() -> Path:
-    """``$SCHEMAMIG_JARS``, else ``<sys.prefix>/share/schemamig/jars``."""
+    """Return ``$SCHEMAMIG_JARS``, else ``<sys.prefix>/share/schemamig/jars``."""
     named = os.environ.get("SCHEMAMIG_JARS")
     return Path(named) if named else Path(sys.prefix, "share", "schemamig", "jars")
 

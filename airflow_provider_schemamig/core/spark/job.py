@@ -69,7 +69,7 @@ def _read(spark: SparkSession, uri: str) -> str:
 
 
 def _write(spark: SparkSession, uri: str, text: str) -> None:
-    """All or nothing: whoever finds the file may believe it."""
+    """Write a file all or nothing: whoever finds the file may believe it."""
     if uri.startswith(_FILE):
         path = Path(uri.removeprefix(_FILE))
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
@@ -83,7 +83,7 @@ def _write(spark: SparkSession, uri: str, text: str) -> None:
 
 
 def _hadoop(spark: SparkSession, uri: str) -> tuple[Any, Any, Any]:
-    """Hadoop's file system of a URI, its path in it, and the JVM's IOUtils. Classic sessions only, which drivers are."""
+    """Return Hadoop's file system of a URI, its path in it, and the JVM's IOUtils. Takes classic sessions only, which drivers are."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(uri)
     return path.getFileSystem(spark._jsc.hadoopConfiguration()), path, jvm.org.apache.commons.io.IOUtils

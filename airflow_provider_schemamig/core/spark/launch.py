@@ -17,20 +17,20 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 
 
 def find_java() -> Path:
-    """The java that Spark's launcher will start: JAVA_HOME's, else the first on PATH. Raises JavaMissing (none, or older than 17)."""
+    """Find the java that Spark's launcher will start: JAVA_HOME's, else the first on PATH. Raises JavaMissing (none, or older than 17)."""
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if path is None:
         raise JavaMissing(required=REQUIRED)
-    said = subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
-    match = _VERSION.search(said)
+    answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
+    match = _VERSION.search(answer)
     if match is None or int(match[1]) < REQUIRED:
         raise JavaMissing(required=REQUIRED, found=match[1] if match else "unknown")
     return Path(path)
 
 
 def spark_submit_command() -> tuple[list[str], dict[str, str]]:
-    """spark-submit with the environment it runs in: ``SPARK_HOME``'s, else the one inside pyspark; drivers run this very Python."""
+    """Return spark-submit with the environment it runs in: ``SPARK_HOME``'s, else the one inside pyspark; drivers run this very Python."""
     spec = find_spec("pyspark")
     bundled = Path(spec.origin).parent if spec is not None and spec.origin else Path()
     home = os.environ.get("SPARK_HOME", str(bundled))

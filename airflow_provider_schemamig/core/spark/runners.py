@@ -50,7 +50,11 @@ class EmbeddedRunner:
 
     def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
         self._session = embedded_session(self.master)
-        return _run_on(self._session.newSession(), job, request)
+        try:
+            return _run_on(self._session.newSession(), job, request)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
 
     def cancel(self) -> None:
         session = self._session
@@ -84,7 +88,7 @@ class ConnectRunner:
 
 
 def connect_session(url: str) -> SparkSession:
-    """A new session on a Connect server. Raises SparkUnavailable within seconds where nobody listens.
+    """Open a new session on a Connect server. Raises SparkUnavailable within seconds if nobody listens there.
 
     The port is tried first: a client without a server retries for ever, and hangs beyond SIGTERM.
     """
@@ -106,7 +110,7 @@ def connect_session(url: str) -> SparkSession:
 
 
 def _run_on(spark: SparkSession, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The job's ``run`` on an existing session, its exceptions typed."""
+    """Call the job's ``run`` on an existing session, and translate its exceptions into typed ones."""
     run: Callable[[SparkSession, Mapping[str, Any]], dict[str, Any]] = importlib.import_module(f"spark_jobs.{job}").run
     with translated(job, request.get("collection")):
         return run(spark, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import tempfile
 import threading
 import warnings
@@ -67,10 +68,9 @@ def is_local(master: str) -> bool:
 
 
 def settings_for(master: str, conf: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """All settings of a session on ``master``, shared by the embedded session and spark-submit; ``conf`` wins except over meaning and
-    how times are written.
+    """Return all settings of a session on ``master``, shared by the embedded session and spark-submit.
 
-    Raises SparkJarsMissing.
+    ``conf`` wins except over meaning and how times are written. Raises SparkJarsMissing.
     """
     jars = {"spark.jars": ",".join(str(path) for path in require_jars())}
     if extra := conf.get("spark.jars"):
@@ -114,7 +114,7 @@ def _start(master: str) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("schemamig")
     for name, value in settings_for(master).items():
         builder = builder.config(name, value)
-    with _bundled_spark(), quiet_pyspark():
+    with _bundled_spark(), quiet_pyspark(), _own_interrupts():
         try:
             return builder.getOrCreate()
         except PySparkException as error:
@@ -128,9 +128,29 @@ def quiet_pyspark() -> Iterator[None]:
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return whether it is no trace that py4j logs, past its own loggers, of what it raises as well."""
+    return os.path.basename(os.path.dirname(record.pathname)) != "py4j"
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Start a session inside and keep what Ctrl-C does. pyspark's own handler asks the JVM to stop the jobs, over the very connection that
+    the interrupted call is reading; the runner does that from another thread."""
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if is_main else None
+    try:
+        yield
+    finally:
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ _S3A: Mapping[str, str] = MappingProxyType(
 
 
 def hadoop_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Hadoop settings for S3 credentials; options that begin with ``fs.`` pass as they are. Other stores: the cluster's own settings."""
+    """Return Hadoop settings for S3 credentials; options that begin with ``fs.`` pass as they are. Other stores use the cluster's own
+    settings."""
     settings = {}
     for name, value in options.items():
         short = name.lower().removeprefix("aws_")

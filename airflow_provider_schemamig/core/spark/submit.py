@@ -76,7 +76,7 @@ class SubmitRunner:
         return self._follow(command, environment)
 
     def _follow(self, command: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
-        """Stream the driver's output to the log until it ends; its exit code and last lines."""
+        """Stream the driver's output to the log until it ends; return its exit code and last lines."""
         tail: deque[str] = deque(maxlen=_TAIL_LINES)
         try:
             # A session of its own, so that the shell, the JVM and the Python below it can be killed together.
@@ -143,7 +143,7 @@ def job_file(job: str) -> Path:
 
 
 def zip_packages(path: Path) -> Path:
-    """This package and the jobs as one zip for ``--py-files``: a driver runs the caller's version, whatever is installed there."""
+    """Pack this package and the jobs into one zip for ``--py-files``: a driver runs the caller's version, whatever is installed there."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _PACKAGES:
             spec = find_spec(name)
@@ -154,7 +154,7 @@ def zip_packages(path: Path) -> Path:
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:
-    """A Java properties file, readable by this user alone: it may hold credentials."""
+    """Write a Java properties file, readable by this user alone: it may hold credentials."""
     lines = [f"{_escape(name)}={_escape(value)}\n" for name, value in settings.items()]
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="latin-1", errors="strict") as file:

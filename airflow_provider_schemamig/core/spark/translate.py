@@ -130,14 +130,14 @@ def _detail(text: str) -> str:
 
 
 def _is_analysis(error: Exception) -> bool:
-    """Analysis and parser errors of classic sessions and of Connect alike: about the statement, not about the run."""
+    """Return whether an error is about the statement, not about the run: analysis and parser errors of classic sessions and of Connect."""
     from pyspark.errors import AnalysisException
 
     return isinstance(error, AnalysisException)
 
 
 def last_lines(text: str, count: int = _TAIL_LINES) -> str:
-    """The last ``count`` lines that say something: no blank ones, no frames of a stack."""
+    """Return the last ``count`` lines that say something: no blank ones, no frames of a stack."""
     return "\n".join([line.rstrip() for line in blank(text).splitlines() if line.strip() and not _FRAME.match(line)][-count:])
 
 
@@ -149,12 +149,13 @@ _KINDS: Mapping[str, type[SchemamigError]] = {
 
 
 def error_to_json(error: SchemamigError) -> dict[str, Any]:
-    """``{"kind", "fields", ...}`` and the document of ``SchemamigError.to_json`` for people and other programs."""
+    """Return ``{"kind", "fields", ...}`` and the document of ``SchemamigError.to_json`` for people and other programs."""
     return {"kind": type(error).__name__, "fields": {f.name: getattr(error, f.name) for f in fields(error)}, **error.to_json()}
 
 
 def error_from_json(data: Mapping[str, Any], job: str) -> SchemamigError:
-    """The error a driver wrote. One of another layer, or of another version of this package, keeps its text as ``SparkJobFailed``."""
+    """Rebuild the error a driver wrote. One of another layer, or of another version of this package, keeps its text as
+    ``SparkJobFailed``."""
     kind = _KINDS.get(str(data.get("kind")))
     if kind is not None:
         known = {f.name for f in fields(kind)}

@@ -4,55 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
-@dataclass(eq=False)
 class InvalidLocation(Refusal):
     code = "invalid_location"
+    message = "{uri!r} is not a usable location: {rule}."
+    next_action = (
+        "Give a path, or a URI like file:///data/lake, s3://bucket/lake, gs://bucket/lake, "
+        "abfss://container@account.dfs.core.windows.net/lake."
+    )
     uri: str
     rule: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.uri!r} is not a usable location: {self.rule}."
 
-    @property
-    def next_action(self) -> str:
-        return "Give a path, or a URI like file:///data/lake, s3://bucket/lake, gs://bucket/lake, abfss://container@account.dfs.core.windows.net/lake."
-
-
-@dataclass(eq=False)
 class InvalidStorageOption(Refusal):
     """An option the store does not know or cannot use. ``reason`` never holds an option's value."""
 
     code = "invalid_storage_option"
+    message = "the storage options do not fit {uri}: {reason}."
+    next_action = "Options have object_store's names, such as aws_region or azure_storage_account_name; mend them in the connection."
     uri: str
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"the storage options do not fit {self.uri}: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return "Options have object_store's names, such as aws_region or azure_storage_account_name; mend them in the connection."
-
-
-@dataclass(eq=False)
 class NotOurPlace(Refusal):
     """What was to be deleted is not below the root, or is none of the folders that we make."""
 
     code = "not_our_place"
+    message = "{uri} is not deleted: {rule}."
     uri: str
     rule: str
     is_link: bool = False
-
-    @property
-    def message(self) -> str:
-        return f"{self.uri} is not deleted: {self.rule}."
 
     @property
     def next_action(self) -> str:
@@ -62,7 +46,8 @@ class NotOurPlace(Refusal):
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether a library written in Rust gave up: pyo3's PanicException is no Exception, and each library has a class of its own for it."""
+    """Return whether a library written in Rust panicked: pyo3's PanicException is no Exception, and each library has its own class for
+    it."""
     return type(error).__name__ == "PanicException"
 
 
@@ -77,127 +62,71 @@ def no_panics() -> Iterator[None]:
         raise
 
 
-@dataclass(eq=False)
 class ObjectMissing(Refusal):
     code = "object_missing"
+    message = "there is nothing at {uri}."
+    next_action = "Check the URI."
     uri: str
 
-    @property
-    def message(self) -> str:
-        return f"there is nothing at {self.uri}."
 
-    @property
-    def next_action(self) -> str:
-        return "Check the URI."
-
-
-@dataclass(eq=False)
 class ObjectExists(Conflict):
     """Put-if-absent came second."""
 
     code = "object_exists"
+    message = "{uri} was written by somebody else first."
+    next_action = "Read what is there and try again."
     uri: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.uri} was written by somebody else first."
 
-    @property
-    def next_action(self) -> str:
-        return "Read what is there and try again."
-
-
-@dataclass(eq=False)
 class StorageUnreachable(Conflict):
     """The store gave no clear answer. After a write its outcome is unknown; every write of ours can be repeated."""
 
     code = "storage_unreachable"
+    message = "the store of {uri} cannot be reached: {reason}."
+    next_action = "Check the network, the endpoint and the bucket's name, then try again."
     uri: str
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"the store of {self.uri} cannot be reached: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return "Check the network, the endpoint and the bucket's name, then try again."
-
-
-@dataclass(eq=False)
 class StorageForbidden(Refusal):
     code = "storage_forbidden"
+    message = "access to {uri} is denied: {reason}."
+    next_action = "Give the user of this process, or the credentials in the storage options, the right to read and write there."
     uri: str
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"access to {self.uri} is denied: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return "Give the user of this process, or the credentials in the storage options, the right to read and write there."
-
-
-@dataclass(eq=False)
 class StorageReadOnly(Refusal):
     code = "storage_read_only"
+    message = "{uri} is on a read-only file system; nothing was written."
+    next_action = "Mount it for writing, or use another location."
     uri: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.uri} is on a read-only file system; nothing was written."
 
-    @property
-    def next_action(self) -> str:
-        return "Mount it for writing, or use another location."
-
-
-@dataclass(eq=False)
 class StorageFull(Refusal):
     code = "storage_full"
+    message = "no space is left to write {uri}; nothing was changed."
+    next_action = "Make room on the device or raise the quota, then run again."
     uri: str
 
-    @property
-    def message(self) -> str:
-        return f"no space is left to write {self.uri}; nothing was changed."
 
-    @property
-    def next_action(self) -> str:
-        return "Make room on the device or raise the quota, then run again."
-
-
-@dataclass(eq=False)
 class PutIfAbsentIgnored(Refusal):
     """A store that lets a second writer replace the first's object: no log can be kept there."""
 
     code = "put_if_absent_ignored"
+    message = "the store of {uri} does not honour put-if-absent: {reason}."
+    next_action = "Use a store that honours If-None-Match (S3, GCS, Azure, MinIO), or a file system with hard links."
     uri: str
     reason: str = "a second conditional write replaced the first one's object"
 
-    @property
-    def message(self) -> str:
-        return f"the store of {self.uri} does not honour put-if-absent: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return "Use a store that honours If-None-Match (S3, GCS, Azure, MinIO), or a file system with hard links."
-
-
-@dataclass(eq=False)
 class UnsafeLogStore(Refusal):
     """Spark's own LogStores overwrite on S3, so a metadata commit could be lost without a trace."""
 
     code = "unsafe_log_store"
+    message = "{uri} is on S3, where Spark's stock LogStores can silently replace a metadata commit of ours."
+    next_action = (
+        "Give every Spark writer a LogStore with conditional create, or stop them while schemamig works, then declare it with the storage "
+        "option schemamig.conditional_log_store=true."
+    )
     uri: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.uri} is on S3, where Spark's stock LogStores can silently replace a metadata commit of ours."
-
-    @property
-    def next_action(self) -> str:
-        return (
-            "Give every Spark writer a LogStore with conditional create, or stop them while schemamig works, "
-            "then declare it with the storage option schemamig.conditional_log_store=true."
-        )

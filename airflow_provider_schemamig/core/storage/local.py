@@ -123,7 +123,7 @@ class LocalStore:
             return None
 
     def refuse_links(self, prefix: str) -> None:
-        """What is deleted lies below this location, not where a symbolic link on the way leads."""
+        """Raise NotOurPlace for a symbolic link on the way: what is deleted lies below this location, not where a link leads."""
         path = self._root
         for part in prefix.split("/"):
             path = f"{path}/{part}"
@@ -138,7 +138,7 @@ class LocalStore:
         return f"{self._root}/{key}"
 
     def _write_temp(self, path: str, data: bytes) -> tuple[str, int]:
-        """A synced file next to ``path``, hidden by its leading dot from everything that lists a table; and its inode."""
+        """Write a synced file next to ``path``, hidden by its leading dot from everything that lists a table; return it and its inode."""
         folder, name = os.path.split(path)
         temp = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -183,7 +183,7 @@ class LocalStore:
 
 @contextlib.contextmanager
 def _no_file_on_the_way(location: Location) -> Iterator[None]:
-    """For writes: where a folder should be there is a file, so nothing can ever be put there."""
+    """Raise InvalidLocation in a write if a folder of the path is a file, so that nothing can ever be put there."""
     try:
         yield
     except NotADirectoryError as error:
@@ -204,7 +204,7 @@ def _as_ours(error: OSError, uri: str) -> SchemamigError:
 
 
 def _make_folders(folder: str) -> None:
-    """Like ``os.makedirs``, and durable: a new folder's name is synced in its parent."""
+    """Make folders as ``os.makedirs`` does, but durably: a new folder's name is synced in its parent."""
     parent = os.path.dirname(folder)
     if not os.path.isdir(parent):
         _make_folders(parent)
@@ -214,7 +214,7 @@ def _make_folders(folder: str) -> None:
 
 
 def _unless_gone(function: object, path: str, caught: tuple[type[BaseException], BaseException, object]) -> None:
-    """What a twin deleted just before us is deleted; the rest goes on."""
+    """Ignore what a twin deleted just before us; raise the rest."""
     if not isinstance(caught[1], FileNotFoundError):
         raise caught[1]
 

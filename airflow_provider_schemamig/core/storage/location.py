@@ -40,7 +40,7 @@ class Location:
 
     @classmethod
     def parse(cls, text: str) -> Location:
-        """From a plain path (made absolute) or a file, s3, s3a, gs, abfs, abfss, az or memory URI. Raises InvalidLocation."""
+        """Parse a plain path (made absolute) or a file, s3, s3a, gs, abfs, abfss, az or memory URI. Raises InvalidLocation."""
         location = cls._read(text)
         if (found := _MISREAD.search(location.uri)) is not None:
             raise _invalid(location.uri, _misread(found[0]))
@@ -48,7 +48,8 @@ class Location:
 
     @classmethod
     def of_files(cls, path: Path) -> Location:
-        """A folder on this machine that holds no tables, as a release's: only we open it, so it may be named as people and CI like."""
+        """Parse a folder on this machine that holds no tables, as a release's: only we open it, so people and CI may name it as they
+        like."""
         return cls._read(str(path))
 
     @classmethod
@@ -90,7 +91,7 @@ class Location:
         return Location(f"{scheme}://{above or '/'}") if slash and name and (above or scheme == "file") else None
 
     def child(self, *parts: str) -> Location:
-        """A location below this one; each part is one name. Raises InvalidLocation for names that would lead elsewhere."""
+        """Return a location below this one; each part is one name. Raises InvalidLocation for names that would lead elsewhere."""
         for part in parts:
             if not part or part in (".", "..") or "/" in part or _FORBIDDEN.search(part) or _MISREAD.search(part):
                 raise InvalidLocation(uri=f"{self.uri}/{part}", rule=f"{part!r} is not a plain name")
@@ -114,7 +115,7 @@ def spark_uri(uri: str) -> str:
 
 
 def _file_path(text: str, rest: str) -> str:
-    """``file:/a``, ``file:///a`` and ``file://localhost/a`` are the same path."""
+    """Return the path of ``file:/a``, ``file:///a`` and ``file://localhost/a``, which is the same."""
     host, slash, path = rest[1:].partition("/") if rest.startswith("/") else ("", "/", rest)
     if host not in ("", "localhost") or not slash:
         raise _invalid(text, "a file URI has the form file:///absolute/path")
@@ -146,7 +147,8 @@ def _misread(found: str) -> str:
 
 
 def _invalid(text: str, rule: str) -> InvalidLocation:
-    """With the text as far as it may be shown: what follows a ? or stands before a @ is a credential more often than not."""
+    """Make the error with as much of the text as may be shown: what follows a ? or stands before a @ is a credential more often than
+    not."""
     return InvalidLocation(uri=blank_uri(_AFTER_QUERY.sub("?***", text)), rule=rule)
 
 
@@ -185,5 +187,5 @@ class StorageOptions(Mapping[str, str]):
         return self._values.get(THROWAWAY, "").lower() == "true"
 
     def redact(self, text: str) -> str:
-        """``text`` without any credential, of these options or of anybody: libraries quote requests in their errors."""
+        """Return ``text`` without any credential, of these options or of anybody: libraries quote requests in their errors."""
         return blank(text, secrets_of(self._values))

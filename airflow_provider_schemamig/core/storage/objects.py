@@ -123,7 +123,7 @@ class ObjectStore:
             obstore.delete(self._store, self._root + key)
 
     def refuse_links(self, prefix: str) -> None:
-        """There are none."""
+        """Do nothing: object stores have no links."""
 
     def delete_tree(self, prefix: str) -> None:
         import obstore
@@ -148,7 +148,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        """obstore's errors as ours. ``from None``: the originals quote whole requests, headers included."""
+        """Raise obstore's errors as ours, ``from None``: the originals quote whole requests, headers included."""
         import obstore.exceptions as failures
 
         uri = f"{self.location.uri}/{key}" if key else self.location.uri
@@ -197,7 +197,7 @@ class _RandomReader(io.RawIOBase):
 
 
 def _split(options: StorageOptions) -> tuple[dict[str, str], dict[str, str]]:
-    """(store's, client's) options in lower case; schemamig's own are neither."""
+    """Split options into (store's, client's) in lower case; schemamig's own are neither."""
     store: dict[str, str] = {}
     client: dict[str, str] = {}
     for name, value in options.items():
@@ -214,7 +214,7 @@ def _split(options: StorageOptions) -> tuple[dict[str, str], dict[str, str]]:
 
 @functools.lru_cache(maxsize=32)
 def _client(bucket: str, options: StorageOptions) -> obstore.store.ObjectStore:
-    """One client per bucket and options: a thousand tables share its connections (and a test's memory:// its objects)."""
+    """Return one client per bucket and options: a thousand tables share its connections (and a test's memory:// its objects)."""
     from obstore.store import MemoryStore, from_url
 
     if bucket.startswith("memory://"):

@@ -29,12 +29,12 @@ _OURS = re.compile(
 
 
 def shard_id(generation: Generation, digest: str) -> ShardId:
-    """Of a table that we make. ``digest``: at least 12 hex digits."""
+    """Return the id of a table that we make. ``digest``: at least 12 hex digits."""
     return ShardId(f"g{generation}-{digest[:12]}")
 
 
 def shard_folder(collection: CollectionName, shard: ShardId) -> str:
-    """Below an environment's root."""
+    """Return a table's folder, relative to the environment's root."""
     return f"{collection}/{shard}"
 
 
@@ -48,7 +48,7 @@ def is_shard_folder(key: str, shard: ShardId) -> bool:
 
 
 def work_folder(operation: str) -> str:
-    """Below a table's root. Not a hidden name: VACUUM must find what a killed process left there."""
+    """Return a new folder's name below a table's root. It is not hidden: VACUUM must find what a killed process left there."""
     return f"{RESERVED_PREFIX}-{operation}-{uuid.uuid4()}"
 
 
@@ -57,7 +57,7 @@ def exchange_folder() -> str:
 
 
 def check_own_place(location: Location, key: str) -> None:
-    """Raises NotOurPlace unless the folder ``key`` below ``location`` has a name that only we give."""
+    """Raise NotOurPlace unless the folder ``key`` below ``location`` has a name that only we give."""
     if any(part in ("", ".", "..") for part in key.split("/")):
         raise NotOurPlace(uri=f"{location.uri}/{key}", rule="it leads out of its location, or is the location itself")
     if _OURS.fullmatch(key) is None:

@@ -37,16 +37,16 @@ class EnvironmentRoot:
 
     @classmethod
     def open(cls, uri: str, options: Mapping[str, str] | None = None) -> Self:
-        """``uri``: a path or a file, s3, gs, abfs(s), az URI. ``options``: storage options by object_store's names.
+        """Open an environment. Raises InvalidLocation, InvalidStorageOption (an address that is no URL, or holds a password).
 
-        Raises InvalidLocation, InvalidStorageOption (an address that is no URL, or holds a password).
+        ``uri``: a path or a file, s3, gs, abfs(s), az URI. ``options``: storage options by object_store's names.
         """
         location = Location.parse(uri)
         check_addresses(location, options or {})
         return cls(location, StorageOptions(options or {}))
 
     def store(self) -> Store:
-        """The environment's root."""
+        """Open the store of the environment's root."""
         return self._open(self.location)
 
     def table_store(self, shard_uri: str, table_id: str | None = None) -> Store:
@@ -57,7 +57,7 @@ class EnvironmentRoot:
         return self._open(self.table_location(shard_uri), table_id)
 
     def table_location(self, shard_uri: str) -> Location:
-        """Raises InvalidLocation for a relative URI that would lead out of the root."""
+        """Return the location of a table. Raises InvalidLocation for a relative URI that would lead out of the root."""
         if _SCHEME.match(shard_uri) or shard_uri.startswith("/"):
             return Location.parse(shard_uri)
         return self.location.child(*shard_uri.split("/"))
@@ -84,7 +84,7 @@ class EnvironmentRoot:
             self.on_write("after", what, key)
 
     def first_line(self, error: Exception | None) -> str:
-        """An error of a library in one line and without secrets: Rust's go on for pages, and may quote requests."""
+        """Return the first line of a library's error, without secrets: Rust's go on for pages, and may quote requests."""
         text = str(error) if error is not None else ""
         return visible(self.options.redact(text.splitlines()[0] if text else type(error).__name__)).rstrip(".")
 

@@ -30,10 +30,10 @@ class ReadStore(Protocol):
 
     @property
     def table_id(self) -> str | None:
-        """The id of the Delta table that is known to lie here; None: whichever does. ``read_head`` refuses another one."""
+        """Return the id of the Delta table that is known to lie here; None: whichever does. ``read_head`` refuses another one."""
 
     def get(self, key: str) -> bytes:
-        """The whole object. Raises ObjectMissing."""
+        """Read the whole object. Raises ObjectMissing."""
 
     def open_random(self, key: str) -> BinaryIO:
         """Return the object for reading parts of it: seek, tell, read, close. Raises ObjectMissing."""
@@ -41,10 +41,10 @@ class ReadStore(Protocol):
     def exists(self, key: str) -> bool: ...
 
     def names(self, prefix: str, start_after: str | None = None) -> list[str]:
-        """File names directly below ``prefix`` in order, those after ``start_after`` only; empty if there is no such folder."""
+        """List file names directly below ``prefix`` in order, only those after ``start_after``; empty if there is no such folder."""
 
     def folders(self, prefix: str) -> list[str]:
-        """Names of the folders directly below ``prefix`` (empty: below the location itself) in order; empty if there is no such folder."""
+        """List the folders directly below ``prefix`` (empty: below the location itself) in order; empty if there is no such folder."""
 
 
 class Store(ReadStore, Protocol):
@@ -57,17 +57,18 @@ class Store(ReadStore, Protocol):
         """Write or replace, atomically."""
 
     def delete(self, key: str) -> None:
-        """Missing is fine."""
+        """Delete an object; a missing one is no error."""
 
     def delete_tree(self, prefix: str) -> None:
-        """All below the folder ``prefix``, which has to be one that we make (``own_places``). Missing is fine. Raises NotOurPlace."""
+        """Delete all below the folder ``prefix``, which has to be one that we make (``own_places``). Missing is fine. Raises
+        NotOurPlace."""
 
     def refuse_links(self, prefix: str) -> None:
         """Raise NotOurPlace if a symbolic link is on the way to ``prefix``: ``delete_tree`` would. An object store has none."""
 
 
 def open_store(location: Location, options: StorageOptions, table_id: str | None = None) -> Store:
-    """The store of a location. Reads nothing; a wrong bucket or credential shows at the first use. ``table_id``: see ``ReadStore``."""
+    """Open the store of a location. Reads nothing; a wrong bucket or credential shows at the first use. ``table_id``: see ``ReadStore``."""
     return (LocalStore if location.scheme == "file" else ObjectStore)(location, options, table_id)
 
 
@@ -85,7 +86,7 @@ def confirm(receipts: Sequence[WriteReceipt]) -> list[WriteReceipt]:
 
 
 def probe_put_if_absent(store: Store, prefix: str) -> None:
-    """Before the first write to an environment: does the store refuse a second put-if-absent? Leaves nothing behind.
+    """Check, before the first write to an environment, that the store refuses a second put-if-absent. Leaves nothing behind.
 
     Raises PutIfAbsentIgnored. It finds servers that ignore the condition; it cannot prove atomicity under a race.
     """

@@ -21,10 +21,11 @@ from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.table_features import PLAIN_APPEND
 from airflow_provider_schemamig.core.testing.results import PathFinding
 from airflow_provider_schemamig.core.testing.rows.expected import UNKNOWN, Expected, Rows, Texts, show_row
 from airflow_provider_schemamig.core.testing.rows.row_codec import Row, row_of, row_text
-from airflow_provider_schemamig.core.testing.rows.table_rows import WRITABLE, append_rows, scan
+from airflow_provider_schemamig.core.testing.rows.table_rows import append_rows, scan
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, read_heads
 
 Declarations = Mapping[CollectionName, Declaration]
@@ -159,7 +160,7 @@ def look_back(sight: Sight, version: Version, before: Rows, unsure: frozenset[Co
 
 
 def soundness(sight: Sight, phase: str) -> list[PathFinding]:
-    """At the end of a path: no intent left open, a ledger without a fault."""
+    """Return findings at the end of a path, unless no intent is open and the ledger is without a fault."""
     intents = list(sight.state.intents)
     found = [("intent_left", f"an intent ({kind.value}) on {shard} was left open.") for shard, kind, _ in intents]
     found += [("ledger_unsound", f"{fault.where}: {fault.text}") for fault in verify(sight.still)]
@@ -213,11 +214,11 @@ def write_rows(env: Environment, version: Version, name: CollectionName, declara
     try:
         check_appendable(place, name)
     except NeedsSpark:
-        strange = sorted(place.head.features - WRITABLE)
+        strange = sorted(place.head.features - PLAIN_APPEND)
         if strange:
             return f"{name}: no rows, the table has the features {', '.join(strange)}"
         store = env.table_store(place.shard.uri, place.shard.table_id)
-        append_rows(store, place.head, [_whole(row, place.live.declaration) for row in rows])
+        append_rows(store, place.head, [_with_nulls(row, place.live.declaration) for row in rows])
         return None
     env.writer(name, release=version).append(pa.Table.from_pylist(rows, schema=arrow_schema(declaration.fields)))
     return None
@@ -227,8 +228,8 @@ def _looked(env: Environment, version: Version, name: CollectionName) -> Resolut
     return look(env, LedgerReader(env), name, version)
 
 
-def _whole(row: Row, live: Declaration) -> Row:
-    """With NULL for the table's other columns: those that wait for contract."""
+def _with_nulls(row: Row, live: Declaration) -> Row:
+    """Fill a row with NULL for the table's other columns: those that wait for contract."""
     return {f.name: row.get(f.name) for f in live.fields}
 
 

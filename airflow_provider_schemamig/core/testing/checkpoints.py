@@ -41,7 +41,7 @@ class Stops:
         return self._made[version]
 
     def _make(self, before: Version | None, version: Version) -> Arrival:
-        """Where the way is blocked, later versions go on from a new environment."""
+        """Reach ``version``; where the way is blocked, later versions go on from a new environment."""
         track = self.track_to(version)
         known = None if before is None else self._made[before].stop
         if known is None:
@@ -71,10 +71,10 @@ def no_start(version: Version) -> PathFinding:
     return PathFinding("begin", "no_environment", reason, f"Look at what is wrong with {version} first.")
 
 
-def _tried(work: Callable[[Report], Stop]) -> tuple[Stop | None, Report]:
-    """None if the path ended on the way; the report says why."""
+def _tried(run: Callable[[Report], Stop]) -> tuple[Stop | None, Report]:
+    """Return None if the path ended on the way; the report says why."""
     report = Report()
     try:
-        return work(report), report
+        return run(report), report
     except PathEnded:
         return None, report

@@ -2,120 +2,77 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.release.folder.errors import FileRefusal
 from airflow_provider_schemamig.exceptions import Refusal
 
-COMMAND = "`schemamig fixtures`"
 _OWN_ROWS = 'To keep rows of your own, write "generator": "hand" in its first line.'
 
 
 # --- fixtures ------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False, kw_only=True)
 class FixtureMissing(FileRefusal):
     code = "fixture_missing"
-
-    @property
-    def message(self) -> str:
-        return f"{self.where} is missing: there are no rows of that version to carry to the later ones."
-
-    @property
-    def next_action(self) -> str:
-        return f"Run {COMMAND} and commit what it writes."
+    message = "{where} is missing: there are no rows of that version to carry to the later ones."
+    next_action = "Run `schemamig fixtures` and commit what it writes."
 
 
-@dataclass(eq=False, kw_only=True)
 class FixtureChanged(FileRefusal):
     """The same generator makes other rows of the same declaration: somebody edited the file, or the declaration of a released version."""
 
     code = "fixture_changed"
+    message = "{where} is not what is generated for this version: the rows it stands for may be gone from the tests."
     is_head: bool = False
-
-    @property
-    def message(self) -> str:
-        return f"{self.where} is not what is generated for this version: the rows it stands for may be gone from the tests."
 
     @property
     def next_action(self) -> str:
         if self.is_head:
-            return (
-                f'If schema.sql changed since, run {COMMAND} again. To keep rows of your own, write "generator": "hand" in its first line.'
-            )
-        return 'Restore the file from git. To keep rows of your own, write "generator": "hand" in its first line.'
+            return f"If schema.sql changed since, run `schemamig fixtures` again. {_OWN_ROWS}"
+        return f"Restore the file from git. {_OWN_ROWS}"
 
 
-@dataclass(eq=False, kw_only=True)
 class FixtureDamaged(FileRefusal):
     """``line`` is counted from 1."""
 
     code = "fixture_damaged"
+    message = "{where} cannot be read as rows of its collection: {reason}."
+    next_action = "Restore the file from git, correct the line, or delete the file and run `schemamig fixtures`."
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.where} cannot be read as rows of its collection: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return f"Restore the file from git, correct the line, or delete the file and run {COMMAND}."
-
-
-@dataclass(eq=False, kw_only=True)
 class FixtureNotCanonical(FileRefusal):
     """Read and written again, the row is another text: two ways to write one value, and a later version may take one of them only."""
 
     code = "fixture_not_canonical"
+    message = "{where} is not in the form that this row is written in."
+    next_action = "Write the line as {expected}"
     expected: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.where} is not written as this row is written again."
 
-    @property
-    def next_action(self) -> str:
-        return f"Write the line as {self.expected}"
-
-
-@dataclass(eq=False, kw_only=True)
 class FixtureTooNew(FileRefusal):
     code = "fixture_too_new"
+    message = "{where} was made by generator {generator}, and this schemamig knows up to {known}."
+    next_action = "Install the version of schemamig that wrote it, or a newer one."
     generator: int
     known: int
 
-    @property
-    def message(self) -> str:
-        return f"{self.where} was made by generator {self.generator}, and this schemamig knows up to {self.known}."
 
-    @property
-    def next_action(self) -> str:
-        return "Install the version of schemamig that wrote it, or a newer one."
-
-
-@dataclass(eq=False, kw_only=True)
 class FixtureUnexpected(FileRefusal):
     code = "fixture_unexpected"
-
-    @property
-    def message(self) -> str:
-        return f"{self.where} belongs to no supported version that makes or changes this collection."
-
-    @property
-    def next_action(self) -> str:
-        return "Delete the file (git keeps it)."
+    message = "{where} belongs to no supported version that makes or changes this collection."
+    next_action = "Delete the file (git keeps it)."
 
 
 # --- paths ---------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False, kw_only=True)
 class PathFailed(Refusal):
     """One reason why ``path`` cannot be taken. ``phase`` is what was being done; ``reason`` and ``remedy`` are whole sentences."""
 
     code = "path_failed"
+    message = "{path}: {phase}: [{cause}] {reason}"
+    next_action = "{remedy} Repeat this path alone with `{repeat}`."
     path: str
     phase: str
     cause: str
@@ -123,16 +80,7 @@ class PathFailed(Refusal):
     remedy: str
     repeat: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.path}: {self.phase}: [{self.cause}] {self.reason}"
 
-    @property
-    def next_action(self) -> str:
-        return f"{self.remedy} Repeat this path alone with `{self.repeat}`."
-
-
-@dataclass(eq=False, kw_only=True)
 class BackportBreaksPath(Refusal):
     """``backport`` came out after ``existing``, which is a higher version and cannot know it."""
 
@@ -158,67 +106,41 @@ class BackportBreaksPath(Refusal):
         )
 
 
-@dataclass(eq=False, kw_only=True)
 class ReleaseForgotten(Refusal):
     """``target`` came out after ``released``, is a higher version, and does not have it between its versions."""
 
     code = "release_forgotten"
+    message = (
+        "{released} was released before {target}, and the folder of {target} does not have it, so an environment at {released} cannot be "
+        "upgraded to {target}."
+    )
+    next_action = (
+        "Merge snapshots/{released}.sql, migrations/{released.module_name}.py and their lines of snapshots.lock from the branch that "
+        "released it."
+    )
     released: Version
     target: Version
 
-    @property
-    def message(self) -> str:
-        return (
-            f"{self.released} was released before {self.target}, and the folder of {self.target} does not have it, so an environment at "
-            f"{self.released} cannot be upgraded to {self.target}."
-        )
 
-    @property
-    def next_action(self) -> str:
-        module = f"migrations/{self.released.module_name}.py"
-        return f"Merge snapshots/{self.released}.sql, {module} and their lines of snapshots.lock from the branch that released it."
-
-
-@dataclass(eq=False, kw_only=True)
 class ReleasedFileChanged(FileRefusal):
     """A tag holds other bytes of a released file than the folder: environments are at what the tag says."""
 
     code = "released_file_changed"
+    message = "{where} is not what the tag {tag} released; environments at that version have what the tag has."
+    next_action = "Restore it: `git show {tag}:./{file}` in the release folder. A change goes into a new version."
     tag: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.where} is not what the tag {self.tag} released; environments at that version have what the tag has."
 
-    @property
-    def next_action(self) -> str:
-        return f"Restore it: `git show {self.tag}:./{self.file}` in the release folder. A change goes into a new version."
-
-
-@dataclass(eq=False, kw_only=True)
 class InvalidReleased(Refusal):
     code = "invalid_released"
+    message = "what was released cannot be known: {reason}."
+    next_action = "Give the versions in the order in which they came out: 1.0.0,1.1.0,1.0.1, or a file with one a line, or --tags 'v*'."
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"what was released cannot be known: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return "Give the versions in the order in which they came out: 1.0.0,1.1.0,1.0.1, or a file with one a line, or --tags 'v*'."
-
-
-@dataclass(eq=False, kw_only=True)
 class UnknownPath(Refusal):
     code = "unknown_upgrade_path"
+    message = "there is no path {text!r} in this release."
+    next_action = "Paths are written 1.0.0..1.3.0; there are {known:.8}."
     text: str
     known: tuple[str, ...]
-
-    @property
-    def message(self) -> str:
-        return f"there is no path {self.text!r} in this release."
-
-    @property
-    def next_action(self) -> str:
-        return f"Paths are written 1.0.0..1.3.0; there are {', '.join(self.known[:8])}{' and more' if len(self.known) > 8 else ''}."

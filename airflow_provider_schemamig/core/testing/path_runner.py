@@ -60,11 +60,11 @@ class Stop:
 
 @dataclass(frozen=True)
 class Track:
-    """What all paths of one release have in common. ``release`` is the folder under test; ``work``: where everything is made."""
+    """What all paths of one release have in common. ``release`` is the folder under test; ``scratch``: where everything is made."""
 
     release: Release
     fixtures: Fixtures
-    work: Path
+    scratch: Path
     seed: int
     jobs: Jobs
     _chains: dict[tuple[Version, Version], Chain] = field(default_factory=dict, repr=False, compare=False)
@@ -72,7 +72,7 @@ class Track:
     # -- stops ------------------------------------------------------------------------------------------------------------------------
 
     def begin(self, version: Version, report: Report, folder: Path | None = None) -> Stop:
-        """A new environment at ``version``, with rows of every collection. ``folder``: the release folder, if it is not to be cut."""
+        """Make a new environment at ``version``, with rows of every collection. ``folder``: the release folder, if it is not to be cut."""
         place = self._place("begin")
         env = throwaway(place)
         with report.phase("initialize"):
@@ -86,7 +86,8 @@ class Track:
         return Stop(version, place, seen.found, version, sight.marks)
 
     def step(self, stop: Stop, version: Version, report: Report, folder: Path | None = None) -> Stop:
-        """The next stop: upgraded in one go, contracted, with rows of its own. (``interrupted`` looks while the way back is open.)"""
+        """Return the next stop: upgraded in one go, contracted, with rows of its own. (``interrupted`` looks while the way back is
+        open.)"""
         chain = self.chain(stop.version, version)
         place = copy_environment(stop.folder, self._place("step"))
         env, writes = _counting(throwaway(place))
@@ -109,7 +110,7 @@ class Track:
     # -- paths ------------------------------------------------------------------------------------------------------------------------
 
     def interrupted(self, stop: Stop, version: Version, writes: int, report: Report, folder: Path | None = None) -> None:
-        """Killed at one of its ``writes`` moments, run again to the end, and then rolled back."""
+        """Kill an upgrade at one of its ``writes`` moments, run it again to the end, and then roll it back."""
         moment = Draws(f"{self.seed}/{stop.version}..{version}").below(max(writes, 1))
         folder = folder or self.folder([stop.version, version])
         with self._copy(stop) as env:
@@ -122,16 +123,16 @@ class Track:
             self._roll_back(env, stop, report)
 
     def direct(self, stop: Stop, version: Version, report: Report, folder: Path | None = None) -> None:
-        """From a stop to ``version`` in one go (or by way of the versions that the chain demands), and back."""
+        """Upgrade from a stop to ``version`` in one go (or by way of the versions that the chain demands), and back."""
         report.rows = stop.count
         with self._copy(stop) as env:
             at, last = stop, None
-            for target, whole in self._legs(stop.version, version, report):
+            for target, is_own in self._legs(stop.version, version, report):
                 chain = self.chain(at.version, target)
                 with report.phase("upgrade"):
                     if last is not None:
                         leader.contract(env, at_once=True)
-                    where = folder if whole and folder is not None else self.folder(self._between(at.version, target))
+                    where = folder if is_own and folder is not None else self.folder(self._between(at.version, target))
                     leader.upgrade(env, where, jobs=self.jobs)
                 last = at
                 at = Stop(target, env_folder(env), self._look(env, chain, at, report, "upgrade"), stop.origin)
@@ -139,7 +140,7 @@ class Track:
             self._roll_back(env, last, report)
 
     def fresh(self, stop: Stop | None, report: Report, folder: Path | None = None) -> None:
-        """A new environment at the head, and whether the upgraded one at ``stop`` is the same."""
+        """Make a new environment at the head, and check that the upgraded one at ``stop`` is the same."""
         version = self.release.version
         place = self._place("fresh")
         env = throwaway(place)
@@ -164,7 +165,7 @@ class Track:
         return known
 
     def spark_for(self, source: Version, target: Version) -> tuple[CollectionName, ...]:
-        """The collections of a path whose rows only Spark can take along."""
+        """Return the collections of a path whose rows only Spark can migrate."""
         report, found, at = Report(), dict[CollectionName, None](), source
         for leg, _ in self._legs(source, target, report):
             found |= dict.fromkeys(needs_spark(self.chain(at, leg)))
@@ -173,7 +174,7 @@ class Track:
 
     def folder(self, versions: Sequence[Version]) -> Path:
         """Return the release folder cut to ``versions``."""
-        releases = self.work / "releases"
+        releases = self.scratch / "releases"
         releases.mkdir(parents=True, exist_ok=True)
         return cut(self.release, versions, releases / f"{versions[0]}..{versions[-1]}")
 
@@ -187,7 +188,7 @@ class Track:
         return replace(self.release, version=target, min_version=source, snapshots=snapshots, modules=modules)
 
     def _legs(self, source: Version, target: Version, report: Report) -> Iterator[tuple[Version, bool]]:
-        """(version, whether the folder under test leads there) of every upgrade that the path takes."""
+        """Yield (version, whether the folder under test leads there) of every upgrade that the path takes."""
         while True:
             try:
                 self.chain(source, target)
@@ -206,7 +207,7 @@ class Track:
                 return
 
     def _look(self, env: Environment, chain: Chain, stop: Stop, report: Report, phase: str) -> Rows:
-        """New and old readers after an upgrade whose way back is open; the rows as they are now."""
+        """Check new and old readers after an upgrade whose way back is open; return the rows as they are now."""
         assert chain.source is not None
         declared = self.release.declarations(chain.target)
         expected = carry(chain, stop.rows, declared)
@@ -221,7 +222,7 @@ class Track:
         return seen.found
 
     def _look_through_delta_rs(self, env: Environment, chain: Chain, rows: Rows, report: Report) -> None:
-        """One collection a step, another one each time."""
+        """Read one collection a step, another one each time."""
         changed = [step.collection for step in chain.steps if step.collection in rows]
         if changed:
             name = Draws(f"{self.seed}/{chain.target}").choice(changed)
@@ -241,7 +242,7 @@ class Track:
         """Write the rows of ``version``: of what it makes or changes, or of ``everything``."""
         found = dict(rows)
         for name, declaration in self.release.declarations(version).items():
-            fixture = self.fixtures.standing(name, version) if everything else self.fixtures.found.get((version, name))
+            fixture = self.fixtures.newest_for(name, version) if everything else self.fixtures.found.get((version, name))
             if fixture is None:
                 continue
             if fixture.beyond is not None and not fixture.rows:
@@ -263,7 +264,7 @@ class Track:
             remove(place)
 
     def _place(self, what: str) -> Path:
-        return self.work / "environments" / f"{what}-{uuid.uuid4().hex[:12]}"
+        return self.scratch / "environments" / f"{what}-{uuid.uuid4().hex[:12]}"
 
 
 def env_folder(env: Environment) -> Path:
@@ -277,13 +278,13 @@ def _replaced(chain: Chain) -> frozenset[CollectionName]:
 
 
 def _counting(env: Environment) -> tuple[Environment, list[str]]:
-    """An environment that notes every moment to die: just before and just after each durable write."""
+    """Return an environment that notes every moment to die: just before and just after each durable write."""
     moments: list[str] = []
     return replace(env, on_write=lambda moment, what, key: moments.append(f"{moment} {what}")), moments
 
 
 def _crashing(env: Environment, moment: int) -> Environment:
-    """An environment for a process that dies at its ``moment``-th moment."""
+    """Return an environment for a process that dies at its ``moment``-th moment."""
     count = 0
 
     def hook(when: str, what: str, key: str) -> None:

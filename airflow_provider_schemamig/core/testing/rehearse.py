@@ -28,18 +28,18 @@ DEFAULT_SEED = 0
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What is to be tested, below ``work``. ``jobs`` None: there is no Spark, and what needs it is not taken."""
+    """What is to be tested, below ``scratch``. ``jobs`` None: there is no Spark, and what needs it is not taken."""
 
     release: Release
     fixtures: Fixtures
-    work: Path
+    scratch: Path
     jobs: Jobs | None = None
     seed: int = DEFAULT_SEED
     released: Released | None = None
 
     @functools.cached_property
     def paths(self) -> tuple[UpgradePath, ...]:
-        """Every path that users can take, or should be able to."""
+        """Return every path that users can take, or should be able to."""
         *older, head = self.release.versions
         steps = zip(older, [*older[1:], head], strict=True)
         found = [UpgradePath(PathKind.NEW, None, head), *(UpgradePath(PathKind.STEP, one, two) for one, two in steps)]
@@ -55,14 +55,14 @@ class Rehearsal:
 
     @functools.cached_property
     def stops(self) -> Stops:
-        """One environment that goes through every supported version."""
+        """Make one environment that goes through every supported version."""
         versions = self.release.versions
         before = dict(zip(versions[1:], versions, strict=False))
         return Stops(lambda version: self.track, before.get, self.jobs is not None)
 
     @functools.cached_property
     def released_stops(self) -> Stops:
-        """Environments as users have them: each release by its own folder, as it came out."""
+        """Make environments as users have them: each release by its own folder, as it came out."""
         assert self.released is not None
         return Stops(self.track_of, self.released.before, self.jobs is not None)
 
@@ -78,7 +78,7 @@ class Rehearsal:
         return self._track(release, completed(self.fixtures, release))
 
     def _track(self, release: Release, fixtures: Fixtures) -> Track:
-        return Track(release, fixtures, self.work, self.seed, self.jobs or without_spark)
+        return Track(release, fixtures, self.scratch, self.seed, self.jobs or without_spark)
 
     def find(self, text: str) -> tuple[UpgradePath, ...]:
         """Return the paths written ``1.0.0..1.3.0``, ``new..1.3.0``, or as an id. Raises UnknownPath."""
@@ -139,7 +139,7 @@ class Rehearsal:
 
 
 def _joined(result: Result, step: Result | None) -> Result:
-    """A step's clean run and its interrupted one, as one result."""
+    """Join a step's clean run and its interrupted one to one result."""
     if step is None:
         return result
     notes = tuple(dict.fromkeys((*step.notes, *result.notes)))
@@ -148,7 +148,7 @@ def _joined(result: Result, step: Result | None) -> Result:
 
 
 def rehearsal(
-    folder: Path, work: Path, *, jobs: Jobs | None = None, seed: int = DEFAULT_SEED, released: str | None = None, tags: str | None = None
+    folder: Path, scratch: Path, *, jobs: Jobs | None = None, seed: int = DEFAULT_SEED, released: str | None = None, tags: str | None = None
 ) -> Rehearsal:
     """Read a release folder, its fixtures, and what was released (a list or file; or a pattern of tags).
 
@@ -157,5 +157,5 @@ def rehearsal(
     release = load_checked(folder)
     fixtures = read_fixtures(release)
     raise_refusals(fixtures.refusals)
-    out = from_tags(tags, release, work) if tags is not None else from_list(released, release, work) if released is not None else None
-    return Rehearsal(release, fixtures, work, jobs, seed, out)
+    out = from_tags(tags, release, scratch) if tags is not None else from_list(released, release, scratch) if released is not None else None
+    return Rehearsal(release, fixtures, scratch, jobs, seed, out)

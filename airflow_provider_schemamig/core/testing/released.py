@@ -64,7 +64,7 @@ def known_paths(released: Released) -> tuple[UpgradePath, ...]:
 
 
 def missing_paths(released: Released) -> tuple[tuple[UpgradePath, Refusal], ...]:
-    """Upgrades that users cannot take, although both releases are out, and why. One that a later patch mends is not among them."""
+    """Return upgrades that users cannot take, although both releases are out, and why. One that a later patch mends is not among them."""
     order = {point.version: number for number, point in enumerate(released.points)}
     found: list[tuple[UpgradePath, Refusal]] = []
     for target in released.points:
@@ -98,11 +98,11 @@ def _steps(released: Released, point: Point) -> tuple[str, ...]:
 # --- by a list -----------------------------------------------------------------------------------------------------------------------
 
 
-def from_list(text: str, release: Release, work: Path) -> Released:
-    """``text``: versions separated by commas, or a file with one a line, in the order in which they came out. Raises InvalidReleased.
+def from_list(text: str, release: Release, scratch: Path) -> Released:
+    """Read ``text``: versions separated by commas, or a file with one a line, in the order in which they came out. Raises InvalidReleased.
 
-    What a release's folder was is worked out of the folder under test: released files do not change, so it had those of its versions
-    that were out by then.
+    What a release's folder was is worked out of the folder under test: released files do not change, so it had those of its versions that
+    were out by then.
     """
     versions = _versions(text)
     points: list[Point] = []
@@ -113,7 +113,7 @@ def from_list(text: str, release: Release, work: Path) -> Released:
             continue
         if version not in release.snapshots and version > release.version:
             notes.append(f"{version} is above this folder's head, so only its place in the order is known; --tags would show its folder")
-        points.append(Point(version, _as_of(release, versions[: number + 1], version, work)))
+        points.append(Point(version, _as_of(release, versions[: number + 1], version, scratch)))
     if release.version not in versions:
         points.append(Point(release.version, release))
     return Released(tuple(points), tuple(notes))
@@ -134,12 +134,12 @@ def _versions(text: str) -> list[Version]:
     return found
 
 
-def _as_of(release: Release, out: Sequence[Version], version: Version, work: Path) -> Release | None:
+def _as_of(release: Release, out: Sequence[Version], version: Version, scratch: Path) -> Release | None:
     """Return the folder of ``version`` when ``out`` had been released."""
     if version not in release.snapshots:
         return None
     versions = [known for known in release.versions if known <= version and known in out]
-    place = work / "released"
+    place = scratch / "released"
     place.mkdir(parents=True, exist_ok=True)
     return load_checked(cut(release, versions, place / str(version)))
 
@@ -147,15 +147,17 @@ def _as_of(release: Release, out: Sequence[Version], version: Version, work: Pat
 # --- by tags -------------------------------------------------------------------------------------------------------------------------
 
 
-def from_tags(pattern: str, release: Release, work: Path) -> Released:
-    """The folder as it was at each tag that matches, by the date of the tag. Raises InvalidReleased, ReleasedFileChanged, and whatever
-    ``check`` refuses of a tag's folder."""
+def from_tags(pattern: str, release: Release, scratch: Path) -> Released:
+    """Read the folder as it was at each tag that matches, by the date of the tag.
+
+    Raises InvalidReleased, ReleasedFileChanged, and whatever ``check`` refuses of a tag's folder.
+    """
     refs = _git(release.path, "for-each-ref", "--sort=creatordate", "--format=%(refname:short)", f"refs/tags/{pattern}")
     prefix = _git(release.path, "rev-parse", "--show-prefix").strip()
     points: list[Point] = []
     changed: dict[str, Refusal] = {}
     for tag in refs.split():
-        folder = _extract(release.path, tag, prefix, work / "tags" / tag.replace("/", "_"))
+        folder = _extract(release.path, tag, prefix, scratch / "tags" / tag.replace("/", "_"))
         if folder is None:
             continue  # the folder did not exist yet
         found = load_checked(folder)
@@ -199,7 +201,7 @@ def _git(path: Path, *arguments: str) -> str:
 
 
 def _git_bytes(path: Path, *arguments: str) -> bytes:
-    """Raises InvalidReleased with git's own first line."""
+    """Run git. Raises InvalidReleased with git's own first line."""
     try:
         done = subprocess.run(["git", *arguments], cwd=path, capture_output=True, check=True, timeout=_GIT_SECONDS)
     except FileNotFoundError as error:

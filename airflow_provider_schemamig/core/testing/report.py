@@ -34,7 +34,7 @@ def errors_of(rehearsal: Rehearsal, result: Result, command: str) -> tuple[Schem
 
 
 def document(rehearsal: Rehearsal, results: Sequence[Result], seconds: float) -> dict[str, Any]:
-    """``{"name", "version", "versions", "seed", "paths", "counts", "notes", "seconds"}``."""
+    """Return ``{"name", "version", "versions", "seed", "paths", "counts", "notes", "seconds"}``."""
     release = rehearsal.release
     return {
         "name": release.name,

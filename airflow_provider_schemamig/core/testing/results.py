@@ -38,12 +38,12 @@ class UpgradePath:
 
     @property
     def way(self) -> str:
-        """``1.0.0..1.1.0``, ``new..1.1.0``."""
+        """Return ``1.0.0..1.1.0`` or ``new..1.1.0``."""
         return f"{self.source or 'new'}..{self.target}"
 
     @property
     def id(self) -> str:
-        """``step[1.0.0..1.1.0]``"""
+        """Return ``step[1.0.0..1.1.0]``."""
         return f"{self.kind.value}[{self.way}]"
 
 
@@ -107,7 +107,7 @@ class Report:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """What is refused inside is a finding, and the end of the path."""
+        """Turn what is refused inside into a finding, which ends the path."""
         try:
             yield
         except SchemamigError as error:

@@ -21,7 +21,8 @@ _WORTH_A_PROCESS = 12
 def run_all(
     rehearsal: Rehearsal, paths: Sequence[UpgradePath], listen: Listener = silent, workers: int | None = None
 ) -> tuple[Result, ...]:
-    """How each of ``paths`` went, in their order. ``workers``: processes, default one a processor; with Spark, all is done here."""
+    """Run ``paths`` and return how each went, in their order. ``workers``: processes, default one a processor; with Spark, all is done
+    here."""
     count = workers if workers is not None else len(os.sched_getaffinity(0))
     is_small = rehearsal.jobs is not None or count < 2 or len(paths) < _WORTH_A_PROCESS
     taken = _here(rehearsal, paths) if is_small else _in_processes(rehearsal, paths, count)
@@ -57,9 +58,10 @@ def _in_processes(rehearsal: Rehearsal, paths: Sequence[UpgradePath], workers: i
 
 
 def _by_begin(paths: Sequence[UpgradePath]) -> list[UpgradePath]:
-    """Those that begin early first, so that others have work while later stops are made; a new environment is compared with the last stop.
+    """Sort paths that begin early first, so that others have work while later stops are made; a new environment is compared with the last
+    stop.
 
-    Steps last of each version: they need the stop after, too.
+    Steps come last of each version: they need the stop after, too.
     """
     return sorted(paths, key=lambda path: (path.kind is PathKind.RELEASED, path.source or path.target, path.kind is not PathKind.DIRECT))
 

@@ -28,13 +28,13 @@ _MEMORY = "/dev/shm"
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A temporary folder for all environments, gone afterwards: in memory where there is room, unless TMPDIR says otherwise."""
-    with tempfile.TemporaryDirectory(prefix="schemamig-test-", dir=_memory(), ignore_cleanup_errors=True) as work:
-        yield Path(work)
+    """Make a temporary folder for all environments, gone afterwards: in memory where there is room, unless TMPDIR says otherwise."""
+    with tempfile.TemporaryDirectory(prefix="schemamig-test-", dir=_memory(), ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def _memory() -> str | None:
-    """The folder in memory if it can be used, else None."""
+    """Return the folder in memory if it can be used, else None."""
     if os.environ.get("TMPDIR") or not os.access(_MEMORY, os.W_OK | os.X_OK):
         return None
     found = os.statvfs(_MEMORY)
@@ -47,7 +47,7 @@ def throwaway(folder: Path, on_write: WriteHook | None = None) -> Environment:
 
 
 def copy_environment(source: Path, target: Path) -> Path:
-    """The same environment elsewhere, in milliseconds: its files never change, so they are linked (URIs are relative to the root)."""
+    """Copy an environment in milliseconds: its files never change, so they are linked (URIs are relative to the root)."""
     shutil.copytree(source, target, copy_function=_link)
     return target
 
@@ -60,8 +60,10 @@ def _link(source: str, target: str) -> None:
 
 
 def tidy(env: Environment) -> None:
-    """One file of ledger rows and nothing older, as after the retention of a long maintained one: it opens as fast as on the first day,
-    and there is less to copy."""
+    """Reduce the ledger to one file of rows and nothing older, as the retention of a long maintained one does.
+
+    It then opens as fast as on the first day, and there is less to copy.
+    """
     writer = LedgerWriter(env)
     compact(writer)
     ledger = Path(env.ledger_uri.removeprefix("file://"))

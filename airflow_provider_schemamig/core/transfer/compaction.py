@@ -21,7 +21,7 @@ _COMPACT = Rewriting("compact")
 
 
 def check_compactable(head: Head, collection: CollectionName) -> None:
-    """Raises CannotCompact for tables whose files cannot be written anew one by one, UnsupportedFeature, CatalogManagedTable."""
+    """Raise CannotCompact for tables whose files cannot be written anew one by one, UnsupportedFeature, CatalogManagedTable."""
     check_writable(head.protocol, head.location.uri)
     reason = why_not(head)
     if reason is not None:
@@ -38,5 +38,5 @@ def compact_files(
     tag: Tag,
     jobs: JobRunner,
 ) -> tuple[Rewritten, Appended]:
-    """``rewrite_files`` with the values as they are."""
+    """Call ``rewrite_files`` with the values as they are."""
     return rewrite_files(env, store, collection, head, files, _COMPACT, fence, tag, jobs)

@@ -64,7 +64,7 @@ def _first_batch(files: Sequence[RawAction], rows_per_second: int | None) -> Bat
 
 
 def _next(files: Sequence[RawAction], first: int, max_files: int, max_bytes: int) -> Sequence[RawAction]:
-    """As many files from ``first`` on as make a batch; one at least."""
+    """Return as many files from ``first`` on as make a batch; one at least."""
     taken = size = 0
     for file in files[first : first + max_files]:
         size += int(file.get("size") or 0)

@@ -12,10 +12,11 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
 def check_deletable(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> None:
-    """To be asked of all of them before anything is done that ends with ``delete_table`` of each. Raises NotOurPlace.
+    """Raise NotOurPlace unless every one of these tables may be deleted: ask before anything is done that ends with ``delete_table`` of
+    each.
 
-    A table goes if we made it, below the root, in a folder named for it; if no collection's rows are in it; and if no other table lies
-    inside of it.
+    A table may be deleted if we made it, below the root, in a folder named for it; if no collection's rows are in it; and if no other table
+    lies inside of it.
     """
     live = {item.shard: item.collection for item in state.objects.values()}
     places = {}
@@ -34,7 +35,7 @@ def check_deletable(env: EnvironmentRoot, state: State, shards: Sequence[Shard])
 
 
 def delete_table(env: EnvironmentRoot, shard: Shard) -> None:
-    """All files of a table that ``check_deletable`` let pass; missing is fine. Raises NotOurPlace."""
+    """Delete all files of a table that ``check_deletable`` let pass; missing is fine. Raises NotOurPlace."""
     _check_made(shard)
     env.store().delete_tree(shard.uri)
 

@@ -31,7 +31,7 @@ def check_all(env: EnvironmentRoot, flow: Flow, source_version: int, target_vers
         {
             # As the target's types: an INT and a BIGINT of one value hash differently.
             "expected": {"inputs": flow.over(env, source), "query": flow.bound_query, "like": env.table_location(flow.target_uri).uri},
-            "found": _whole_target(env, flow, target_version),
+            "found": _every_row(env, flow, target_version),
         },
     )
     _compare(flow, f"source version {source_version}", found["expected"], found["found"])
@@ -40,7 +40,7 @@ def check_all(env: EnvironmentRoot, flow: Flow, source_version: int, target_vers
 
 
 def check_cardinality(env: EnvironmentRoot, flow: Flow, source_version: int, rows_out: int, jobs: JobRunner) -> None:
-    """Raises CardinalityChanged if the source has another number of rows. By its files' statistics, else counted by Spark."""
+    """Raise CardinalityChanged if the source has another number of rows, by its files' statistics, else counted by Spark."""
     rows_in = rows_in_files(active_files(flow.source_store(env), source_version).values())
     if rows_in is None:
         rows_in = _count(env, flow, {"uri": env.table_location(flow.source_uri).uri, "version": source_version}, jobs)
@@ -49,7 +49,7 @@ def check_cardinality(env: EnvironmentRoot, flow: Flow, source_version: int, row
 
 
 def check_cardinality_since(env: EnvironmentRoot, flow: Flow, before: int, after: int, rows: int, jobs: JobRunner) -> None:
-    """Raises CardinalityChanged unless the source got as many rows between two versions as ``rows``, what the tail made of them."""
+    """Raise CardinalityChanged unless the source got as many rows between two versions as ``rows``, what the tail made of them."""
     difference = file_difference(flow.source_store(env), before, after)
     rows_in = _rows_in(env, flow, difference.added, jobs) - _rows_in(env, flow, difference.removed, jobs)
     if rows_in != rows:
@@ -57,7 +57,7 @@ def check_cardinality_since(env: EnvironmentRoot, flow: Flow, before: int, after
 
 
 def _rows_in(env: EnvironmentRoot, flow: Flow, files: Sequence[RawAction], jobs: JobRunner) -> int:
-    """By the files' statistics, else counted by Spark."""
+    """Count rows by the files' statistics, else by Spark."""
     known = rows_in_files(files)
     if known is not None:
         return known
@@ -92,7 +92,7 @@ def _compare(flow: Flow, at: str, expected: RowsDigest, found: RowsDigest) -> No
         raise RewriteDiffers(collection=flow.collection, at=at, expected=str(expected), found=str(found))
 
 
-def _whole_target(env: EnvironmentRoot, flow: Flow, version: int) -> Mapping[str, Any]:
+def _every_row(env: EnvironmentRoot, flow: Flow, version: int) -> Mapping[str, Any]:
     return _table(flow, env.table_location(flow.target_uri).uri, version)
 
 

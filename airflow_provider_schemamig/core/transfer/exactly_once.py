@@ -40,7 +40,7 @@ class LinkChain:
         return f"{self.app_id}:{self.name}:{lo}"
 
     def user_metadata(self, lo: int, hi: int) -> str:
-        """``{"schemamig": {"action", "generation", "hi", "lo"}}``"""
+        """Return ``{"schemamig": {"action", "generation", "hi", "lo"}}``."""
         # No epoch: a link is the same link whoever of the generation makes it, and is found by this text.
         about = {"action": self.name, "generation": self.generation, "lo": lo, "hi": hi}
         return canonical({RESERVED_PREFIX: about})
@@ -86,10 +86,10 @@ def position(store: ReadStore, chain: LinkChain, start: int, after: int = 0) -> 
 
 
 def put_empty_link(store: Store, chain: LinkChain, lo: int, hi: int) -> int:
-    """A link that brings no rows, because from ``lo`` to ``hi`` nothing changed after all; the target's version of it.
+    """Commit a link that brings no rows, because from ``lo`` to ``hi`` nothing changed after all; return the target's version of it.
 
-    What was undone again by ``hi`` may be on its way from a slower process that has seen less, or from a driver whose process died: it
-    has to find the transaction id of ``lo`` taken. Raises TwinWasFirst if that is so already; as ``deltalog.commit`` does.
+    What was undone again by ``hi`` may be on its way from a slower process that has seen less, or from a driver whose process died: it has
+    to find the transaction id of ``lo`` taken. Raises TwinWasFirst if that is so already; as ``deltalog.commit`` does.
     """
     require_safe_log_store(store)
     head = read_head(store)
@@ -110,7 +110,8 @@ def put_empty_link(store: Store, chain: LinkChain, lo: int, hi: int) -> int:
 
 
 def link_of(commit: LogCommit, chain: LinkChain) -> dict[str, Any] | None:
-    """What a commit says of itself if it is a link of ``chain``: by its words, and by the transaction id that only one commit can have."""
+    """Return what a commit says of itself if it is a link of ``chain``: by its words, and by the transaction id that only one commit can
+    have."""
     about = about_of(commit)
     if about is None or (about.get("action"), about.get("generation")) != (chain.name, chain.generation):
         return None
@@ -128,7 +129,7 @@ def about_of(commit: LogCommit) -> dict[str, Any] | None:
 
 
 def foreign_commits(store: ReadStore, after: int) -> Iterator[LogCommit]:
-    """Commits after a version that are none of ours and add or remove rows."""
+    """Yield commits after a version that are none of ours and add or remove rows."""
     for commit in commits(store, after):
         if about_of(commit) is None and commit.changes_rows:
             yield commit

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import ROW_TRACKING, FileId, LogCommit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag, label_of
@@ -38,6 +38,7 @@ from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Generation, quote
 from airflow_provider_schemamig.core.schema.delta_json import VARCHAR_KEY
+from airflow_provider_schemamig.core.schema.table_features import FEATURES, TYPE_CHANGES
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
 from airflow_provider_schemamig.core.storage.own_places import work_folder
@@ -53,12 +54,6 @@ from airflow_provider_schemamig.core.transfer.staging import (
     removal,
 )
 
-#: Features that ask for more in a file than Spark writes into a table that lacks them.
-_NOT_REWRITTEN = {
-    ROW_TRACKING: "its rows have ids that a rewritten file would have to carry on",
-    "materializePartitionColumns": "its files must hold the partition columns too",
-}
-_TYPE_CHANGES = "delta.typeChanges"
 _EXISTS_DEFAULT = "EXISTS_DEFAULT"
 _VIEW = "schemamig_files"
 
@@ -93,9 +88,9 @@ class Rewritten:
 
 def why_not(head: Head) -> str | None:
     """Return why a table's files cannot be written anew one by one; None if they can."""
-    for feature, why in _NOT_REWRITTEN.items():
-        if feature in head.features:
-            return f"the table has the feature {feature}: {why}"
+    for feature in FEATURES.values():
+        if feature.not_rewritten and feature.name in head.features:
+            return f"the table has the feature {feature.name}: {feature.not_rewritten}"
     if head.sealed_for is not None:
         return "the table is sealed"
     for path, column in fields_in(head.schema):
@@ -155,7 +150,7 @@ def _write(
     rewriting: Rewriting,
     jobs: JobRunner,
 ) -> int:
-    """Spark's part: the rows of ``files`` in today's schema, in new files below ``folder``. Returns how many rows were written."""
+    """Write with Spark the rows of ``files`` in today's schema to new files below ``folder``. Returns how many rows were written."""
     target = _plain(head, rewriting.values)
     make_table(store, folder, rewriting.operation, [{"protocol": target.protocol}, {"metaData": target.metadata}])
     columns = [column["name"] for column in target.schema["fields"]]
@@ -186,7 +181,7 @@ def _cluster(
     rewriting: Rewriting,
     jobs: JobRunner,
 ) -> int:
-    """Spark's part, too: the folder's table begins with ``files`` and ends with what OPTIMIZE makes of them. Returns its rows."""
+    """Cluster with Spark: the folder's table begins with ``files`` and ends with what OPTIMIZE makes of them. Returns its rows."""
     configuration = {key: value for key, value in head.properties.items() if key in FILE_PROPERTIES}
     metadata = {**_readable(head).metadata, "id": str(uuid.uuid4()), "configuration": configuration}
     actions: list[RawAction] = [{"protocol": head.protocol}, {"metaData": metadata}]
@@ -202,7 +197,7 @@ def _select(columns: Sequence[str], values: Mapping[str, str]) -> str:
 
 
 def _plain(head: Head, values: Mapping[str, str]) -> Head:
-    """A table that Spark writes the same files for, and that accepts every row there is: old rows may break a rule that came later.
+    """Return a table that Spark writes the same files for, and that accepts every row there is: old rows may break a rule that came later.
 
     A column that gets new values keeps its own rules for them (length, NOT NULL).
     """
@@ -221,8 +216,9 @@ def _length(column: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _readable(head: Head) -> Head:
-    """The table as it is read, without what a reader might do to values (CHAR is padded) or refuse (a NULL in a column NOT NULL by now)."""
-    schema = {**head.schema, "fields": _plain_fields(head.schema["fields"], (MAPPING_ID, PHYSICAL_NAME, _TYPE_CHANGES))}
+    """Return the table as it is read, without what a reader might do to values (CHAR is padded) or refuse (a NULL in a column NOT NULL by
+    now)."""
+    schema = {**head.schema, "fields": _plain_fields(head.schema["fields"], (MAPPING_ID, PHYSICAL_NAME, TYPE_CHANGES))}
     return replace(head, metadata={**head.metadata, "schemaString": json.dumps(schema)})
 
 
@@ -248,7 +244,8 @@ def _plain_type(data_type: Any, kept: Sequence[str]) -> Any:
 
 
 def _check_same(collection: CollectionName, files: Sequence[RawAction], added: Sequence[RawAction], rows: int) -> None:
-    """As many rows as before, in partitions that were there before (a partition's value as text depends on a session's time zone)."""
+    """Check that there are as many rows as before, in partitions that were there before (a partition's text depends on a session's time
+    zone)."""
     before = rows_in_files(files)
     if before is not None and before != rows:
         raise FilesDiffer(collection=collection, what=f"{rows:,} rows", expected=f"{before:,}")
@@ -270,7 +267,7 @@ def _commit(
 
 
 def _judge(commit: LogCommit, *, uri: str, fence: Fence, ours: set[FileId]) -> None:
-    """A commit that came in between: may the new files still stand for the old ones?"""
+    """Decide whether the new files may still stand for the old ones after a commit that came in between."""
     fence.check(commit)
     if commit.changes_table:
         raise MetadataMoved(uri=uri, version=commit.version)

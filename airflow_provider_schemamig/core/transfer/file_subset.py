@@ -18,7 +18,8 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 @contextlib.contextmanager
 def scratch(env: EnvironmentRoot, generation: Generation, name: str, head: Head, files: Sequence[RawAction]) -> Iterator[str]:
-    """The URI of a table that holds exactly ``files``, with the schema of ``head``; version 0. It is gone afterwards, the files are not.
+    """Yield the URI of a table that holds exactly ``files``, with the schema of ``head``; version 0. It is gone afterwards, the files are
+    not.
 
     What a killed process leaves lies below its generation, whose clean-up takes it away.
     """
@@ -28,9 +29,9 @@ def scratch(env: EnvironmentRoot, generation: Generation, name: str, head: Head,
 
 @contextlib.contextmanager
 def scratch_at(env: EnvironmentRoot, key: str, head: Head, files: Sequence[RawAction]) -> Iterator[str]:
-    """``scratch`` at a key of the caller's, below which a killed process leaves what it made.
+    """Yield a ``scratch`` table at a key of the caller's, below which a killed process leaves what it made.
 
-    Each process has one of its own: a twin that is ready first must not take it from under the other's statement.
+    Each process has a table of its own: a twin that is ready first must not delete it during the other's statement.
     """
     store, own = env.store(), f"{key}-{uuid.uuid4().hex[:8]}"
     location = scratch_table(store, own, head, files)
@@ -46,7 +47,7 @@ def partition_of(file: RawAction) -> str:
 
 
 def rows_in_files(files: Iterable[RawAction]) -> int | None:
-    """From their statistics, without the rows that deletion vectors hide; None if those of one do not tell."""
+    """Count rows from the files' statistics, without the rows that deletion vectors hide; None if those of one file do not tell."""
     total = 0
     for file in files:
         rows = _rows_in_file(file)

@@ -53,7 +53,7 @@ class Reporter:
 
 
 def put_progress(ledger: LedgerWriter, listen: Listener, row: Progress) -> None:
-    """The work goes on if others are quicker: the next report tells more than this one would have."""
+    """Report progress. The work goes on if others write first: the next report tells more than this one would have."""
     try:
         ledger.transact(lambda state: [Put(row)])
     except Conflict as conflict:
@@ -61,5 +61,5 @@ def put_progress(ledger: LedgerWriter, listen: Listener, row: Progress) -> None:
 
 
 def remaining_seconds(done: int, left: int, seconds: float) -> float | None:
-    """At the rate so far; None before anything was done."""
+    """Estimate seconds at the rate so far; None before anything was done."""
     return left * seconds / done if done > 0 and left > 0 else None

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 
 
 def kept_hours(head: Head) -> float:
-    """For how many hours a version can still be read and followed after it was overwritten: the shorter of files' and log's."""
+    """Return for how many hours a version can be read and followed after it was overwritten: the shorter of files' and log's."""
     configuration: Mapping[str, str] = head.metadata.get("configuration") or {}
     return min(hours_of(key, configuration.get(key)) for key in (FILES, LOG))
 
@@ -37,7 +37,8 @@ class Age:
 
 
 def age_of(store: ReadStore, head: Head, version: int, now: pendulum.DateTime) -> Age:
-    """When the version after ``version`` was committed is when its files could first be removed. Raises LogTruncated if that is gone.
+    """Return the age of ``version`` since its files could first be removed: since the next version's commit. Raises LogTruncated if that is
+    gone.
 
     A commit need not say when it was made; then it is as old as the first after it that does.
     """
@@ -48,7 +49,7 @@ def age_of(store: ReadStore, head: Head, version: int, now: pendulum.DateTime) -
 
 
 def made_at(store: ReadStore, after: int, upto: int) -> pendulum.DateTime | None:
-    """When the first commit after version ``after`` was made that says so; None if none up to ``upto`` does. Raises LogTruncated."""
+    """Return the time of the first commit after version ``after`` that has one; None if none up to ``upto`` has. Raises LogTruncated."""
     for commit in commits(store, after, max(after, upto)):
         if commit.milliseconds is not None:
             return pendulum.from_timestamp(commit.milliseconds / 1000)

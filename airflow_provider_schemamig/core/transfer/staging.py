@@ -13,8 +13,9 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import label_of
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import LOG, commit_key
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, MAPPING_MODE, STATS_COLUMNS, STATS_COUNT
+from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, STATS_COLUMNS, STATS_COUNT
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import now_millis
@@ -25,7 +26,7 @@ FILE_PROPERTIES = frozenset({MAPPING_MODE, MAPPING_MAX_ID, STATS_COLUMNS, STATS_
 
 
 def make_table(store: Store, folder: str, operation: str, actions: Sequence[RawAction]) -> None:
-    """The table that Spark writes to. ``actions``: its protocol, its metaData, and what else it begins with."""
+    """Make the table that Spark writes to. ``actions``: its protocol, its metaData, and what else it begins with."""
     info = {"timestamp": now_millis(), "operation": label_of(operation), "operationParameters": {}}
     store.put(f"{folder}/{commit_key(0)}", encode_actions([{"commitInfo": info}, *actions]))
 
@@ -47,5 +48,5 @@ def removal(file: RawAction, now: int, *, data_change: bool) -> RawAction:
 
 
 def end_table(store: Store, folder: str) -> None:
-    """The files are the table's own by now."""
+    """Delete the staging table's log: the files are the target table's own by now."""
     store.delete_tree(f"{folder}/{LOG}")

@@ -60,7 +60,7 @@ def tail(env: EnvironmentRoot, flow: Flow, reached: LinkPosition, upto: int, job
 
 
 def again(attempt: Callable[[], T]) -> T:
-    """A twin's link or another writer's commit came in between: look again and go on from there."""
+    """Repeat an attempt when a twin's link or another writer's commit came in between."""
     for _ in range(_TRIES - 1):
         try:
             return attempt()
@@ -70,12 +70,13 @@ def again(attempt: Callable[[], T]) -> T:
 
 
 def where(env: EnvironmentRoot, flow: Flow, start: int, after: int) -> LinkPosition:
-    """How far the target has followed the source, which it copied at version ``start``; looked for after the target's version ``after``."""
+    """Return how far the target has followed the source, which it copied at version ``start``; looks after the target's version
+    ``after``."""
     return position(flow.target_store(env), flow.chain, start, after)
 
 
 def ranges(env: EnvironmentRoot, flow: Flow, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-    """(exclusive, inclusive) ranges of versions with one schema each: change data cannot be read across a change of it."""
+    """Yield (exclusive, inclusive) ranges of versions with one schema each: change data cannot be read across a change of it."""
     for commit in commits(flow.source_store(env), lo, hi):
         if commit.metadata is not None and commit.version - 1 > lo:
             yield lo, commit.version - 1
@@ -85,7 +86,10 @@ def ranges(env: EnvironmentRoot, flow: Flow, lo: int, hi: int) -> Iterator[tuple
 
 
 def _link(env: EnvironmentRoot, flow: Flow, lo: int, first: int, last: int, jobs: JobRunner) -> dict[str, Any] | None:
-    """One link of the chain from ``lo`` to ``last``; nothing changed between ``lo`` and ``first``. None: nor after it, there is no link."""
+    """Write one link of the chain from ``lo`` to ``last``; nothing changed between ``lo`` and ``first``.
+
+    None if nothing changed after ``first`` either: then there is no link.
+    """
     difference = file_difference(flow.source_store(env), first, last)
     if not difference.changed:
         return None
@@ -111,7 +115,7 @@ def _link(env: EnvironmentRoot, flow: Flow, lo: int, first: int, last: int, jobs
 
 @contextlib.contextmanager
 def _changes(env: EnvironmentRoot, flow: Flow, lo: int, hi: int, difference: FileDifference) -> Iterator[dict[str, Any]]:
-    """The request's ``changes``. Files that only came are read as they are: no feed is cheaper. A feed shows the columns of then."""
+    """Yield the request's ``changes``. Files that only came are read as they are: no feed is cheaper. A feed shows the columns of then."""
     only_new = not difference.removed
     head = read_head(flow.source_store(env), hi)
     shown = head if flow.shown_at is None else read_head(flow.source_store(env), flow.shown_at)

@@ -21,9 +21,6 @@ T = TypeVar("T")
 
 #: Scope of a control that speaks for all collections.
 EVERYWHERE = "*"
-#: What a scope begins with that is not about batches, but about the last step of an online change: paused, it waits until told; else it
-#: is made even if writers have to wait.
-LAST_STEP = "last step of "
 #: The most that is made one batch, which is one Spark statement.
 BATCH_FILES = 256
 BATCH_BYTES = 16 * 2**30
@@ -38,8 +35,11 @@ _SAY_SECONDS = 30.0
 
 
 def control_of(state: State, collection: CollectionName) -> Control:
-    """The stricter of what was said for the collection and for all; of two windows the collection's, though both have to be open."""
-    mine, all_ = _said(state, collection)
+    """Combine what was said for the collection and for all: the stricter of the two.
+
+    Of two windows it has the collection's, though both have to be open.
+    """
+    mine, all_ = _controls(state, collection)
     return Control(
         scope=collection,
         paused=mine.paused or all_.paused,
@@ -50,7 +50,7 @@ def control_of(state: State, collection: CollectionName) -> Control:
     )
 
 
-def _said(state: State, collection: CollectionName) -> tuple[Control, Control]:
+def _controls(state: State, collection: CollectionName) -> tuple[Control, Control]:
     return state.controls.get(collection, Control(collection)), state.controls.get(EVERYWHERE, Control(EVERYWHERE))
 
 
@@ -67,7 +67,7 @@ def is_open(window: tuple[int, int] | None, now: pendulum.DateTime) -> bool:
     return first <= hour < last if first <= last else hour >= first or hour < last
 
 
-#: What keeps work waiting: scope of a control -> why, in words.
+#: What keeps work waiting: key of a control -> why, in words.
 Holds = Mapping[str, str]
 
 
@@ -77,19 +77,25 @@ def batch_holds(state: State, collection: CollectionName, now: pendulum.DateTime
 
 
 def step_holds(state: State, collections: Iterable[CollectionName]) -> Holds:
-    """What keeps ``collections`` from being promoted, sealed or committed, or a live table of theirs from being changed: pauses."""
+    """Return the pauses that keep ``collections`` from being promoted, sealed or committed, or a live table of theirs from being
+    changed."""
     return _holds(state, [EVERYWHERE, *collections], None) if state.controls else {}
 
 
 def last_step_holds(state: State, collection: CollectionName) -> Holds:
     """Return what keeps the last step of an online change from being made."""
-    return _holds(state, [f"{LAST_STEP}{EVERYWHERE}", f"{LAST_STEP}{collection}"], None)
+    return _holds(state, [last_step_key(EVERYWHERE), last_step_key(collection)], None)
 
 
-def _holds(state: State, scopes: Iterable[str], now: pendulum.DateTime | None) -> Holds:
-    """``now`` None: hours do not count."""
-    found = {scope: _why(state.controls.get(scope), now) for scope in scopes}
-    return {scope: why for scope, why in found.items() if why is not None}
+def last_step_key(scope: str) -> str:
+    """Return the key of the control of the last step of a collection's online changes, or (``*``) of all."""
+    return Control(scope, last_step=True).key
+
+
+def _holds(state: State, keys: Iterable[str], now: pendulum.DateTime | None) -> Holds:
+    """Return why work at these keys waits. ``now`` None: hours do not count."""
+    found = {key: _why(state.controls.get(key), now) for key in keys}
+    return {key: why for key, why in found.items() if why is not None}
 
 
 def _why(control: Control | None, now: pendulum.DateTime | None) -> str | None:
@@ -101,19 +107,19 @@ def _why(control: Control | None, now: pendulum.DateTime | None) -> str | None:
 
 
 def _paused(control: Control) -> str:
-    what, until = ("postponed", " until `schemamig resume`") if control.scope.startswith(LAST_STEP) else ("paused", "")
+    what, until = ("postponed", " until `schemamig resume`") if control.last_step else ("paused", "")
     by = f" by {control.paused_by}" if control.paused_by else ""
     since = f" since {minute(control.paused_at)}" if control.paused_at is not None else ""
     return f"{what}{by}{since}{until}{f': {control.reason}' if control.reason else ''}"
 
 
-def is_over(state: State, scopes: Iterable[str], now: pendulum.DateTime | None) -> bool:
-    """Return whether none of the controls of ``scopes`` keeps work waiting any more; ``now`` None: hours do not count."""
-    return not _holds(state, scopes, now)
+def is_over(state: State, keys: Iterable[str], now: pendulum.DateTime | None) -> bool:
+    """Return whether none of the controls with these keys keeps work waiting any more; ``now`` None: hours do not count."""
+    return not _holds(state, keys, now)
 
 
 def check_not_paused(state: State, stage: str, collections: Iterable[CollectionName]) -> None:
-    """For the decision of an append: a pause that is in the ledger before it is never passed by. Raises Paused."""
+    """Raise Paused, for the decision of an append: a pause that is in the ledger before it is never passed by."""
     _raise(stage, None, step_holds(state, collections), hours=False)
 
 
@@ -138,7 +144,7 @@ def postponed(state: State, collection: CollectionName) -> str | None:
 
 def forced(state: State, collection: CollectionName) -> bool:
     """Return whether somebody wants the last step of an online change even if writers have to wait for it."""
-    control = state.controls.get(f"{LAST_STEP}{collection}")
+    control = state.controls.get(last_step_key(collection))
     return control is not None and not control.paused
 
 
@@ -157,7 +163,7 @@ class BatchSize:
         return cls(round(min(max(bytes_per_second * _BATCH_SECONDS, _FIRST_BYTES), BATCH_BYTES)))
 
     def after(self, size_bytes: int, seconds: float) -> None:
-        """A batch of ``size_bytes`` took ``seconds``."""
+        """Adjust the batch size after a batch of ``size_bytes`` took ``seconds``."""
         if self._last is not None:
             self._start_seconds = _start_of(self._last, (size_bytes, seconds), self._start_seconds)
         self._last = size_bytes, seconds
@@ -168,7 +174,7 @@ class BatchSize:
 
 
 def _start_of(one: tuple[int, float], other: tuple[int, float], known: float) -> float:
-    """Seconds that a batch of no bytes would take, by two of them; ``known`` where they are too much alike to tell."""
+    """Estimate the seconds that a batch of no bytes would take, by two batches; ``known`` where they are too much alike to tell."""
     (small, short), (large, long) = sorted((one, other))
     if large <= small * _UNLIKE:
         return known
@@ -215,7 +221,7 @@ class Pace:
         self._wait(paused.stage, paused.collection, holds, hours=paused.hours)
 
     def _wait(self, stage: str, collection: str | None, holds: Callable[[State], Holds], *, hours: bool = False) -> State:
-        said: float | None = None
+        told_at: float | None = None
         while True:
             state = self.read()
             now = holds(state)
@@ -223,8 +229,8 @@ class Pace:
                 return state
             if not self.waits:
                 _raise(stage, collection, now, hours=hours)
-            if said is None or time.monotonic() - said > _SAY_SECONDS:
-                said = time.monotonic()
+            if told_at is None or time.monotonic() - told_at > _SAY_SECONDS:
+                told_at = time.monotonic()
                 self.listen(Event(stage, collection, note=_text(now)))
             self.sleep(_LOOK_SECONDS)
 

@@ -82,7 +82,10 @@ def _plan(env: EnvironmentRoot, statement: str) -> tuple[View, Planned]:
 
 
 def _done(state: State, claim_id: str | None) -> Outcome | None:
-    """What this very claim did before its answer was lost. Without an id a statement that was carried out finds its change in place."""
+    """Return what this very claim did before its answer was lost.
+
+    Without an id a statement that was carried out finds its change in place.
+    """
     for deployment in state.deployments.values():
         if claim_id is not None and deployment.claim_id == claim_id and deployment.state is DeploymentState.COMMITTED:
             return Outcome(deployment.source, deployment.target, deployment.generation, None)
@@ -90,14 +93,17 @@ def _done(state: State, claim_id: str | None) -> Outcome | None:
 
 
 def _end_holds_of_nobody(env: EnvironmentRoot, state: State, listen: Listener) -> None:
-    """A kill right after its commit leaves open a hold that was wanted for no time at all: it would be in everybody's way."""
+    """End the holds that were wanted for no time at all, which a kill right after the commit leaves open in everybody's way."""
     for hold in open_holds(state):
         if not state.deployments[hold.generation].hold_seconds:
             contract(env, hold.generation, listen=listen)
 
 
 def _check_leader(state: State | None, planned: Planned) -> None:
-    """An upgrade takes over what another deployment left half-done; this does not, unless it is its own."""
+    """Refuse to take over what another deployment left half-done.
+
+    An upgrade does take over, this does not, unless the deployment is its own.
+    """
     assert state is not None  # planned on it
     leader = state.leader
     if leader is not None and state.deployments[leader.generation].plan_digest != planned.plan.digest:
@@ -115,7 +121,7 @@ def _target(state: State, statement: str) -> Target:
 
 
 def _steps(state: State, found: Alteration) -> tuple[MergedStep, ...]:
-    """None if it is like that already."""
+    """Return the step of the alteration; none if the table is like that already."""
     match found:
         case CreateTable(new=new):
             if new.name in state.objects:
@@ -134,7 +140,7 @@ def _steps(state: State, found: Alteration) -> tuple[MergedStep, ...]:
 
 
 def _refuse_name(state: State, name: CollectionName, own: Collection[CollectionName]) -> None:
-    """``own``: what the release calls the collection itself."""
+    """Raise NameOfRelease if the release has the name. ``own``: what the release calls the collection itself."""
     if name in state.release_set() and name not in own:
         assert state.release is not None  # ``_target`` refused otherwise
         raise NameOfRelease(collection=name, version=str(state.release.version))

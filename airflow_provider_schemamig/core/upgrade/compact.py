@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.fence import check_fence
 from airflow_provider_schemamig.core.delta.log.files import batches
 from airflow_provider_schemamig.core.delta.log.head import Head
-from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import CompactionIntent, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
@@ -102,7 +102,7 @@ def _look(env: EnvironmentRoot, state: State, collection: CollectionName) -> _Lo
 
 
 def is_due(state: State, owed: Sequence[Debt]) -> bool:
-    """False if there is nothing to rewrite, and nothing to tidy up after a run that was killed."""
+    """Return whether there is anything to rewrite, or to tidy up after a run that was killed."""
     return any(debt.old for debt in owed) or any(intent.kind is IntentKind.COMPACT for intent in state.intents.values())
 
 
@@ -120,7 +120,14 @@ def _compact(work: Work, debt: Debt, limits: Limits, jobs: Jobs) -> Compacted:
         not debt.old and (shard, IntentKind.COMPACT, work.generation) not in work.state.intents
     ):  # one is there if a run was killed at its end
         return Compacted(debt)
-    wanted = Intent(debt.collection, shard, work.generation, work.epoch, IntentKind.COMPACT, debt.version, None, None, reached=None)
+    wanted = CompactionIntent(
+        collection=debt.collection,
+        shard=shard,
+        generation=work.generation,
+        epoch=work.epoch,
+        kind=IntentKind.COMPACT,
+        base_version=debt.version,
+    )
     intent = _announce(work, wanted)
     done: list[Rewritten] = []
     why_not: str | None = None
@@ -151,7 +158,10 @@ def _tried(work: Work, intent: Intent, limits: Limits, size: BatchSize, jobs: Jo
 
 
 def _announce(work: Work, wanted: Intent) -> Intent:
-    """One that is there already, of this epoch, keeps its base: the fence is looked for from there."""
+    """Write the intent of a compaction and return it.
+
+    One that is there already, of this epoch, keeps its base: the fence is looked for from there.
+    """
     intent = wanted
 
     def decide(state: State) -> list[Update]:

@@ -102,7 +102,7 @@ def compare_and_evolve_schema(
 
 
 def _answer(env: EnvironmentRoot, state: State, collection: CollectionName, expected: SchemaId, new: Declaration) -> Evolution | None:
-    """None: the schema can be changed."""
+    """Return the answer that is known before anything is changed; None if the schema can be changed."""
     entry = state.entry(known(state, collection))
     if fingerprint(entry.declared) == fingerprint(new):
         return Ok(entry.schema_id)
@@ -138,7 +138,7 @@ def _reason(change: Change) -> Reason:
 
 
 def _changes(entry: SchemaEntry, new: Declaration) -> tuple[Change, ...]:
-    """Everything at once: outside of a release there is neither a cut-over nor a hold to wait for."""
+    """Return all changes at once: outside of a release there is neither a cut-over nor a hold to wait for."""
     found = phases(entry.physical, entry.declared, new)
     return (*found.expand, *found.online, *found.cutover, *found.contract)
 
@@ -202,7 +202,7 @@ def _finish(work: Work, claim: Ahead) -> None:
 
 
 def _remember(work: Work, claim: Ahead) -> None:
-    """One line of audit; the schema is changed, whether or not it can be written."""
+    """Write one line of audit; the schema is changed, whether or not it can be written."""
     entry = HistoryEntry(
         who=getpass.getuser(),
         what="evolve",
@@ -217,7 +217,7 @@ def _remember(work: Work, claim: Ahead) -> None:
 
 
 def _evolved(state: State, claim: Ahead, entry: SchemaEntry) -> list[Update]:
-    """The one append. What was ahead before it is superseded."""
+    """Return the updates of the one append, which supersedes what was ahead before it."""
     before = state.ahead_of(claim.collection)
     updates: list[Update] = [Put(entry), Put(Object(claim.collection, entry.shard, claim.schema_id, fingerprint(claim.declared)))]
     updates += [Drop(Ahead, before.key)] if before is not None else []

@@ -24,7 +24,7 @@ _WORK = {ElementState.VALIDATE: "validation", ElementState.REORG: "backfill"}
 
 
 def elements_json(env: EnvironmentRoot, state: State) -> list[dict[str, Any]]:
-    """All elements. Reads the logs of their tables, from where their changes began."""
+    """Return all elements. Reads the logs of their tables, from where their changes began."""
     return [_element(env, state, element) for _, element in sorted(state.elements.items())]
 
 
@@ -66,7 +66,7 @@ def _element(env: EnvironmentRoot, state: State, element: Element) -> dict[str, 
 
 
 def _phase(element: Element) -> str:
-    """In one word: what is being done about it now, or what it waits for."""
+    """Return, in one word, what is being done about an element now, or what it waits for."""
     if element.state is ElementState.ABSENT:
         return "walked back" if element.error is not None else "begins"
     if element.state is ElementState.PUBLIC:
@@ -102,7 +102,7 @@ def _progress(state: State, element: Element) -> dict[str, Any] | None:
 
 
 def _commits(env: EnvironmentRoot, state: State, element: Element) -> dict[str, Any] | None:
-    """None: the table's log does not tell any more."""
+    """Count the commits of an element's change by kind; None if the table's log does not tell any more."""
     intent = change_intent(state, element.shard, element.generation)
     if intent is None:
         return {"metadata": 0, "batches": 0, "others": 0}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pendulum
 
+from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
-@dataclass(eq=False)
 class DriftFound(Refusal):
     """The live table is not what the ledger says: somebody changed it behind our back.
 
@@ -19,12 +18,9 @@ class DriftFound(Refusal):
     """
 
     code = "drift"
+    message = "the live table differs from what the ledger recorded: {differences:; }."
     differences: Sequence[str]
     under_way: bool = False
-
-    @property
-    def message(self) -> str:
-        return "the live table differs from what the ledger recorded: " + "; ".join(self.differences) + "."
 
     @property
     def next_action(self) -> str:
@@ -40,72 +36,44 @@ class DriftFound(Refusal):
         )
 
 
-@dataclass(eq=False)
 class SourceTouched(Conflict):
     """A sealed table got a commit of somebody else before the release was committed: only RESTORE can do that."""
 
     code = "source_touched"
+    message = "the sealed shard {shard} was changed by somebody else (RESTORE?) before the commit; nothing was committed."
+    next_action = "Try again: the seal was lifted. The next try brings over what the shard holds now, and seals it anew."
     shard: str
 
-    @property
-    def message(self) -> str:
-        return f"the sealed shard {self.shard} was changed by somebody else (RESTORE?) before the commit; nothing was committed."
 
-    @property
-    def next_action(self) -> str:
-        return "Try again: the seal was lifted, what the shard holds now is followed, and it is sealed anew."
-
-
-@dataclass(eq=False)
 class SealExpired(Conflict):
     """Writers were locked out for as long as is allowed, and the commit was not ready."""
 
     code = "seal_expired"
+    message = "the release could not be committed within {seconds:.0f} s after its seals; they are lifted, nothing was committed."
+    next_action = "Try again: what was tailed stays, so there is less to catch up with; a time with fewer writers helps."
     seconds: float
 
-    @property
-    def message(self) -> str:
-        return f"the release could not be committed within {self.seconds:.0f} s after its seals; they are lifted, nothing was committed."
 
-    @property
-    def next_action(self) -> str:
-        return "Try again: what was tailed stays, so there is less to catch up with; a time with fewer writers helps."
-
-
-@dataclass(eq=False)
 class SparkNotGiven(Refusal):
     """The deployment works on rows, and the caller gave no Spark to do it."""
 
     code = "spark_not_given"
-
-    @property
-    def message(self) -> str:
-        return "this deployment copies or fills rows, and no Spark was given to do it."
-
-    @property
-    def next_action(self) -> str:
-        return "Pass jobs=lambda: runner_for(url) (core.spark); the command line takes --spark, the operators spark_conn_id."
+    message = "this deployment copies or fills rows, and no Spark was given to do it."
+    next_action = "Pass jobs=lambda: runner_for(url) (core.spark); the command line takes --spark, the operators spark_conn_id."
 
 
-@dataclass(eq=False)
 class ShardMissing(Refusal):
     code = "shard_missing"
+    message = "there is no Delta table at {uri}."
+    next_action = "Restore the table's folder, or declare replacement(...) or removal(...) for the collection."
     uri: str
 
-    @property
-    def message(self) -> str:
-        return f"there is no Delta table at {self.uri}."
 
-    @property
-    def next_action(self) -> str:
-        return "Restore the table's folder, or declare replacement(...) or removal(...) for the collection."
-
-
-@dataclass(eq=False)
 class HoldInUse(Refusal):
     """A hold would end, and somebody still works with a release before its own."""
 
     code = "hold_in_use"
+    next_action = "Move these nodes to the current release or wait for them; --ignore-nodes takes away what they need."
     generation: int
     until: pendulum.DateTime
     nodes: Sequence[str]
@@ -115,122 +83,88 @@ class HoldInUse(Refusal):
         until, nodes = minute(self.until), ", ".join(self.nodes)
         return f"the hold of generation {self.generation} (until {until}) would end, and live nodes still need what it keeps: {nodes}."
 
-    @property
-    def next_action(self) -> str:
-        return "Move these nodes to the current release or wait for them; --ignore-nodes takes away what they need."
 
-
-@dataclass(eq=False)
 class PlanChanged(Refusal):
     code = "plan_changed"
+    message = "the plan that was checked ({approved:.12}) is not the plan that would run now ({current:.12})."
+    next_action = "Run preflight again, read the new plan, and approve that one."
     approved: str
     current: str
 
-    @property
-    def message(self) -> str:
-        return f"the plan that was checked ({self.approved[:12]}) is not the plan that would run now ({self.current[:12]})."
 
-    @property
-    def next_action(self) -> str:
-        return "Run preflight again, read the new plan, and approve that one."
-
-
-@dataclass(eq=False)
 class UnknownGeneration(Refusal):
     code = "unknown_generation"
+    message = "the environment has no deployment of generation {generation}."
+    next_action = "`schemamig status` lists the deployments; preflight claims a new generation."
     generation: int
 
-    @property
-    def message(self) -> str:
-        return f"the environment has no deployment of generation {self.generation}."
 
-    @property
-    def next_action(self) -> str:
-        return "`schemamig status` lists the deployments; preflight claims a new generation."
-
-
-@dataclass(eq=False)
 class WrongState(Refusal):
     """A protocol task was called before or after its time."""
 
     code = "wrong_state"
+    message = "generation {generation} is {state}; {task} cannot run on it."
+    next_action = "{first}"
     generation: int
     state: str
     task: str
     first: str
 
-    @property
-    def message(self) -> str:
-        return f"generation {self.generation} is {self.state}; {self.task} cannot run on it."
 
-    @property
-    def next_action(self) -> str:
-        return self.first
-
-
-@dataclass(eq=False)
 class NotBuilt(Refusal):
     code = "not_built"
-
-    @property
-    def message(self) -> str:
-        return "its replacement shard has not been built, or its fill has not finished."
-
-    @property
-    def next_action(self) -> str:
-        return "Run preflight (or its fill tasks) for this generation again; it goes on where it stopped."
+    message = "its replacement shard has not been built, or its fill has not finished."
+    next_action = "Run preflight (or its fill tasks) for this generation again; it goes on where it stopped."
 
 
-@dataclass(eq=False)
 class DeploymentOpen(Conflict):
     """Another deployment is promoted and not committed: nothing else may change the environment."""
 
     code = "deployment_open"
+    message = "generation {generation} is promoted and not committed yet."
+    next_action = "Let it finish, or roll it back, then try again."
     generation: int
 
-    @property
-    def message(self) -> str:
-        return f"generation {self.generation} is promoted and not committed yet."
 
-    @property
-    def next_action(self) -> str:
-        return "Let it finish, or roll it back, then try again."
-
-
-@dataclass(eq=False)
 class HoldOpen(Conflict):
     """A release can still be rolled back, and what its way back can undo hangs on what came to the tables since."""
 
     code = "hold_open"
     generation: int
     until: pendulum.DateTime
+    #: Its contract, or a rollback, has begun and did not come to its end.
+    state: HoldState = HoldState.OPEN
 
     @property
     def message(self) -> str:
-        until = minute(self.until)
-        return f"generation {self.generation} can be rolled back until {until}; until then nothing else may change its tables."
+        match self.state:
+            case HoldState.ROLLING_BACK:
+                return f"the rollback of generation {self.generation} has begun and did not come to its end."
+            case HoldState.CONTRACTING:
+                return f"the end of the hold of generation {self.generation} has begun and did not come to its end."
+            case _:
+                until = minute(self.until)
+                return f"generation {self.generation} can be rolled back until {until}; until then nothing else may change its tables."
 
     @property
     def next_action(self) -> str:
-        return "Wait for the hold and its contract; a new release (--end-hold) can end it at once."
+        match self.state:
+            case HoldState.ROLLING_BACK:
+                return "Run `schemamig rollback` again; it goes on where it stopped."
+            case HoldState.CONTRACTING:
+                return "Run `schemamig contract` first; it goes on where it stopped."
+            case _:
+                return "Wait for the hold and its contract; a new release (--end-hold) can end it at once."
 
 
-@dataclass(eq=False)
 class NeverAgreed(Conflict):
     """Others changed the schema again and again between looking at it and changing it."""
 
     code = "never_agreed"
-
-    @property
-    def message(self) -> str:
-        return "the schema was changed by others each time it was looked at."
-
-    @property
-    def next_action(self) -> str:
-        return "Try again when fewer leaders are at work."
+    message = "the schema was changed by others each time it was looked at."
+    next_action = "Try again when fewer leaders are at work."
 
 
-@dataclass(eq=False)
 class UnknownCollection(Refusal):
     """``release``: the one that declares none of this name; None: the environment has none."""
 
@@ -248,26 +182,18 @@ class UnknownCollection(Refusal):
         return "`schemamig status` lists the collections; a new one comes with a release."
 
 
-@dataclass(eq=False)
 class AheadNotInRelease(Refusal):
     """The collection was changed outside of a release, and the release would take the change away unseen."""
 
     code = "ahead_not_in_release"
+    message = "its schema was changed outside of a release, and this release does not contain: {changes:; }."
+    next_action = (
+        "Make the same change in schema.sql, with an evolution step for the collection (renamed_from where it was renamed), or a removal "
+        "where it was dropped; the environment has it already."
+    )
     changes: Sequence[str]
 
-    @property
-    def message(self) -> str:
-        return f"its schema was changed outside of a release, and this release does not contain: {'; '.join(self.changes)}."
 
-    @property
-    def next_action(self) -> str:
-        return (
-            "Make the same change in schema.sql, with an evolution step for the collection (renamed_from where it was renamed), or a "
-            "removal where it was dropped; the environment has it already."
-        )
-
-
-@dataclass(eq=False)
 class MovedAhead(Refusal):
     """A release's query reads a collection that was renamed or dropped outside of one. ``now``: its name here; None: it is gone."""
 
@@ -286,44 +212,30 @@ class MovedAhead(Refusal):
         return f"Take the name back first: `schemamig alter --env URI 'ALTER TABLE {self.now} RENAME TO {self.collection}'`."
 
 
-@dataclass(eq=False)
 class RollbackOpen(Conflict):
     """A rollback has begun and not ended: its hold must not be contracted under it."""
 
     code = "rollback_open"
+    message = "a rollback of generation {generation} has begun and not ended."
+    next_action = "Run `schemamig rollback` again: it goes on where it stopped."
     generation: int
 
-    @property
-    def message(self) -> str:
-        return f"a rollback of generation {self.generation} has begun and not ended."
 
-    @property
-    def next_action(self) -> str:
-        return "Run `schemamig rollback` again: it goes on where it stopped."
-
-
-@dataclass(eq=False)
 class CommitLost(Conflict):
     """A commit of ours was overwritten by a writer that does not use put-if-absent (local disks only)."""
 
     code = "commit_lost"
+    message = "version {version} of {uri} was overwritten by another writer after it was ours."
+    next_action = "Try again: the change is planned anew on top of what is there."
     uri: str
     version: int
 
-    @property
-    def message(self) -> str:
-        return f"version {self.version} of {self.uri} was overwritten by another writer after it was ours."
 
-    @property
-    def next_action(self) -> str:
-        return "Try again: the change is planned anew on top of what is there."
-
-
-@dataclass(eq=False)
 class DataViolation(Refusal):
     """Rows that the new schema does not allow, found on the data before anything was promoted."""
 
     code = "data_violation"
+    next_action = "Repair these rows or the query that makes them, then run this again."
     rule: str
     count: int
     sample: Sequence[str] = ()
@@ -332,7 +244,3 @@ class DataViolation(Refusal):
     def message(self) -> str:
         shown = f" (for example {', '.join(self.sample[:3])})" if self.sample else ""
         return f"{self.count} row(s) violate {self.rule}{shown}."
-
-    @property
-    def next_action(self) -> str:
-        return "Repair these rows or the query that makes them, then run this again."

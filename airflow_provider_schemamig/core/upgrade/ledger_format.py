@@ -59,10 +59,10 @@ class FormatUpgrade:
 
 
 def upgrade_ledger(env: EnvironmentRoot, *, formats: Formats = FORMATS, listen: Listener = silent) -> FormatUpgrade:
-    """Every step from the stored format to the current one, each in one commit with the format's number. Safe to repeat and to race.
+    """Take every step from the stored format to the current one, each in one commit with the format's number.
 
-    Raises LedgerInUse while a deployment is promoted and not committed, or a rollback has begun and not ended (a claimed one keeps what it
-    built); LedgerTooOld, LedgerTooNew, FormatStepFailed, LedgerConflict.
+    Safe to repeat and to race. Raises LedgerInUse while a deployment is promoted and not committed, or a rollback has begun and not ended
+    (a claimed one keeps what it built); LedgerTooOld, LedgerTooNew, FormatStepFailed, LedgerConflict.
     """
     ledger = LedgerWriter(env, formats)
     found = ledger.state().format
@@ -80,7 +80,7 @@ def upgrade_ledger(env: EnvironmentRoot, *, formats: Formats = FORMATS, listen: 
 
 
 def check_unused(state: State) -> None:
-    """Raises LedgerInUse if a leader, whose software may be older, is at work between two states that a release can be in."""
+    """Raise LedgerInUse if a leader, whose software may be older, is at work between two states that a release can be in."""
     leader = state.leader
     if leader is None:
         return
@@ -93,7 +93,7 @@ def check_unused(state: State) -> None:
 
 
 def _remember(env: EnvironmentRoot, step: FormatStep, started: pendulum.DateTime) -> list[str]:
-    """One line of audit; the note, if it could not be written."""
+    """Write one line of audit; return the note, if it could not be written."""
     detail = f"format {step.source + 1}: {step.rows} row(s), {step.title}"
     note = append_history(env, HistoryEntry.ended("ledger upgrade", started, detail=detail))
     return [] if note is None else [note]

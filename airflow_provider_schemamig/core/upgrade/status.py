@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
-from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, LAST_STEP
+from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE
 from airflow_provider_schemamig.core.upgrade.drift.options import ways_on
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, look_or_none, read_heads, table_store
@@ -111,9 +111,10 @@ def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: 
 
 
 def _retired(env: EnvironmentRoot, state: State) -> Iterator[dict[str, Any]]:
-    """Shards that stand sealed until contract. RESTORE alone gets through a seal, and takes it away: rows nobody else will see.
+    """Yield the shards that are sealed until contract.
 
-    One that a leader is working on (a rollback opens it again) is left out, and so is one whose files are gone.
+    RESTORE alone gets through a seal, and takes it away, which makes rows nobody else will see. A shard that a leader is working on (a
+    rollback opens it again) is left out, and so is one whose files are gone.
     """
     for shard in sorted(state.shards.values(), key=lambda shard: (shard.collection, shard.shard)):
         if shard.state is not ShardState.RETIRED or state.intents_of(shard.shard):
@@ -131,7 +132,7 @@ def _retired(env: EnvironmentRoot, state: State) -> Iterator[dict[str, Any]]:
 
 
 def _foreign_commits(store: ReadStore, shard: Shard, newest: int) -> int:
-    """Commits since the seal that moved rows and are not ours."""
+    """Count the commits since the seal that moved rows and are not ours."""
     if shard.sealed_version is None or newest <= shard.sealed_version:
         return 0
     try:
@@ -149,12 +150,13 @@ def _is_open(state: State, row: Progress) -> bool:
 
 
 def control_json(control: Control) -> dict[str, Any]:
-    """What was said to work on rows, or to the last step of online changes; ``collection`` is null where it was said to all, ``window`` is
-    hours UTC (``22-6``)."""
-    scope = control.scope.removeprefix(LAST_STEP)
+    """Return a control of work on rows, or of the last step of online changes.
+
+    ``collection`` is null for a control of all, ``window`` is hours UTC (``22-6``).
+    """
     return {
-        "collection": None if scope == EVERYWHERE else scope,
-        "last_step": scope != control.scope,
+        "collection": None if control.scope == EVERYWHERE else control.scope,
+        "last_step": control.last_step,
         "paused": control.paused,
         "rows_per_second": control.rows_per_second,
         "max_files": control.max_files,
@@ -167,7 +169,7 @@ def control_json(control: Control) -> dict[str, Any]:
 
 
 def pin_json(pinned: Pin, collection: str | None) -> dict[str, Any]:
-    """Whose copy needs how many hours of a shard's history; ``collection`` is null once the shard is gone."""
+    """Return whose copy needs how many hours of a shard's history; ``collection`` is null once the shard is gone."""
     return {
         "collection": collection,
         "shard": pinned.shard,
@@ -187,12 +189,12 @@ def _pin(state: State, pinned: Pin) -> dict[str, Any]:
 
 
 def columns(declaration: Declaration) -> list[dict[str, Any]]:
-    """Top-level columns as name, type, nullable."""
+    """Return the top-level columns as name, type, nullable."""
     return [{"name": f.name, "type": type_sql(f.type), "nullable": f.nullable} for f in declaration.fields]
 
 
 def hidden_columns(physical: Declaration, declared: Declaration) -> list[str]:
-    """Paths the table has and the release does not."""
+    """Return the paths the table has and the release does not."""
     known = {path for path, _ in walk(declared.fields)}
     return [path for path, _ in walk(physical.fields) if path not in known]
 

@@ -12,15 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pendulum
 import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
+from airflow_provider_schemamig.triggers.ledger import TurnTrigger
 from tests.support.airflow_home import DAGS
 from tests.support.airflow_runs import RunDag
-from tests.support.lake import Lake
+from tests.support.lake import Lake, no_spark
 from tests.support.product import Product
 from tests.support.upgrades import make_holds_due
 
@@ -56,6 +58,50 @@ def found(lake: Path) -> tuple[str | None, dict[str, list[str]]]:
     assert status.drifted == ()
     document = status.to_json()
     return document["version"], {name: [c["name"] for c in item["physical"]] for name, item in document["collections"].items()}
+
+
+def test_a_run_waits_for_the_run_before_it_and_not_for_those_of_another_environment(
+    upgrade: Any, lake: Path, releases: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run before waits for a person, as it may for a day; Airflow itself is asked whether it still does."""
+    monkeypatch.setenv("AIRFLOW__SCHEMAMIG__POLL_INTERVAL", "0.1")
+    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "0")
+    upgrade(releases[0])
+    before = "manual__before"
+    _set_run(before, "running")
+    claim = f"airflow:schemamig_upgrade/{before}/upgrade.preflight"
+    commands.preflight(Environment.open(str(lake)), releases[1], jobs=no_spark, claim_id=claim)
+    looks: list[bool] = []
+    real = TurnTrigger.look
+
+    def look(trigger: TurnTrigger) -> bool:
+        looks.append(real(trigger))
+        if len(looks) == 2:
+            _set_run(before, "failed")
+        return looks[-1]
+
+    monkeypatch.setattr(TurnTrigger, "look", look)
+    assert upgrade(releases[0], environment=str(tmp_path / "another"))[""][0] == "success"
+    assert not looks
+    states = upgrade(releases[1])
+    assert looks == [False, False, True]
+    assert (states["fingerprint"], states[""][0]) == (("success", 1), "success")
+    assert found(lake)[0] == "1.1.0"
+
+
+def _set_run(run_id: str, state: str) -> None:
+    """As Airflow's database has it."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        run = session.scalar(select(DagRun).where(DagRun.run_id == run_id))
+        if run is None:
+            now = pendulum.now("UTC")
+            run = DagRun(dag_id="schemamig_upgrade", run_id=run_id, run_type="manual", run_after=now, logical_date=None, start_date=now)
+            session.add(run)
+        run.state = state
 
 
 def test_there_and_back(upgrade: Any, run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:

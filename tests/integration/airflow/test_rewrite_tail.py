@@ -75,8 +75,6 @@ def test_a_rejection_ends_it_and_leaves_the_copy(
     status = commands.status(lake.env).to_json()
     generation = status["deployments"][-1]["generation"]
     assert status["deployments"][-1]["state"] == "claimed"
-    assert (
-        run_dag("schemamig_control", environment=lake.env.location.uri, action="cancel", generation=generation)["control"][0] == "success"
-    )
+    assert run_dag("schemamig_control", environment=lake.env.location.uri, action="cancel", generation=generation)["cancel"][0] == "success"
     lake.check_clean()
     assert not list(tables.folder_of(lake.env.location.uri).glob("*/g2-*"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,12 +18,10 @@ pytestmark = pytest.mark.airflow
 LEADER = ("promote", "expand", "to_change", "change", "cutover_and_commit", "cleanup", "contract")
 
 
-@dataclass(eq=False)
 class Overtaken(Conflict):
     code = "overtaken"
 
 
-@dataclass(eq=False)
 class Incompatible(Refusal):
     code = "incompatible"
 
@@ -226,12 +223,12 @@ def test_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPa
         return Control(collection or "*")
 
     monkeypatch.setattr(controls, "throttle", throttle)
-    assert run_dag("schemamig_control", environment="/lake", action="throttle", rows_per_second=500)["control"] == ("success", 1)
+    assert run_dag("schemamig_control", environment="/lake", action="throttle", rows_per_second=500)["throttle"] == ("success", 1)
     limits = {"rows_per_second": 500, "max_files": None, "commits_per_minute": None, "window": None}
     assert said == [("opened /lake", None, {**limits, "by": "dag_test"})]
-    assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=7)["control"] == ("success", 1)
+    assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=7)["cancel"] == ("success", 1)
     assert verbs.calls["cancel"][0]["generation"] == 7
-    assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=None)["control"] == ("failed", 1)
+    assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=None)["cancel"] == ("failed", 1)
 
 
 def test_rollback_and_maintenance(run_dag: RunDag, verbs: FakeVerbs) -> None:

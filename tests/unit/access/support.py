@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.access.read_mapping import Fit, Unfit, bare
@@ -50,3 +53,12 @@ def writes(lake: Lake, release: str) -> str:
     except Unfit:
         return FENCED
     return SERVED
+
+
+def rows(lake: Lake, release: str | None = None, columns: list[str] | None = None, collection: str = "t") -> list[dict[str, Any]]:
+    return sorted(lake.env.reader(collection, release).arrow(columns).to_pylist(), key=repr)
+
+
+def batch(**columns: list[Any]) -> pa.Table:
+    types = {"id": pa.int64(), "x": pa.int32(), "y": pa.int32()}
+    return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,46 +14,31 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access import resolved_table
-from airflow_provider_schemamig.core.access import writer as writers
 from airflow_provider_schemamig.core.access.errors import (
     NeedsSpark,
     NotForArrow,
     NotInRelease,
     ReaderFenced,
-    ShardMoving,
     UnknownColumn,
     UnknownRelease,
     UnusableColumns,
     WriterFenced,
-    WroteOtherColumns,
 )
-from airflow_provider_schemamig.core.access.statement import append_arrow
-from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
-from airflow_provider_schemamig.core.delta.commit.fence import Fence
-from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
-from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, InvalidName, SchemaId, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, InvalidName, SchemaId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite, ConstraintViolated
+from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 from tests.support import foreign
 from tests.support.lake import Lake, no_spark
 from tests.support.upgrades import claimed, deployed, make_holds_due, releases, two_releases
+from tests.unit.access.support import batch, rows
 
 T = "CREATE TABLE t (id BIGINT, x INT);"
-
-
-def rows(lake: Lake, release: str | None = None, columns: list[str] | None = None, collection: str = "t") -> list[dict[str, Any]]:
-    return sorted(lake.env.reader(collection, release).arrow(columns).to_pylist(), key=repr)
-
-
-def batch(**columns: list[Any]) -> pa.Table:
-    types = {"id": pa.int64(), "x": pa.int32(), "y": pa.int32()}
-    return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
 
 
 # --- which release -------------------------------------------------------------------------------------------------------------------
@@ -316,83 +300,3 @@ def test_a_table_that_delta_rs_would_get_wrong_is_left_to_spark(tmp_path: Path) 
     with pytest.raises(NeedsSpark, match="nothing would check the length of x"):
         other.env.writer("t").append(batch(id=[1]))
     assert rows(other) == []
-
-
-# --- writing while the table changes -------------------------------------------------------------------------------------------------
-
-
-def test_another_schema_in_between_is_planned_on_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    tries = []
-
-    def slow(*given: Any) -> None:
-        tries.append(given[1].head.version)
-        if len(tries) == 1:
-            foreign.add_column(lake.path("t"), "extra")
-        append_arrow(*given)
-
-    monkeypatch.setattr(writers, "append_arrow", slow)
-    assert lake.env.writer("t").append(batch(id=[1])).version == 2
-    assert tries == [0, 1]
-    assert rows(lake) == [{"id": 1, "x": None}]
-
-
-def test_an_answer_that_was_lost_is_found(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(*given: Any) -> None:
-        append_arrow(*given)
-        raise ConcurrentWrite(condition="delta-rs", detail="who knows")
-
-    monkeypatch.setattr(writers, "append_arrow", lost)
-    assert lake.env.writer("t").append(batch(id=[1])).version == 1
-    assert rows(lake) == [{"id": 1, "x": None}]
-
-
-def test_names_that_changed_hands_under_a_statement_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark plans on the newest names, whatever ours were: what cannot be prevented is at least not silent."""
-    swapped = "CREATE TABLE t (id BIGINT, x BIGINT);"
-    lake = two_releases(tmp_path, swapped, swapped, 'evolution("t", rename={"x": "id", "id": "x"})')
-
-    def late(rows: Any, place: Any, fit: Any, collection: Any, options: Any, stamp: Any, *_: Any) -> None:
-        lake.upgrade(lake.second)
-        add = {"path": "f", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
-        foreign.commit(lake.path("t"), {"commitInfo": {"userMetadata": stamp.text}}, {"add": add})
-
-    monkeypatch.setattr(writers, "append_arrow", late)
-    monkeypatch.setattr(foreign, "commit", _without_info)
-    with pytest.raises(WroteOtherColumns, match="became the name of another column"):
-        lake.env.writer("t", "1.0.0").append(pa.table({"id": [1], "x": [1]}))
-
-
-def _without_info(path: Path, *actions: Any) -> None:
-    version = len(list((path / "_delta_log").glob("*.json")))
-    (path / "_delta_log" / f"{version:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
-
-
-def sealed(lake: Lake) -> Any:
-    shard = lake.state.shard_of(CollectionName("t"))
-    store = lake.env.table_store(shard.uri)
-    fence, tag = Fence(lake.state.config.env_id, shard.shard, Epoch(1)), Tag(Generation(1), Epoch(1), "seal")
-    head = read_head(store)
-    found = seal(store, head, ShardId("elsewhere"), fence, tag, since=head.version).head
-    return lambda: unseal(store, found, fence, tag, since=head.version)
-
-
-def test_a_seal_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lift, pauses = sealed(lake), []
-
-    def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 3:
-            lift()
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    assert rows(lake) == [], "a sealed table is read while it is the collection's"
-    assert lake.env.writer("t").append(batch(id=[1])).version == 3
-    assert len(pauses) == 3
-
-
-def test_a_seal_that_stays_is_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "SEAL_PATIENCE_SECONDS", 0.1)
-    sealed(lake)
-    with pytest.raises(ShardMoving) as moving:
-        lake.env.writer("t").append(batch(id=[1]))
-    assert moving.value.retryable

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +33,43 @@ def test_there_are_dag_files() -> None:
 @pytest.mark.parametrize("path", [*DAG_FILES, EXAMPLE / "rolling_upgrade.py"], ids=lambda path: path.stem)
 def test_a_dag_file_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) < 60
+
+
+def shipped(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The shipped DAGs, read anew."""
+    monkeypatch.syspath_prepend(DAGS)
+    found = {path.stem: runpy.run_path(str(path))["dag"] for path in DAG_FILES}
+    assert all(dag.dag_id == name for name, dag in found.items())
+    return found
+
+
+def test_nothing_runs_by_itself_before_a_schedule_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {name: dag.schedule for name, dag in shipped(monkeypatch).items()} == dict.fromkeys((path.stem for path in DAG_FILES), None)
+    wanted = {"upgrade": "@daily", "maintenance": "15 * * * *", "verify": "@weekly", "watch_keys": "@hourly", "replicate": "@continuous"}
+    for name, schedule in wanted.items():
+        monkeypatch.setenv(f"AIRFLOW__SCHEMAMIG__{name.upper()}_SCHEDULE", schedule)
+    found = shipped(monkeypatch)
+    assert {name: found[f"schemamig_{name}"].schedule for name in wanted} == wanted
+    assert all(found[f"schemamig_{name}"].schedule is None for name in ("alter", "control", "rollback"))
+
+
+def test_one_environment_does_not_hold_the_runs_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for replication: a continuous schedule has one run, and it is of one pair."""
+    alone = {name for name, dag in shipped(monkeypatch).items() if dag.max_active_runs == 1}
+    assert alone == {"schemamig_replicate"}
+
+
+def test_a_mapped_task_is_called_by_its_collections(monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = {task.task_id: task.map_index_template for dag in shipped(monkeypatch).values() for task in dag.tasks if task.is_mapped}
+    named = ("upgrade.fill", "upgrade.tail", "upgrade.change", "replicate.bring")
+    assert mapped == dict.fromkeys(named, "{{ task.collections | join(', ') }}")
+
+
+def test_the_docs_count_and_name_every_dag() -> None:
+    text = (ROOT / "docs" / "airflow.md").read_text()
+    numbers = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    assert f"{numbers[len(DAG_FILES) - 1]} DAGs" in text
+    assert {path.stem for path in DAG_FILES} == set(re.findall(r"^\| `(schemamig_\w+)` \|", text, re.MULTILINE))
 
 
 def test_parsing_imports_nothing_heavy() -> None:

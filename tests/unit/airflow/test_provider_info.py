@@ -51,7 +51,10 @@ def test_discovery_imports_nothing_of_airflow() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout == "False\n"
 
 
-@pytest.mark.parametrize(("key", "base"), [("operators", "BaseOperator"), ("sensors", "BaseSensorOperator"), ("triggers", "BaseTrigger")])
+@pytest.mark.parametrize(
+    ("key", "base"),
+    [("operators", "BaseOperator"), ("sensors", "BaseSensorOperator"), ("triggers", "BaseTrigger"), ("hooks", "BaseHook")],
+)
 def test_every_module_with_a_public_class_is_listed(key: str, base: str) -> None:
     listed = {module for entry in get_provider_info()[key] for module in entry["python-modules"]}
     defining = set()
@@ -65,10 +68,18 @@ def test_every_module_with_a_public_class_is_listed(key: str, base: str) -> None
 
 def test_what_is_named_by_path_exists() -> None:
     info = get_provider_info()
-    paths = [info["connection-types"][0]["hook-class-name"], info["plugins"][0]["plugin-class"], *info["extra-links"]]
-    for path in paths:
-        module, _, name = path.rpartition(".")
-        assert inspect.isclass(getattr(importlib.import_module(module), name))
+    module, _, name = info["connection-types"][0]["hook-class-name"].rpartition(".")
+    assert inspect.isclass(getattr(importlib.import_module(module), name))
+
+
+def test_the_plugin_is_registered_once() -> None:
+    """By its entry point."""
+    assert "plugins" not in get_provider_info()
+
+
+def test_every_field_of_the_form_shows_an_example() -> None:
+    (form,) = get_provider_info()["connection-types"]
+    assert set(form["ui-field-behaviour"]["placeholders"]) == set(form["conn-fields"])
 
 
 def test_the_form_offers_every_setting_the_hook_reads() -> None:

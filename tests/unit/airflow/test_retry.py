@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -10,12 +9,10 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal, Refused
 from airflow_provider_schemamig.retry import SchemamigRetryPolicy
 
 
-@dataclass(eq=False)
 class Overtaken(Conflict):
     code = "overtaken"
 
 
-@dataclass(eq=False)
 class Incompatible(Refusal):
     code = "incompatible"
 

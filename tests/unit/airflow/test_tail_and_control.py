@@ -22,8 +22,10 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.core.upgrade.tables import pins
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+from airflow_provider_schemamig.operators import control as operators
+from airflow_provider_schemamig.operators import drift
 from airflow_provider_schemamig.operators.base import BadArgument, as_number
-from airflow_provider_schemamig.operators.control import ControlOperator, as_window, triggered_by
+from airflow_provider_schemamig.operators.control import as_window, triggered_by
 from airflow_provider_schemamig.operators.leader import ChangeOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import FillOperator, TailOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
@@ -150,8 +152,12 @@ def test_spark_is_offered_and_not_started(verbs: FakeVerbs, verb: str, make: Cal
 # --- control -------------------------------------------------------------------------------------------------------------------------
 
 
-def control(**arguments: Any) -> dict[str, Any]:
-    return ControlOperator(task_id="control", environment="/lake", **arguments).execute(CONTROLLED)
+def control(action: str, **arguments: Any) -> dict[str, Any]:
+    """What the operator of ``action`` returns."""
+    module = drift if action in {"accept", "revert", "unmanage", "adopt"} else operators
+    kind = getattr(module, f"{action.capitalize()}Operator")
+    found: dict[str, Any] = kind(task_id=action, environment="/lake", **arguments).execute(CONTROLLED)
+    return found
 
 
 #: What Airflow says of the run.
@@ -192,9 +198,9 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
             {"action": "throttle", "rows_per_second": "500", "max_files": 8, "commits_per_minute": "4", "window": "22-6"},
             ("throttle", None, 500, 8, 4, (22, 6), "ann"),
         ),
-        ({"action": "pin", "collection": "flights", "hours": "400", "generation": "7"}, ("pin", "flights", "7", 400)),
-        ({"action": "unpin", "collection": "flights", "generation": "7"}, ("unpin", "flights", "7")),
-        ({"action": "unpin", "collection": "flights", "generation": ""}, ("unpin", "flights", "airflow")),
+        ({"action": "pin", "collection": "flights", "hours": "400", "holder": "7"}, ("pin", "flights", "7", 400)),
+        ({"action": "unpin", "collection": "flights", "holder": "7"}, ("unpin", "flights", "7")),
+        ({"action": "unpin", "collection": "flights", "holder": ""}, ("unpin", "flights", "airflow")),
     ],
 )
 def test_what_is_said_arrives(said: list[tuple[Any, ...]], arguments: dict[str, Any], call: tuple[Any, ...]) -> None:
@@ -286,11 +292,15 @@ def test_cancel_gives_the_generation_up(verbs: FakeVerbs) -> None:
 @pytest.mark.parametrize(
     ("arguments", "argument"),
     [
-        ({"action": "stop"}, "action"),
         ({"action": "cancel", "generation": ""}, "generation"),
         ({"action": "pin", "collection": "", "hours": "5"}, "collection"),
         ({"action": "pin", "collection": "flights", "hours": ""}, "hours"),
         ({"action": "unpin"}, "collection"),
+        ({"action": "force"}, "collection"),
+        ({"action": "revert", "collection": ""}, "collection"),
+        ({"action": "revert", "collection": "flights", "allow_lossy": "perhaps"}, "allow_lossy"),
+        ({"action": "unmanage", "collection": ""}, "collection"),
+        ({"action": "approve", "generation": "", "plan": "d"}, "generation"),
         ({"action": "throttle", "window": "night"}, "window"),
         ({"action": "throttle", "window": "22"}, "window"),
         ({"action": "throttle", "max_files": "0"}, "max_files"),

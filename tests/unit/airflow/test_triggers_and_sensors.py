@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -23,12 +22,10 @@ from tests.support.fake_verbs import FakeVerbs, install
 CONTEXT: Any = {}
 
 
-@dataclass(eq=False)
 class Overtaken(Conflict):
     code = "overtaken"
 
 
-@dataclass(eq=False)
 class Gone(Refusal):
     code = "gone"
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import StringIO
 
 import pytest
@@ -41,17 +40,10 @@ FAILURE = {
 }
 
 
-@dataclass(eq=False)
 class Beaten(Conflict):
     code = "beaten"
-
-    @property
-    def message(self) -> str:
-        return "another process was first."
-
-    @property
-    def next_action(self) -> str:
-        return "Try again."
+    message = "another process was first."
+    next_action = "Try again."
 
 
 def invalid(name: str, collection: str | None = None) -> InvalidName:

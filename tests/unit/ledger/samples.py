@@ -13,10 +13,12 @@ import pendulum
 from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.rows import (
+    CompactionIntent,
     Deployment,
     DeploymentState,
     Element,
     EnvironmentRelease,
+    IntentKind,
     Leader,
     Object,
     SchemaEntry,
@@ -49,6 +51,13 @@ def leader(generation: int = 1, epoch: int = 1) -> Leader:
 def deployment(generation: int = 1) -> Deployment:
     return Deployment(
         Generation(generation), "claim", Version(1, 0, 0), Version(1, 1, 0), "d" * 64, DeploymentState.CLAIMED, NOW, hold_seconds=86_400
+    )
+
+
+def compaction(name: CollectionName, shard: ShardId, generation: Generation, epoch: Epoch, base_version: int = 0) -> CompactionIntent:
+    """An intent of the least content."""
+    return CompactionIntent(
+        collection=name, shard=shard, generation=generation, epoch=epoch, kind=IntentKind.COMPACT, base_version=base_version
     )
 
 

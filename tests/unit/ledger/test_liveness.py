@@ -21,17 +21,15 @@ from airflow_provider_schemamig.core.ledger.rows import (
     DeploymentState,
     Hold,
     HoldState,
-    Intent,
-    IntentKind,
     Progress,
 )
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, ShardId, Version
 from tests.support.bytes import tree
 from tests.unit.ledger.edits import LATER, PAUSE, edit
-from tests.unit.ledger.samples import NOW, append_raw, deployment
+from tests.unit.ledger.samples import NOW, append_raw, compaction, deployment
 
-OPEN = Intent(CollectionName("flights"), ShardId("flights-1"), Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None, reached=None)
+OPEN = compaction(CollectionName("flights"), ShardId("flights-1"), Generation(1), Epoch(1))
 CLAIM = replace(deployment(2), created_at=LATER.subtract(minutes=59))
 OLD = deployment(2)
 COPY = Progress(CollectionName("flights"), Generation(2), "copy", "files", 1, 2, 10, NOW, LATER.subtract(minutes=1))
@@ -45,7 +43,7 @@ ALIVE: dict[str, tuple[list[object], str]] = {
     "promoted": ([replace(OLD, state=DeploymentState.PROMOTED)], "generation 2 is promoted and not committed"),
     "a contract": ([DONE_2, HOLD], "the hold of generation 2 is contracting"),
     "a rollback": ([DONE_2, replace(HOLD, state=HoldState.ROLLING_BACK)], "the hold of generation 2 is rolling_back"),
-    "an intent": ([OPEN], "an expand of flights by generation 1 is open"),
+    "an intent": ([OPEN], "the compact of flights by generation 1 is open"),
 }
 DEAD: dict[str, list[object]] = {
     "claimed long ago": [OLD],

@@ -17,13 +17,12 @@ from airflow_provider_schemamig.core.ledger.rows import (
     EnvironmentConfig,
     Hold,
     HoldState,
-    Intent,
     IntentKind,
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, SchemaId, ShardId, Version
-from tests.unit.ledger.samples import NOW, collection, counter, deployment, element, leader, shard_of
+from tests.unit.ledger.samples import NOW, collection, compaction, counter, deployment, element, leader, shard_of
 
 CONFIG = EnvironmentConfig("e-1", FORMAT_VERSION, NOW)
 
@@ -39,7 +38,7 @@ def state_of(*rows: RawRow, version: int = 9) -> State:
 def test_every_accessor_by_its_typed_key() -> None:
     flights, shard = CollectionName("flights"), shard_of("flights")
     replacement = BuildingShard(flights, Version(1, 1, 0), Generation(1), shard)
-    intent = Intent(flights, shard, Generation(1), Epoch(2), IntentKind.EXPAND, 3, None, None, reached=None)
+    intent = compaction(flights, shard, Generation(1), Epoch(2), 3)
     hold = Hold(Generation(1), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN)
     rows = [update.row for update in collection("flights")]  # type: ignore[union-attr]
     found = state_of(*map(raw, [leader(), deployment(), replacement, intent, hold, element(), *rows]))
@@ -53,7 +52,7 @@ def test_every_accessor_by_its_typed_key() -> None:
     assert dict(found.objects) == {flights: rows[0]}
     assert dict(found.schemas) == {(flights, SchemaId(1)): rows[1]}
     assert dict(found.shards) == {shard: rows[2]}
-    assert dict(found.intents) == {(shard, IntentKind.EXPAND, 1): intent}
+    assert dict(found.intents) == {(shard, IntentKind.COMPACT, 1): intent}
     assert dict(found.elements) == {(flights, "foreign_key:a/b", "0123456789abcdef"): element()}
     assert dict(found.holds) == {1: hold}
     assert dict(found.approvals) == {}

@@ -23,8 +23,6 @@ from airflow_provider_schemamig.core.ledger.rows import (
     EnvironmentRelease,
     Hold,
     HoldState,
-    Intent,
-    IntentKind,
     LedgerSince,
     Object,
     SchemaEntry,
@@ -36,7 +34,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Led
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import LOG, NOW, append_raw, collection, declaration, deployment, element, leader, shard_of
+from tests.unit.ledger.samples import LOG, NOW, append_raw, collection, compaction, declaration, deployment, element, leader, shard_of
 
 FLIGHTS, SHARD = CollectionName("flights"), shard_of("flights")
 
@@ -61,7 +59,7 @@ def put(*rows: object) -> Callable[[State], list[Update]]:
     return lambda state: [Put(row) for row in rows]
 
 
-INTENT = Intent(FLIGHTS, SHARD, Generation(1), Epoch(1), IntentKind.EXPAND, 0, None, None, reached=None)
+INTENT = compaction(FLIGHTS, SHARD, Generation(1), Epoch(1))
 X = Shard(ShardId("g1-ffffffffffff"), FLIGHTS, "flights/g1-ffffffffffff", "id of x", Generation(1), ShardState.BUILDING)
 TO_X = BuildingShard(FLIGHTS, Version(1, 1, 0), Generation(1), X.shard)
 TO_Y = replace(TO_X, version=Version(1, 2, 0), shard=ShardId("y"))
@@ -82,9 +80,9 @@ UNSOUND: dict[str, tuple[Callable[[State], list[Update]], str]] = {
     "went_backwards": (put(leader(1, 0)), 'leader "leader"'),
     "went_backwards, generation": (put(leader(0, 2), replace(deployment(0), state=DeploymentState.COMMITTED)), 'leader "leader"'),
     "wrong_since": (put(LedgerSince(1)), 'config "since"'),
-    "intent_ahead": (put(replace(INTENT, epoch=Epoch(2))), f'intents "{SHARD}/expand/1"'),
-    "intent_ahead, generation": (put(replace(INTENT, generation=Generation(2))), f'intents "{SHARD}/expand/2"'),
-    "intent_without_shard": (put(replace(INTENT, shard=ShardId("x"))), 'intents "x/expand/1"'),
+    "intent_ahead": (put(replace(INTENT, epoch=Epoch(2))), f'intents "{SHARD}/compact/1"'),
+    "intent_ahead, generation": (put(replace(INTENT, generation=Generation(2))), f'intents "{SHARD}/compact/2"'),
+    "intent_without_shard": (put(replace(INTENT, shard=ShardId("x"))), 'intents "x/compact/1"'),
     "element_without_shard": (put(element(shard="x")), f'elements "{element().key}"'),
     "generation_unknown": (put(replace(X, generation=Generation(9)), TO_X), 'shards "g1-ffffffffffff"'),
     "generation_unknown, replacement": (put(replace(TO_X, generation=Generation(9), shard=SHARD)), 'replacements "flights/1.1.0/9"'),
@@ -132,7 +130,7 @@ def test_an_object_whose_fingerprint_was_changed_takes_the_release_with_it(sound
 
 SOUND: dict[str, list[Update]] = {
     "a shard being built for a replacement": [Put(X), Put(TO_X)],
-    "a shard being built under an open intent": [Put(X), Put(replace(INTENT, shard=X.shard, kind=IntentKind.CREATE))],
+    "a shard being built under an open intent": [Put(X), Put(replace(INTENT, shard=X.shard))],
     "a retired shard with a way back": [
         Put(replace(X, state=ShardState.RETIRED, retired_by=Generation(2))),
         Put(replace(deployment(2), state=DeploymentState.COMMITTED)),

@@ -130,7 +130,7 @@ NEW_REFUSES: dict[str, tuple[str, str | None, Callable[[Path], None] | None, typ
     "older version": ("t", "0.9.9", None, VersionNotNewer, "0.9.9 is not above 1.0.0, which the folder has; versions only grow."),
     "settings": (
         "t", None, damage_settings, VersionNotReplaced,
-        "release.toml is valid, and written so that the version in it cannot be replaced by another.",
+        "release.toml is valid, but its version is written in a way that cannot be replaced by another.",
     ),
     "edited": ("t", None, damage_snapshot, EditedSnapshot, None),
     "conflict": (

@@ -108,7 +108,7 @@ ROWS = "not_row_local"
         ("SELECT 1 AS r", "not_read_once", 1, 1, "0 times"),
         ("SELECT b.x AS r FROM {b} b", "not_read_once", 1, 1, "0 times"),
         ("SELECT p.x AS r FROM {a} p JOIN {a} q ON p.x = q.x", "not_read_once", 1, 33, "2 times"),
-        ("SELECT {a}.x AS r FROM {a} JOIN {c} ON {a}.x = {c}.x", "lookup_not_named", 1, 33, "not tailed"),
+        ("SELECT {a}.x AS r FROM {a} JOIN {c} ON {a}.x = {c}.x", "lookup_not_named", 1, 33, "later changes of it do not come in"),
         ("SELECT {a}.x AS r FROM {a} RIGHT JOIN {b} USING (x)", "unsafe_join", 1, 39, "RIGHT JOIN"),
         ("SELECT {a}.x AS r FROM {a} FULL OUTER JOIN {b} USING (x)", "unsafe_join", 1, 44, "FULL OUTER JOIN"),
         ("SELECT {a}.x AS r FROM {b} LEFT JOIN (SELECT x FROM {a}) USING (x)", "unsafe_join", 1, 46, "LEFT JOIN"),

@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     ReorderColumns,
     SetComment,
     SetDefault,
+    SetGenerated,
     SetNotNull,
     SetProperty,
 )
@@ -51,6 +52,7 @@ APPLIED: list[tuple[Change, str, str]] = [
     (Relax(SX), "(s STRUCT<x: INT NOT NULL>)", "(s STRUCT<x: INT>)"),
     (SetNotNull(A), "(a INT)", "(a INT NOT NULL)"),
     (SetDefault(A, "1", "2"), "(a INT DEFAULT 1)", "(a INT DEFAULT 2)"),
+    (SetGenerated(A, "b + 1", "b + 2"), "(a INT GENERATED ALWAYS AS (b + 1), b INT)", "(a INT GENERATED ALWAYS AS (b + 2), b INT)"),
     (SetComment(SX, None, "what"), "(s STRUCT<x: INT>)", "(s STRUCT<x: INT COMMENT 'what'>)"),
     (SetComment(ColumnPath(""), None, "what"), "(a INT)", "(a INT) COMMENT 'what'"),
     (ReorderColumns(ColumnPath(""), ("a", "b"), ("b", "a")), "(a INT, b INT)", "(b INT, a INT)"),
@@ -115,6 +117,7 @@ def test_its_inverse(change: Change, before: str, after: str) -> None:
         (Relax(A), "b INT", "no such column"),
         (Relax(ColumnPath("m.x")), "m MAP<INT, INT>", "no such column"),
         (SetDefault(A, "1", "2"), "a INT DEFAULT 3", "its default is 3"),
+        (SetGenerated(A, "1", "2"), "a INT", "its generation expression is None"),
         (SetDefault(B, None, "2"), "a INT", "no such column"),
         (ReorderColumns(A, (), ()), "a INT", "no such struct"),
         (AddCheck(CHECK), "a INT, CONSTRAINT c CHECK (a > 1)", "a > 1"),

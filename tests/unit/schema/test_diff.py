@@ -29,6 +29,7 @@ from tests.unit.schema.tables import field, table
 
 NONE, INSTANT, ONLINE, REWRITE = Cost.NONE, Cost.INSTANT, Cost.ONLINE, Cost.REWRITE
 INT, BIGINT, STRING = Primitive("int"), Primitive("bigint"), Primitive("string")
+SAME, CAST = "g INT GENERATED ALWAYS AS (a)", "g INT GENERATED ALWAYS AS (CAST(a AS INT))"
 DROPS = (INSTANT, True, ["drop_column"])
 
 #:
@@ -77,6 +78,14 @@ RULES = [
     ("a limit comes", "a STRING", "a VARCHAR(10)", ONLINE, False, ["change_type"]),
     ("another default", "a INT DEFAULT 1", "a INT DEFAULT 2", INSTANT, False, ["set_default"]),
     ("no default any more", "a INT DEFAULT 1", "a INT", INSTANT, False, ["set_default"]),
+    ("another generation", f"a INT, {SAME}", "a INT, g INT GENERATED ALWAYS AS (a + 1)", REWRITE, False, ["set_generated"]),
+    ("a generation comes", "a INT, g INT", f"a INT, {SAME}", REWRITE, False, ["set_generated"]),
+    ("a generation goes", f"a INT, {SAME}", "a INT, g INT", REWRITE, False, ["set_generated"]),
+    ("a generated column comes", "a INT", f"a INT, {SAME}", REWRITE, False, ["add_column"]),
+    ("a generated column goes", f"a INT, {SAME}", "a INT", INSTANT, True, ["drop_column"]),
+    ("it goes with what it reads", f"a INT, {SAME}, b INT", "b INT", INSTANT, True, ["drop_column"] * 2),
+    ("a column beside it gets wider", f"a INT, {SAME}, b INT", f"a INT, {SAME}, b BIGINT", INSTANT, False, ["change_type"]),
+    ("what it reads gets wider", f"a SMALLINT, {CAST}", f"a INT, {CAST}", REWRITE, False, ["change_type"]),
     ("another comment", "a INT", "a INT COMMENT 'x'", NONE, False, ["set_comment"]),
     ("case counts", "a INT", "A INT", INSTANT, True, ["drop_column", "add_column"]),
     ("a CHECK comes", "a INT", "a INT, CONSTRAINT c CHECK (a > 0)", ONLINE, False, ["add_check"]),

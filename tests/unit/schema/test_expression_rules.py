@@ -7,8 +7,9 @@ import pytest
 from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
 from airflow_provider_schemamig.core.schema.expressions.constant_fit import default_fault
 from airflow_provider_schemamig.core.schema.expressions.functions import BUILT_IN, GENERATORS, NON_DETERMINISTIC, OVER_ROWS
-from airflow_provider_schemamig.core.schema.expressions.rules import check_fault, newly_unusable, unusable_in
+from airflow_provider_schemamig.core.schema.expressions.rules import check_fault
 from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
+from airflow_provider_schemamig.core.schema.unusable import newly_unusable, unusable_in
 from tests.support.spark_verdicts import CHECKS, COLUMNS, DEFAULTS, REFUSED_BEYOND_SPARK, TOLD_BY_SPARK_ALONE
 from tests.unit.schema.tables import table
 

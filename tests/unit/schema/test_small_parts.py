@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, RenameColumn
-from airflow_provider_schemamig.core.schema.diff.renames import in_order, net_renames, retired_name
+from airflow_provider_schemamig.core.schema.diff.renames import (
+    in_order,
+    is_stand_in,
+    net_renames,
+    outdated_name,
+    retired_name,
+    shadow_name,
+    stands_in_for,
+)
 from airflow_provider_schemamig.core.schema.paths import PathNotFound, edit_slot, field_at, slot_at, struct_at, translate
-from airflow_provider_schemamig.core.schema.properties import SAFE, WITH_FEATURE, refusal_reason
+from airflow_provider_schemamig.core.schema.properties import SAFE, refusal_reason
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
+from airflow_provider_schemamig.core.schema.table_features import DECLARABLE
 from tests.unit.schema.tables import field, table
 
 
@@ -53,7 +64,7 @@ def test_properties_that_are_refused(key: str, reason: str) -> None:
     assert reason in str(refusal_reason(key))
 
 
-@pytest.mark.parametrize("key", [*sorted(SAFE | WITH_FEATURE), "owned_by", "deltaish", "my.delta.key"])
+@pytest.mark.parametrize("key", [*sorted(SAFE | DECLARABLE), "owned_by", "deltaish", "my.delta.key"])
 def test_properties_that_are_free(key: str) -> None:
     assert refusal_reason(key) is None
 
@@ -88,7 +99,7 @@ def test_what_a_sequence_of_renames_amounts_to() -> None:
 
 def test_a_retired_name_is_free() -> None:
     assert retired_name("a", []) == "schemamig_retired_a"
-    assert retired_name("a", ["schemamig_retired_a"]) == "schemamig_retired_a_2"
+    assert retired_name("a", ["schemamig_retired_a"]) == "schemamig_retired2_a"
 
 
 def test_paths() -> None:
@@ -104,3 +115,15 @@ def test_paths() -> None:
     with pytest.raises(PathNotFound):
         edit_slot(fields, "s.l.x", lambda slot: slot)
     assert translate("a.b.c", {ColumnPath("a"): "x", ColumnPath("a.b.c"): "z", ColumnPath("b"): "no"}) == "x.b.z"
+
+
+NAMES = st.text("aeA_2é ", min_size=1, max_size=5)
+
+
+@given(one=NAMES, other=NAMES, taken=st.lists(NAMES, max_size=4))
+def test_a_stand_in_is_of_one_column_alone(one: str, other: str, taken: list[str]) -> None:
+    beside = {name for found in taken for name in (shadow_name(found, ()).lower(), outdated_name(found, ()).lower())}
+    for name in (shadow_name(one, beside), outdated_name(one, beside)):
+        assert is_stand_in(name)
+        assert stands_in_for(name, one)
+        assert stands_in_for(name, other) == (one == other)

@@ -25,7 +25,7 @@ def dump(
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, jsonl (to paste from), or csv (for SQL).")] = "table",
     as_json: JsonOption = False,
 ) -> None:
-    """The stored updates: collection, key, value, time (ledger version) and difference."""
+    """List the stored updates: collection, key, value, time (ledger version) and difference."""
     if format_ not in _FORMATS:
         raise typer.BadParameter(f"{format_!r} is not one of {', '.join(_FORMATS)}.", param_hint="'--format'")
     if as_json and format_ != "table":

@@ -30,5 +30,5 @@ def edit(
 
 
 def _text_of(value: str) -> str:
-    """``-``: a value may be longer than a command line."""
+    """Read the value from standard input if it is given as ``-``: a value may be longer than a command line."""
     return sys.stdin.read() if value == "-" else value

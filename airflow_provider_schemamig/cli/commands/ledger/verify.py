@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
@@ -15,20 +14,13 @@ if TYPE_CHECKING:
 from airflow_provider_schemamig.cli.options import open_ledger
 
 
-@dataclass(eq=False)
 class LedgerUnsound(Refusal):
     """``ledger verify`` found something; the findings are in the same document."""
 
     code = "ledger_unsound"
+    message = "the ledger has {findings} finding(s)."
+    next_action = "Stop upgrades of this environment, make a backup, and do what each finding says (docs/ledger.md)."
     findings: int
-
-    @property
-    def message(self) -> str:
-        return f"the ledger has {self.findings} finding(s)."
-
-    @property
-    def next_action(self) -> str:
-        return "Stop upgrades of this environment, make a backup, and do what each finding says (docs/ledger.md)."
 
 
 @answered

@@ -19,7 +19,7 @@ def status(
     cluster: Annotated[bool, typer.Option("--cluster", help="Also every environment this one has heard of.")] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Hashes, and where the streams into this environment stand. Exit 3: one is paused or stopped, or (--cluster) schemas diverged."""
+    """Show hashes, and where the streams into this environment stand. Exit 3: one is paused or stopped, or (--cluster) schemas diverged."""
     import pendulum
 
     from airflow_provider_schemamig.core import commands
@@ -27,8 +27,8 @@ def status(
 
     environment, now = open_environment(env), pendulum.now("UTC")
     if cluster:
-        whole = commands.cluster_status(environment, now)
-        document, pending = whole.to_json(), bool(whole.waiting) or whole.verdict is ClusterVerdict.DIVERGED
+        found = commands.cluster_status(environment, now)
+        document, pending = found.to_json(), bool(found.waiting) or found.verdict is ClusterVerdict.DIVERGED
     else:
         local = commands.schema_status(environment, now)
         document, pending = local.to_json(), local.waiting

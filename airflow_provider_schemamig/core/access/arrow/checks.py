@@ -48,7 +48,7 @@ class _Unlike(Exception):
 
 @functools.lru_cache(maxsize=1024)
 def unlike_part(expression: str, columns: Fields) -> str | None:
-    """The first part of a CHECK over ``columns`` that delta-rs may read differently than Spark; None: both read all of it alike."""
+    """Return the first part of a CHECK over ``columns`` that delta-rs may read differently than Spark; None: both read all of it alike."""
     from sqlglot import exp
 
     try:
@@ -62,7 +62,8 @@ def unlike_part(expression: str, columns: Fields) -> str | None:
 
 
 def _check_words(text: str, names: frozenset[str]) -> None:
-    """Raises _Unlike, also for what the parsed text does not show: comments, quotes, spellings."""
+    """Raise _Unlike for words that delta-rs may read differently, and for what the parsed text does not show: comments, quotes,
+    spellings."""
     for mark in ("--", "/*"):
         if mark in text:
             raise _Unlike(mark)
@@ -158,7 +159,7 @@ class _Reader:
             raise _unlike(node)
 
     def _is_null(self, node: exp.Is) -> None:
-        """Of whatever type the column is."""
+        """Check IS NULL, of a column of any type."""
         from sqlglot import exp
 
         value, null = _parts(node, "this", "expression")
@@ -205,7 +206,7 @@ class _Reader:
         return self._constant(node.this)
 
     def _date(self, node: exp.Cast) -> str:
-        """``DATE'2020-01-01'``; a CAST in so many words is another node."""
+        """Check ``DATE'2020-01-01'``; a CAST that is spelled out is another node."""
         from sqlglot import exp
 
         if not _is_date(node.this) or node.to.this is not exp.DataType.Type.DATE:
@@ -252,7 +253,7 @@ def _is_date(node: exp.Expr) -> bool:
 
 
 def _parts(node: exp.Expr, *names: str) -> list[Any]:
-    """The node's parts of these names. Raises _Unlike if it has one of another name."""
+    """Return the node's parts of these names. Raises _Unlike if it has one of another name."""
     if any(value for name, value in node.args.items() if name not in names):
         raise _unlike(node)
     return [node.args.get(name) for name in names]

@@ -24,43 +24,16 @@ from airflow_provider_schemamig.core.spark.errors import BadValue
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Features that change nothing for who reads, and those that delta-rs' ``scan`` reads rightly.
-READABLE = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "checkpointProtection",
-        "clustering",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "identityColumns",
-        "inCommitTimestamp",
-        "invariants",
-        "materializePartitionColumns",
-        "rowTracking",
-        "timestampNtz",
-        "v2Checkpoint",
-    }
-)
-#: What delta-rs keeps when it appends. It knows of column mapping, too; such tables are left to Spark until that is proven.
-APPENDABLE = frozenset(
-    {"appendOnly", "changeDataFeed", "checkConstraints", "invariants", "timestampNtz", "v2Checkpoint", "deletionVectors"}
-)
-
 
 def check_honest(head: Head, collection: CollectionName, known: frozenset[str], doing: str) -> None:
-    """Raises NeedsSpark if the table has a feature that delta-rs may get wrong."""
+    """Raise NeedsSpark if the table has a feature that delta-rs may get wrong."""
     other = sorted(head.features - known)
     if other:
         raise NeedsSpark(collection=collection, doing=doing, because=f"the table has the features {', '.join(other)}")
 
 
 def check_readable(fit: Fit, collection: CollectionName) -> None:
-    """Raises NeedsSpark for a map of structs: delta-rs stops at files from before a field was added to them."""
+    """Raise NeedsSpark for a map of structs: delta-rs fails on files from before a field was added to the structs."""
     for field in fit.source.fields:
         if _has_map_of_structs(field.type):
             raise NeedsSpark(collection=collection, doing="reading", because=f"column {field.name} is a map of structs")
@@ -102,9 +75,9 @@ def arrow_schema(fields: Fields) -> pa.Schema:
 
 
 def show(table: pa.Table, fit: Fit) -> pa.Table:
-    """``table``, which has the columns of ``fit.source`` by name, as ``fit.target``.
+    """Return ``table``, which has the columns of ``fit.source`` by name, as ``fit.target``.
 
-    Raises BadValue where a value does not fit: of a reader's fit every value does.
+    Raises BadValue where a value does not fit; with a reader's fit every value does.
     """
     import pyarrow as pa
 
@@ -182,7 +155,7 @@ class _Shower:
     def _list(self, array: Any, old: Array, new: Array, origin: str, path: str, target: Any) -> Any:
         import pyarrow as pa
 
-        array = _whole(array)
+        array = _without_offset(array)
         element = target.value_field.with_nullable(True)
         values = self.value(array.values, old.element, new.element, f"{origin}.element", f"{path}.element", target.value_type)
         return pa.ListArray.from_arrays(array.offsets, values, type=pa.list_(element), mask=array.is_null())
@@ -190,14 +163,14 @@ class _Shower:
     def _map(self, array: Any, old: Map, new: Map, origin: str, path: str, target: Any) -> Any:
         import pyarrow as pa
 
-        array = _whole(array)
+        array = _without_offset(array)
         keys = self.value(array.keys, old.key, new.key, f"{origin}.key", f"{path}.key", target.key_type)
         items = self.value(array.items, old.value, new.value, f"{origin}.value", f"{path}.value", target.item_type)
         return pa.MapArray.from_arrays(array.offsets, keys, items, mask=array.is_null())
 
 
 def _cast(array: Any, target: Any) -> Any:
-    """Raises ArrowInvalid where a value would be another one: Arrow itself sees no overflow of a FLOAT."""
+    """Cast an array. Raises ArrowInvalid where a value would become another one: Arrow itself sees no overflow of a FLOAT."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -208,8 +181,8 @@ def _cast(array: Any, target: Any) -> Any:
     return found
 
 
-def _whole(array: Any) -> Any:
-    """Not a slice of a longer array: offsets are relative to what lies below."""
+def _without_offset(array: Any) -> Any:
+    """Return the array as one that is no slice of a longer array: a slice's offsets are relative to that array."""
     import pyarrow as pa
 
     return array if array.offset == 0 else array.take(pa.array(range(len(array)), pa.int64()))

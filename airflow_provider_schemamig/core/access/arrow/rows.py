@@ -26,9 +26,9 @@ _MOST_DIGITS = 38
 
 
 def plain_rows(rows: pa.Table, collection: CollectionName, doing: str) -> pa.Table:
-    """``rows`` in types that a Delta table has. Raises BadValue for a value that has no place in them, UnusableColumns for a type.
+    """Return ``rows`` in types that a Delta table has; columns of type NULL stay.
 
-    Columns of type NULL stay.
+    Raises BadValue for a value that does not fit these types, UnusableColumns for a type that has no counterpart.
     """
     import pyarrow as pa
 
@@ -51,7 +51,7 @@ def plain_rows(rows: pa.Table, collection: CollectionName, doing: str) -> pa.Tab
 
 
 def _plain(found: Any) -> Any:
-    """The type of a table that holds all values of an Arrow type, or those of them that a table can hold; None if there is none."""
+    """Return a table's type that holds all values of an Arrow type, or as many of them as a table can hold; None if there is none."""
     import pyarrow as pa
 
     kinds = pa.types
@@ -96,7 +96,7 @@ def _plain_atom(found: Any) -> Any:
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, fit: WriteFit) -> tuple[DataFrame, WriteFit]:
-    """``rows`` as Spark has them once they are the release's columns, and how those go on. Raises BadValue."""
+    """Return ``rows`` as a DataFrame with the release's columns, and the fit for the rest of their way. Raises BadValue."""
     from pyspark.sql.types import StructType
 
     given = fit.given.target

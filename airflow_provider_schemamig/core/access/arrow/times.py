@@ -23,10 +23,10 @@ from airflow_provider_schemamig.core.delta.log.commits import is_all_null, limit
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.names import stored_names
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MODE
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join, path_in_files
+from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
 
 _TIME, _DATE = Primitive("timestamp"), Primitive("date")
@@ -81,7 +81,7 @@ _ALL, _NOTHING = _Proven(is_new=True, is_within=True), _Proven(is_new=False, is_
 
 
 def check_times(store: ReadStore, head: Head, columns: Fields, collection: CollectionName, doing: str) -> None:
-    """Raises NeedsSpark if delta-rs might read a TIMESTAMP or DATE of ``columns``, as the table calls them, as another one. Raises as
+    """Raise NeedsSpark if delta-rs might read a TIMESTAMP or DATE of ``columns`` (the table's names) as another one. Raises as
     ``active_files`` does."""
     names = stored_names(head.schema)
     found = [time for column in columns for time in _times(column.type, column.name, has_statistics=True)]
@@ -133,13 +133,13 @@ def _proven(file: RawAction, time: _Time) -> _Proven:
 
 
 def _by_dates(*limits: str) -> _Proven:
-    """Raises ValueError."""
+    """Return what the limits of a DATE column prove. Raises ValueError."""
     is_new = all(_DATE_TEXT.fullmatch(limit) and date.fromisoformat(limit) >= _FIRST_DATE for limit in limits)
     return _ALL if is_new else _NOTHING
 
 
 def _by_times(*limits: str) -> _Proven:
-    """Raises ValueError."""
+    """Return what the limits of a TIMESTAMP column prove. Raises ValueError."""
     if not all(map(_TIME_TEXT.match, limits)):
         return _NOTHING
     times = [datetime.fromisoformat(limit) for limit in limits]
@@ -148,8 +148,10 @@ def _by_times(*limits: str) -> _Proven:
 
 
 def _doubt(file: RawAction, footer: _Footer | None, time: _Time, proven: _Proven, *, by_id: bool) -> str | None:
-    """Why a column in a file may be read as other values, or None. ``by_id``: a file may call columns otherwise than the table does.
-    ``footer``: None if it cannot be read from here."""
+    """Return why a column in a file may be read as other values, or None.
+
+    ``by_id``: a file may have other names for columns than the table. ``footer``: None if it cannot be read from here.
+    """
     column, path = f"column {time.path}", unquote(str(file["path"]))
     within = f"and nothing says that its times are between 1900 and {_LAST_YEAR}; all others would be read as wrong ones"
     new = f"and nothing says that its {'dates are later than 1582-10-15' if time.is_date else 'times are later than 1900'}"
@@ -193,15 +195,15 @@ def _read_footer(store: ReadStore, path: str) -> _Footer:
         footer = parquet.read_metadata(source)
     columns = [footer.schema.column(number) for number in range(len(footer.schema))]
     int96 = tuple(str(column.path) for column in columns if column.physical_type == "INT96")
-    said = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in (footer.metadata or {}).items()}
-    return _Footer(int96, _is_old_calendar(said, str(footer.created_by or "")))
+    metadata = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in (footer.metadata or {}).items()}
+    return _Footer(int96, _is_old_calendar(metadata, str(footer.created_by or "")))
 
 
-def _is_old_calendar(said: Mapping[str, str], created_by: str) -> bool:
-    """Return whether a file's dates and times are of the old calendar, or may be. ``said``: the key-value metadata of its footer."""
-    if _LEGACY in said:
+def _is_old_calendar(metadata: Mapping[str, str], created_by: str) -> bool:
+    """Return whether a file's dates and times are of the old calendar, or may be. ``metadata``: the key-value metadata of its footer."""
+    if _LEGACY in metadata:
         return True
-    if _SPARK not in said:
+    if _SPARK not in metadata:
         return created_by.startswith("parquet-mr")  # Spark 2, or Hive
-    major = said[_SPARK].partition(".")[0]
+    major = metadata[_SPARK].partition(".")[0]
     return not (major.isascii() and major.isdigit() and int(major) >= _FIRST_NEW_SPARK)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.access.arrow.read import READABLE, check_honest
+from airflow_provider_schemamig.core.access.arrow.read import check_honest
 from airflow_provider_schemamig.core.access.arrow.times import check_times
 from airflow_provider_schemamig.core.access.errors import KeyViolated, NeedsSpark
 from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check, KeyCheck, NotTwice, ReferencedRows
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.table_features import DELTA_RS_READS
 from airflow_provider_schemamig.core.storage import ReadStore
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ _COUNT = "n"
 def check_rows(
     rows: pa.Table, table: DeltaTable, checks: Sequence[Check], options: Mapping[str, str], collection: CollectionName, place: PinnedTable
 ) -> None:
-    """``rows`` have the columns and types of ``table``, which is that of ``place``, loaded at the version they are appended to.
+    """Check ``rows``, which have the columns and types of ``table``.
 
-    Raises KeyViolated; NeedsSpark for what delta-rs or Arrow may compare wrongly.
+    ``table`` is that of ``place``, loaded at the version that the rows are appended to. Raises KeyViolated; NeedsSpark for what delta-rs or
+    Arrow may compare wrongly.
     """
     for check in checks:
         assert not isinstance(check, Alone), "a merge is a statement of Spark"
@@ -89,7 +91,7 @@ def _known(
         _check_times(place.store, place.head, check.to, collection)
         own = _named(rows.select(list(check.to))).drop_null().cast(keys.schema)
         return pa.concat_tables([_stored(table, check.to, keys), own])
-    check_honest(check.head, collection, READABLE, f"reading {check.head.location.uri}")
+    check_honest(check.head, collection, DELTA_RS_READS, f"reading {check.head.location.uri}")
     assert check.store is not None  # as its head is known
     _check_times(check.store, check.head, check.to, collection)
     other = DeltaTable(check.head.location.uri, version=check.head.version, storage_options=dict(options))
@@ -97,7 +99,7 @@ def _known(
 
 
 def _check_times(store: ReadStore, head: Head, columns: Sequence[str], collection: CollectionName) -> None:
-    """Raises NeedsSpark if delta-rs might read the keys of the table as others."""
+    """Raise NeedsSpark if delta-rs might read the keys of the table as others."""
     fields = tuple(field for field in head.declaration(collection).fields if field.name in columns)
     check_times(store, head, fields, collection, f"reading the keys of {head.location.uri}")
 
@@ -111,7 +113,10 @@ def _stored(table: DeltaTable, columns: Sequence[str], keys: pa.Table) -> pa.Tab
 
 
 def _between(columns: Sequence[str], keys: pa.Table) -> str | None:
-    """No row of another key: what cannot match is not read, where a file's statistics say so. Whole numbers only, which need no care."""
+    """Return a condition that leaves out rows of other keys, so that files whose statistics exclude the keys are not read.
+
+    It names whole numbers only, which need no care.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

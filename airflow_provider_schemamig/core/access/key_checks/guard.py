@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.online.keys import Keys, Reference, Unique, keys_in_force, live_names
+from airflow_provider_schemamig.core.schema.clauses import clauses_of
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
@@ -77,8 +78,11 @@ def checks_of(env: EnvironmentRoot, place: PinnedTable, fit: WriteFit, mode: Mod
 
 
 def _check_not_referred_to(place: PinnedTable, written: frozenset[str], mode: Mode, on: frozenset[str]) -> None:
-    """Raises RowsReferredTo. Whether a row is referred to is not asked, as TRUNCATE does not in other databases: the other table may get
-    one that refers to it at any moment, and nothing would make the two writers conflict."""
+    """Raise RowsReferredTo if the write could remove rows of a table that a foreign key refers to.
+
+    Whether a row is referred to is not asked, just as TRUNCATE does not ask in other databases: at any moment the other table may get a row
+    that refers to it, and nothing would make the two writers conflict.
+    """
     if mode is Mode.APPEND:
         return
     state, name = place.state, place.shard.collection
@@ -117,15 +121,15 @@ class _Asked:
         return tuple(names[column] for column in columns)
 
     def _is_written(self, key: Unique | Reference, columns: Sequence[str]) -> bool:
-        """False if the write leaves the key as it is in older rows, and NULL in new ones. Raises Unfit if only a part is known."""
+        """Return False if the write leaves the key as it is in older rows, and NULL in new ones. Raises Unfit if only a part is known."""
         missing = [column for column in columns if column not in self.written]
         if not missing:
             return True
         live = self.place.live.declaration
         for column in missing:
             field = live.field(column)
-            if field is not None and field.default is not None:
-                raise Unfit(column, f"is left to its DEFAULT, which cannot be compared for {key.rule} before it is written")
+            for clause, _ in clauses_of(field) if field is not None else ():
+                raise Unfit(column, f"is left to its {clause.name}, which cannot be compared for {key.rule} before it is written")
         if self.mode is Mode.MERGE and not set(columns).isdisjoint(self.written - set(self.on)):
             raise Unfit(missing[0], f"is not among the columns of the rows, and other columns of {key.rule} would be updated")
         return False

@@ -38,7 +38,7 @@ def guarded(rows: str, table: str, checks: Sequence[Check], columns: Sequence[st
 
 @contextmanager
 def explained(spark: SparkSession, rows: str, table: str, checks: Sequence[Check]) -> Iterator[None]:
-    """What ``guarded`` raises inside becomes KeyViolated, RowsTwice, or ConcurrentWrite if the row that was in the way is gone by now."""
+    """Turn what ``guarded`` raises in this block into KeyViolated, RowsTwice, or ConcurrentWrite if the conflicting row is gone by now."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -67,7 +67,7 @@ def _explain(spark: SparkSession, judged: str, number: int, check: Check) -> Key
 
 
 def _judged(rows: str, table: str, checks: Sequence[Check]) -> str:
-    """``rows`` with a column that is true for each check a row breaks."""
+    """Return the query of ``rows`` with a column for each check that is true if the row breaks it."""
     counts = [f"count(*) OVER (PARTITION BY {_list(check.columns)}) AS {_OWN}_n{n}" for n, check in _numbered(checks, NotTwice | Alone)]
     joins, verdicts = [], []
     for number, check in enumerate(checks):
@@ -109,7 +109,7 @@ def _matched(check: NotTwice, table: str, number: int) -> str:
 
 
 def _another(check: NotTwice, number: int) -> str:
-    """Not the row that the merge updates."""
+    """Return a condition that excludes the row that the merge updates."""
     if not check.same:
         return ""
     same = " AND ".join(f"s.{quote(column)} <=> t{number}.{quote(column)}" for column in check.same)

@@ -17,7 +17,8 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, 
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
-from airflow_provider_schemamig.core.delta.properties import IN_COMMIT_TIMESTAMPS, is_on
+from airflow_provider_schemamig.core.delta.properties import is_on
+from airflow_provider_schemamig.core.schema.table_features import IN_COMMIT_TIMESTAMPS
 from airflow_provider_schemamig.core.storage import ObjectExists, StorageUnreachable, Store, WriteReceipt
 from airflow_provider_schemamig.core.times import now_millis
 
@@ -62,7 +63,7 @@ def uses_in_commit_timestamps(metadata: RawAction) -> bool:
 
 
 def _put(store: Store, version: int, data: bytes, txn_id: str) -> WriteReceipt | None:
-    """None if another commit has the version."""
+    """Write the commit at ``version`` and return its receipt; None if another commit has the version."""
     key = commit_key(version)
     try:
         return store.put_if_absent(key, data)
@@ -84,7 +85,7 @@ def _id_at(store: Store, version: int) -> str | None:
 
 
 def _judge_winners(store: Store, version: int, judge: Judge) -> int:
-    """Judge the commit at ``version`` and all after it; the first free version."""
+    """Pass the commit at ``version`` and all after it to ``judge``, and return the first free version."""
     judge(read_commit(store, version))
     while True:
         version += 1
@@ -116,6 +117,6 @@ def _encode(store: Store, version: int, base: int, entry: Entry, txn_id: str, in
 
 
 def _timestamp_of(store: Store, version: int) -> int:
-    """In-commit timestamps grow strictly, whatever the clocks say."""
+    """Return a commit's timestamp, above which the next one has to be: in-commit timestamps grow strictly, whatever the clocks say."""
     info = read_commit(store, version).info
     return int(info.get("inCommitTimestamp", info.get("timestamp", 0)))

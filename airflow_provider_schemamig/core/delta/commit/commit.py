@@ -25,11 +25,11 @@ from airflow_provider_schemamig.core.storage import Store, WriteReceipt, require
 from airflow_provider_schemamig.exceptions import Conflict
 
 
-@dataclass(eq=False)
 class MetadataMoved(Conflict):
     """Somebody changed the table's metadata, protocol or clustering since it was looked at; nothing was written."""
 
     code = "metadata_moved"
+    next_action = "Try again: the change is planned anew on top of what is there."
     uri: str
     version: int | None = None
 
@@ -38,26 +38,15 @@ class MetadataMoved(Conflict):
         at = "" if self.version is None else f" (version {self.version})"
         return f"the schema of {self.uri} was changed by somebody else meanwhile{at}."
 
-    @property
-    def next_action(self) -> str:
-        return "Try again: the change is planned anew on top of what is there."
 
-
-@dataclass(eq=False)
 class FilesArrived(Conflict):
     """Rows came in after the files were looked at, and the change was only right without them; nothing was written."""
 
     code = "files_arrived"
+    message = "rows were written to {uri} (version {version}) between looking at its files and changing its schema."
+    next_action = "Try again: the files are looked at anew."
     uri: str
     version: int
-
-    @property
-    def message(self) -> str:
-        return f"rows were written to {self.uri} (version {self.version}) between looking at its files and changing its schema."
-
-    @property
-    def next_action(self) -> str:
-        return "Try again: the files are looked at anew."
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +72,16 @@ def commit_changes(
     txns: Mapping[str, int] = MappingProxyType({}),
     stood_before: bool = False,
 ) -> Committed:
-    """All ``changes`` in one commit on top of ``base``. Winners that brought data only are stepped over; nothing is ever overwritten.
+    """Make all ``changes`` in one commit on top of ``base``.
+
+    Commits that came first and brought data only are stepped over; nothing is ever overwritten. Changes of nothing make a commit without
+    metaData, which disturbs nobody.
 
     ``since``: the intent's base version; a later epoch's fence after it stops us. ``forget``: drops of columns that no file carries.
-    ``checked_at``: the version at which the caller looked at the files, where the change is only right for those (``forget``, a
-    restored NOT NULL or CHECK; default then: the base). ``asked_later``: a CHECK of which rows are asked once it is enforced, or a NOT NULL
-    that a CHECK has enforced before; rows may come in between. ``stood_before``: see ``edit``. Changes of nothing make a commit without
-    metaData, which disturbs nobody.
-    ``table_id``: the id that the table gets back, which somebody took from it. ``txns``: transaction versions by application id, for the
-    same commit.
+    ``checked_at``: the version at which the caller looked at the files, where the change is only right for those (``forget``, a restored
+    NOT NULL or CHECK; default then: the base). ``asked_later``: the change is a CHECK of which rows are asked once it is enforced, or a
+    NOT NULL that a CHECK has enforced before; rows may come in between. ``stood_before``: see ``edit``. ``table_id``: the id that the
+    table gets back, which somebody took from it. ``txns``: transaction versions by application id, for the same commit.
 
     Raises MetadataMoved, FilesArrived, Fenced, UnsafeLogStore, UnsupportedFeature, CatalogManagedTable, and what ``edit`` raises.
     """
@@ -130,7 +120,7 @@ def commit_edited(
     txns: Mapping[str, int] = MappingProxyType({}),
     table_id: str | None = None,
 ) -> Committed:
-    """``commit_changes`` for metadata that is edited already."""
+    """Do what ``commit_changes`` does, for metadata that is edited already."""
     before = _state(base)
     if table_id is not None:
         before, after = _with_id(before, table_id), _with_id(after, table_id)
@@ -152,7 +142,7 @@ def commit_edited(
 
 
 def describe(change: Change) -> dict[str, Any]:
-    """A change in the commit's operationParameters: its op and what it is about."""
+    """Describe a change for the commit's operationParameters: its op and what it is about."""
     about = {"op": change.op}
     for name in ("path", "key", "name", "check"):
         value = getattr(change, name, None)
@@ -188,7 +178,7 @@ def _with_id(state: TableState, table_id: str) -> TableState:
 
 
 def _judge(commit: LogCommit, *, uri: str, fence: Fence, exclusive: bool) -> None:
-    """A commit that came in between: whose is it, and may ours follow it?"""
+    """Raise if our commit may not follow one that came in between: of a later epoch, of the table's metadata, or with files."""
     fence.check(commit)
     if commit.changes_table:
         raise MetadataMoved(uri=uri, version=commit.version)

@@ -23,7 +23,7 @@ class Tag:
 
     @property
     def user_metadata(self) -> str:
-        """``{"schemamig": {"action", "epoch", "generation"}}``"""
+        """Return ``{"schemamig": {"action", "epoch", "generation"}}`` as text."""
         return canonical({RESERVED_PREFIX: {"action": self.action, "epoch": self.epoch, "generation": self.generation}})
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
@@ -20,28 +19,21 @@ from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, check_property, check_retentions
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
-from airflow_provider_schemamig.core.schema.expressions.rules import unusable_in
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.unusable import unusable_in
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
 from airflow_provider_schemamig.core.times import now_millis
 from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
 
 
-@dataclass(eq=False)
 class TableExists(Refusal):
     """The place is taken by a table that is not ours."""
 
     code = "table_exists"
+    message = "there is a Delta table at {uri} already (id {table_id}), and it is not the one to be made."
+    next_action = "Move that table away, or take it under management with `schemamig adopt`."
     uri: str
     table_id: str
-
-    @property
-    def message(self) -> str:
-        return f"there is a Delta table at {self.uri} already (id {self.table_id}), and it is not the one to be made."
-
-    @property
-    def next_action(self) -> str:
-        return "Move that table away, or take it under management with `schemamig adopt`."
 
 
 class _Taken(Exception):
@@ -49,7 +41,7 @@ class _Taken(Exception):
 
 
 def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag) -> Head:
-    """Version 0 of a table of ours; a table with the same id (an earlier try, a twin) is taken as it stands.
+    """Write version 0 of a table of ours; a table with the same id (an earlier try, a twin) is taken as it stands.
 
     Raises TableExists, UnsafeLogStore, and what ``checked`` raises.
     """
@@ -70,7 +62,7 @@ def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag
 
 
 def checked(declaration: Declaration, table_id: str, uri: str) -> Sequence[Mapping[str, Any]]:
-    """Version 0 of a table at ``uri``, as ``create_table`` writes it.
+    """Return the actions of version 0 of a table at ``uri``, as ``create_table`` writes them.
 
     Raises RefusedByDelta, CannotCluster, UnsupportedProperty, UnusableExpression, NotApplicable (NOT NULL inside an array or map),
     InvalidCommit.

@@ -28,22 +28,15 @@ from airflow_provider_schemamig.exceptions import Refusal
 EPOCH_STRIDE = 2**32
 
 
-@dataclass(eq=False)
 class Fenced(Refusal):
     """Another leader took over. Not retryable: a fenced process never claims again."""
 
     code = "fenced"
+    message = "{what} belongs to epoch {held_epoch}, but the environment is led by epoch {current_epoch} now."
+    next_action = "Nothing is to be done here: `schemamig status` shows who leads; start a new deployment if one is still needed."
     what: str
     held_epoch: int
     current_epoch: int
-
-    @property
-    def message(self) -> str:
-        return f"{self.what} belongs to epoch {self.held_epoch}, but the environment is led by epoch {self.current_epoch} now."
-
-    @property
-    def next_action(self) -> str:
-        return "Nothing is to be done here: `schemamig status` shows who leads; start a new deployment if one is still needed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +57,11 @@ class Fence:
         return self.epoch * EPOCH_STRIDE
 
     def check(self, commit: LogCommit) -> None:
-        """Raises Fenced if the commit is of a later epoch, a fence or one of its statements."""
+        """Raise Fenced if the commit is of a later epoch, a fence or one of its statements."""
         self.check_version(max((int(txn["version"]) for txn in commit.txns if txn.get("appId") == self.app_id), default=None))
 
     def check_version(self, version: int | None) -> None:
-        """Raises Fenced if a transaction version is of a later epoch."""
+        """Raise Fenced if a transaction version is of a later epoch."""
         if version is not None and version // EPOCH_STRIDE > self.epoch:
             raise Fenced(what=f"shard {self.shard}", held_epoch=self.epoch, current_epoch=version // EPOCH_STRIDE)
 
@@ -83,7 +76,7 @@ def check_fence(store: ReadStore, fence: Fence, since: int, upto: int) -> None:
 
 
 def read_fence(store: ReadStore, app_id: str, at: int | None = None) -> int | None:
-    """The highest transaction version a table has (``at``: had at this version) of an application id, or None.
+    """Return the highest transaction version a table has (``at``: had at this version) of an application id, or None.
 
     Raises TableMissing, LogTruncated.
     """
@@ -91,7 +84,10 @@ def read_fence(store: ReadStore, app_id: str, at: int | None = None) -> int | No
 
 
 def read_txns(store: ReadStore, prefix: str, at: int | None = None) -> dict[str, int]:
-    """The highest transaction version (``at``: at this version) of every application id that begins so. Raises as ``read_fence``."""
+    """Return the highest transaction version (``at``: at this version) of every application id that begins with ``prefix``.
+
+    Raises as ``read_fence`` does.
+    """
     found: dict[str, int] = {}
     for txn in _txns(store, at):
         app_id = str(txn.get("appId"))
@@ -101,7 +97,7 @@ def read_txns(store: ReadStore, prefix: str, at: int | None = None) -> dict[str,
 
 
 def _txns(store: ReadStore, at: int | None = None) -> Iterator[RawAction]:
-    """The newest first."""
+    """Yield the transaction identifiers of a table, the newest first."""
     files = list_log(store, at)
     for version in range(files.version, -1, -1):
         checksum = read_crc(store, version) if version in files.crcs else None
@@ -115,7 +111,6 @@ def _txns(store: ReadStore, at: int | None = None) -> Iterator[RawAction]:
 
 
 def txn_of(app_id: str, version: int) -> RawAction:
-    """The action."""
     return {"txn": {"appId": app_id, "version": version, "lastUpdated": now_millis()}}
 
 
@@ -135,7 +130,10 @@ def put_fence(store: Store, fence: Fence, tag: Tag) -> int:
 
 
 def fence_txns(store: ReadStore, fence: Fence) -> dict[str, int]:
-    """The fence for a commit that makes the table remember transaction identifiers again; what it still remembers is not taken back."""
+    """Return the fence for a commit that makes the table remember transaction identifiers again.
+
+    What the table still remembers is not taken back.
+    """
     return {fence.app_id: max(fence.version, read_fence(store, fence.app_id) or 0)}
 
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from airflow_provider_schemamig.core.delta.actions import ROW_IDS, RawAction
+from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.schema.table_features import ROW_IDS_DOMAIN
 
 
 def numbered(head: Head, added: Sequence[tuple[RawAction, int]], version: int) -> list[RawAction]:
-    """The actions that add these files, each with its number of rows, in commit ``version``: nobody else may add files in between."""
-    domain = head.domains.get(ROW_IDS)
+    """Return the actions that add these files, each with its number of rows, in commit ``version``.
+
+    Nobody else may add files in between.
+    """
+    domain = head.domains.get(ROW_IDS_DOMAIN)
     last = int(json.loads(domain["configuration"])["rowIdHighWaterMark"]) if domain else -1
     actions: list[RawAction] = []
     for add, rows in added:
         actions.append({"add": {**add, "baseRowId": last + 1, "defaultRowCommitVersion": version}})
         last += rows
     mark = json.dumps({"rowIdHighWaterMark": last}, separators=(",", ":"))
-    return [*actions, {"domainMetadata": {"domain": ROW_IDS, "configuration": mark, "removed": False}}]
+    return [*actions, {"domainMetadata": {"domain": ROW_IDS_DOMAIN, "configuration": mark, "removed": False}}]

@@ -16,7 +16,8 @@ from urllib.parse import quote
 from airflow_provider_schemamig.core.delta.actions import RawAction, encode_actions
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import commit_key
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, MAPPING_MODE
+from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
+from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.storage import Location, Store, spark_uri
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
@@ -40,13 +41,16 @@ def scratch_table(env_store: Store, key: str, source: Head, files: Sequence[RawA
 
 
 def _metadata(source: Head, content: str) -> RawAction:
-    """The source's, of another table, without its properties: readers need column mapping's only, others ask for more (row ids...)."""
+    """Return the metaData of the source, which is another table, without its properties but for those of column mapping.
+
+    Readers need only those; others ask for more (row ids...).
+    """
     kept = {name: value for name, value in source.properties.items() if name in (MAPPING_MODE, MAPPING_MAX_ID)}
     return {**source.metadata, "id": str(uuid.UUID(content)), "configuration": kept}
 
 
 def listed(table: Location, file: RawAction) -> RawAction:
-    """An ``add`` action that another table can list. Statistics and row ids are the source's own business."""
+    """Return an ``add`` action that another table can list. Statistics and row ids are the source's own business."""
     kept = {name: file[name] for name in ("partitionValues", "size", "modificationTime")}
     found = {"path": _uri(table, file["path"]), **kept, "dataChange": True}
     vector = file.get("deletionVector")
@@ -56,7 +60,10 @@ def listed(table: Location, file: RawAction) -> RawAction:
 
 
 def _absolute_vector(table: Location, vector: RawAction) -> RawAction:
-    """``u`` is ``<random prefix><uuid in Z85>`` in the table's folder, and becomes ``p``, an absolute path; ``i`` lies in the log."""
+    """Return a deletion vector's descriptor with an absolute path.
+
+    Kind ``u`` is ``<random prefix><uuid in Z85>`` in the table's folder, and becomes ``p``, an absolute path; ``i`` lies in the log.
+    """
     kind, text = vector["storageType"], vector["pathOrInlineDv"]
     if kind != "u":
         return {**vector, "pathOrInlineDv": spark_uri(text)} if kind == "p" else vector
@@ -66,12 +73,12 @@ def _absolute_vector(table: Location, vector: RawAction) -> RawAction:
 
 
 def _z85_decode(text: str) -> bytes:
-    """ZeroMQ's base 85 by Python's, which differs in the alphabet alone (``base64.z85decode`` comes with Python 3.13)."""
+    """Decode ZeroMQ's base 85 with Python's, which differs in the alphabet alone (``base64.z85decode`` comes with Python 3.13)."""
     return base64.b85decode(text.translate(str.maketrans(_Z85, _B85)))
 
 
 def _uri(table: Location, path: str) -> str:
-    """A path of an action, percent-encoded as it is, as an absolute URI; our locations are not encoded."""
+    """Return an action's path, percent-encoded as it is, as an absolute URI; our locations are not encoded."""
     if _ABSOLUTE.match(path):
         return spark_uri(path)
     scheme, _, rest = spark_uri(table.uri).partition("://")

@@ -26,7 +26,10 @@ def seal(store: Store, head: Head, moved_to: str, fence: Fence, tag: Tag, *, sin
 
 
 def opened(head: Head, moved_to: str) -> Head:
-    """The table as it would be without its seal, if that is for ``moved_to``; else as it is. For commits of whoever holds the seal."""
+    """Return the table as it would be without its seal, if that is for ``moved_to``; else as it is.
+
+    This is for commits of whoever holds the seal.
+    """
     if head.sealed_for != moved_to:
         return head
     protocol, metadata = unsealed(head.protocol, head.metadata)

@@ -39,7 +39,7 @@ def app_ids(txns: Iterable[str]) -> list[str]:
 
 
 def reached(txns: Mapping[str, int], app_id: str) -> Reached:
-    """``txns``: the highest transaction version of every application id of a table."""
+    """Return how far an application id has come, from the highest transaction version of every application id of a table."""
     # From the highest on, not the lowest: a table may forget identifiers that have not moved for long.
     term = max((_term(txn) for txn in txns if txn.partition(_MARK)[0] == app_id), default=0)
     version = txns.get(term_id(app_id, term), NOTHING)
@@ -52,6 +52,9 @@ def _term(txn: str) -> int:
 
 
 def go_to(app_id: str, own: Reached, to: Reached) -> dict[str, int]:
-    """The transaction versions that move a count from ``own`` to ``to``, of the same term or a later: ids before that are closed."""
+    """Return the transaction versions that move a count from ``own`` to ``to``, which is of the same term or a later one.
+
+    The ids of the terms before that are closed.
+    """
     closed = {term_id(app_id, term): _CLOSED for term in range(own.term, to.term)}
     return closed if to.version == NOTHING else {**closed, term_id(app_id, to.term): to.version}

@@ -15,14 +15,20 @@ from airflow_provider_schemamig.core.storage import ReadStore
 
 
 def commits(store: ReadStore, after: int, upto: int | None = None) -> Iterator[LogCommit]:
-    """Commits ``after + 1`` .. ``upto`` (None: the newest), oldest first. Raises LogTruncated if one of them is gone, TableMissing."""
+    """Yield the commits ``after + 1`` .. ``upto`` (None: the newest), oldest first.
+
+    Raises LogTruncated if one of them is gone, TableMissing.
+    """
     last = list_log(store).version if upto is None else upto
     for version in range(after + 1, last + 1):
         yield read_commit(store, version)
 
 
 def files_since(store: ReadStore, version: int) -> bool:
-    """True if any commit after ``version`` added a file, also one that only rearranged rows: its files have the columns of then."""
+    """Return whether any commit after ``version`` added a file, which then has the columns of that time.
+
+    A commit that only rearranged rows counts, too.
+    """
     return any(commit.has_files for commit in commits(store, version))
 
 
@@ -32,9 +38,9 @@ def rows_changed_since(store: ReadStore, version: int) -> bool:
 
 
 def nulls_since(store: ReadStore, head: Head, path: str, since: int) -> bool | None:
-    """Did a NULL come into the column at ``path`` (as the head calls it) with the files added after ``since``?
+    """Return whether a NULL came into the column at ``path`` (as the head calls it) with the files added after ``since``.
 
-    False only if every file that is there at the head says so in its statistics; None if one does not say. Files removed again do not
+    False only if every such file that is there at the head says so in its statistics; None if one does not say. Files removed again do not
     count.
     """
     files = _files_added(store, since, head.version)
@@ -50,8 +56,10 @@ def nulls_since(store: ReadStore, head: Head, path: str, since: int) -> bool | N
 
 
 def values_in(files: Iterable[RawAction], head: Head, path: str) -> tuple[Decimal, Decimal] | None:
-    """The least and the greatest number in the column at ``path`` (as the head calls it) of ``files``; (0, 0) if they hold none. None if
-    a file does not tell. For columns of whole numbers and decimals."""
+    """Return the least and the greatest number in the column at ``path`` (as the head calls it) of ``files``.
+
+    (0, 0) if they hold none; None if a file does not tell. Only for columns of integers and decimals.
+    """
     physical = physical_path(head.schema, path)
     if physical is None:
         return None
@@ -73,9 +81,11 @@ def first_metadata_version(store: ReadStore, since: int, upto: int | None = None
 
 
 def unproven_since(store: ReadStore, since: int, upto: int, proven: Callable[[LogCommit], bool]) -> list[RawAction]:
-    """The files added after ``since`` that are there at ``upto``, and whose rows did not all come with commits that are ``proven``, or
-    before. A commit that only rearranges rows, or marks some as deleted, brings none; one that is proven brings its own, besides those
-    of files that it replaces."""
+    """Return the files added after ``since`` that are there at ``upto`` and have rows of commits that are not ``proven``.
+
+    A commit that only rearranges rows, or marks some as deleted, brings none; a proven one brings its own, besides those of files that it
+    replaces. Rows from ``since`` or before count as proven.
+    """
     active: dict[FileId, RawAction] = {}
     for commit in commits(store, since, upto):
         unproven = [gone for removed in commit.removes if (gone := active.pop(file_id(removed), None)) is not None]
@@ -105,7 +115,7 @@ def _files_added(store: ReadStore, since: int, upto: int) -> list[RawAction]:
 
 
 def _bounds(file: RawAction, physical: tuple[str, ...]) -> tuple[Decimal, ...] | None:
-    """Numbers that all of a column's values in one file lie between; none if all are NULL; None if the file does not tell."""
+    """Return numbers that all of a column's values in one file lie between; none if all are NULL; None if the file does not tell."""
     partition = file.get("partitionValues") or {}
     if physical[0] in partition:
         value = partition[physical[0]]
@@ -127,14 +137,14 @@ def is_all_null(file: RawAction, physical: tuple[str, ...]) -> bool:
 
 
 def limits_text(file: RawAction, physical: tuple[str, ...]) -> tuple[str, str] | None:
-    """What the statistics of a file call the least and the greatest value of a column that is no number; None if they do not tell."""
+    """Return the least and the greatest value, in a file's statistics, of a column that is no number; None if they do not tell."""
     statistics = _statistics(file)
     least, most = _at(statistics.get("minValues"), physical), _at(statistics.get("maxValues"), physical)
     return (least, most) if isinstance(least, str) and isinstance(most, str) else None
 
 
 def null_count(file: RawAction, physical: tuple[str, ...]) -> int | None:
-    """NULLs of a column in one file: from its partition values or statistics; None if they do not tell."""
+    """Count the NULLs of a column in one file, by its partition values or statistics; None if they do not tell."""
     partition = file.get("partitionValues") or {}
     if physical[0] in partition:
         return int(partition[physical[0]] in (None, ""))

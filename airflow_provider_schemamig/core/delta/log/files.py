@@ -19,7 +19,8 @@ from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import list_log
 from airflow_provider_schemamig.core.delta.log.snapshot import read_json, read_parquet
-from airflow_provider_schemamig.core.delta.properties import CHANGE_DATA_FEED, is_on
+from airflow_provider_schemamig.core.delta.properties import is_on
+from airflow_provider_schemamig.core.schema.table_features import CHANGE_DATA_FEED
 from airflow_provider_schemamig.core.storage import ReadStore
 
 #: What it takes to read a file.
@@ -58,7 +59,10 @@ def active_files(store: ReadStore, version: int, *, statistics: bool = False) ->
 
 
 def file_difference(store: ReadStore, lo: int, hi: int) -> FileDifference:
-    """What the commits ``lo + 1`` .. ``hi`` changed, from these commits alone wherever they tell. Raises as ``active_files`` does."""
+    """Return what the commits ``lo + 1`` .. ``hi`` changed, from these commits alone wherever they tell.
+
+    Raises as ``active_files`` does.
+    """
     replay = _Replay()
     for commit in commits(store, lo, hi):
         replay.take(commit)
@@ -71,12 +75,12 @@ def file_difference(store: ReadStore, lo: int, hi: int) -> FileDifference:
 
 
 def batches(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
-    """The files by path, cut where a batch would exceed a limit; a file that is larger than ``max_bytes`` is a batch of its own."""
+    """Return the files by path, cut where a batch would exceed a limit; a file larger than ``max_bytes`` is a batch of its own."""
     return cut(_by_path(files), max_files, max_bytes)
 
 
 def cut(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
-    """``batches`` of files in the order they are given in."""
+    """Cut files as ``batches`` does, but in the order they are given in."""
     found: list[tuple[RawAction, ...]] = []
     batch: list[RawAction] = []
     size = 0
@@ -90,7 +94,7 @@ def cut(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tupl
 
 
 def has_cdf(store: ReadStore, lo: int, hi: int) -> bool:
-    """Was the change data feed on for all of ``lo + 1`` .. ``hi``? The commit that switches it on may be the first of them.
+    """Return whether the change data feed was on for all of ``lo + 1`` .. ``hi``; the first of them may be the one that switches it on.
 
     Raises as ``read_head`` does.
     """
@@ -102,7 +106,7 @@ def has_cdf(store: ReadStore, lo: int, hi: int) -> bool:
 
 
 def records_changes(metadata: RawAction) -> bool:
-    """Is the change data feed on under this metaData?"""
+    """Return whether the change data feed is on under this metaData."""
     return is_on(metadata, CHANGE_DATA_FEED)
 
 
@@ -193,7 +197,7 @@ def _parquet_files(store: ReadStore, name: str, statistics: bool) -> tuple[Seque
 
 
 def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
-    """An ``add`` action as JSON has it: what is null is left out, but for partition values."""
+    """Return an ``add`` action as JSON has it: what is null is left out, but for partition values."""
     action = {key: add[key] for key in _READ if add.get(key) is not None}
     vector = action.pop("deletionVector", None)
     if vector:
@@ -205,7 +209,7 @@ def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
 
 
 def _rows(add: Mapping[str, Any]) -> int | None:
-    """Statistics are most of a checkpoint's bytes; only the number of rows is kept of them."""
+    """Return a file's number of rows, all that is kept of the statistics, which are most of a checkpoint's bytes."""
     parsed = (add.get("stats_parsed") or {}).get("numRecords")
     found = None if parsed is not None else _NUM_RECORDS.search(add.get("stats") or "")
     return parsed if found is None else int(found[1])

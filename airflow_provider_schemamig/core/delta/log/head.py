@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import CLUSTERING, ROW_IDS, ROW_TRACKING, RawAction
+from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.errors import AnotherTable, LogDamaged, LogTruncated, TableMissing
 from airflow_provider_schemamig.core.delta.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
 from airflow_provider_schemamig.core.delta.log.listing import LogFiles, commit_key, list_from, list_log, read_commit, table_exists
@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
 from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.table_features import CLUSTERING_DOMAIN, FEATURES
 from airflow_provider_schemamig.core.storage import Location, ReadStore
 
 __all__ = [
@@ -40,7 +41,7 @@ __all__ = [
 
 
 #: The state that a feature keeps in a domain of its own.
-_DOMAINS = {"clustering": CLUSTERING, ROW_TRACKING: ROW_IDS}
+_DOMAINS = {row.name: row.domain for row in FEATURES.values() if row.domain}
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Head:
     @functools.cached_property
     def clustering(self) -> Clustering:
         """Return the clustering columns as physical paths."""
-        return clustering_of(self.domains.get(CLUSTERING))
+        return clustering_of(self.domains.get(CLUSTERING_DOMAIN))
 
     def declaration(self, name: CollectionName) -> Declaration:
         """Return what the table says of itself. Keys are not in a table; schemamig's own constraints are left out.
@@ -95,7 +96,7 @@ class Head:
 
     @property
     def sealed_for(self) -> str | None:
-        """The shard that a seal of ours says the rows have moved to; None if the table is open."""
+        """Return the shard that a seal of ours says the rows have moved to; None if the table is open."""
         prefix = CONSTRAINT + SEAL_PREFIX
         return next((key.removeprefix(prefix) for key in self.properties if key.startswith(prefix)), None)
 
@@ -118,7 +119,7 @@ def another_table(store: ReadStore, head: Head, collection: CollectionName | Non
 
 
 def look_at_head(store: ReadStore, at: int | None = None) -> Head:
-    """``read_head``, where another table is nothing to stop at: its head says that it is one."""
+    """Do what ``read_head`` does, but return the head of another table, too, which says that it is one."""
     head = _head(store, at)
     if store.table_id in (None, head.table_id) or _had_id(store, str(store.table_id)):
         return head
@@ -139,8 +140,10 @@ def check_goes_on(store: ReadStore, since: Head) -> None:
 
 
 def _had_id(store: ReadStore, table_id: str) -> bool:
-    """Is it the log of the table of this id? CREATE OR REPLACE TABLE gives a table another id, and RESTORE its id of then: so the id may be
-    any that the log has."""
+    """Return whether the log is that of the table of this id.
+
+    CREATE OR REPLACE TABLE gives a table another id, and RESTORE its id of then, so the id may be any that the log has.
+    """
     files = list_from(store, 0)
     checkpoints = (read_checkpoint(store, files.checkpoints[version]).metadata for version in sorted(files.checkpoints, reverse=True))
     commits = (read_commit(store, version).metadata for version in sorted(files.commits, reverse=True))

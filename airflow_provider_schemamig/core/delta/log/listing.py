@@ -45,9 +45,9 @@ def list_log(store: ReadStore, upto: int | None = None) -> LogFiles:
 
 
 def list_from(store: ReadStore, version: int) -> LogFiles:
-    """What the log has of ``version`` and after it, by one listing that looks for no checkpoint: for whoever has seen all before it.
+    """List what the log has from ``version`` on, for a caller who has seen all before it.
 
-    Raises TableMissing; LogTruncated if the log ends before ``version``.
+    This takes one listing, which looks for no checkpoint. Raises TableMissing; LogTruncated if the log ends before ``version``.
     """
     found = _list(store, None, start_after=f"{version:0{_DIGITS}d}")
     if found is None:
@@ -84,7 +84,7 @@ def crc_key(version: int) -> str:
 
 
 def read_commit(store: ReadStore, version: int) -> LogCommit:
-    """Raises LogTruncated if there is no such commit."""
+    """Read the commit at ``version``. Raises LogTruncated if there is none."""
     try:
         return LogCommit(version, store.get(commit_key(version)), store.location.uri)
     except ObjectMissing:
@@ -99,7 +99,7 @@ def _last_checkpoint(store: ReadStore) -> int | None:
 
 
 def _sort(names: Iterable[str]) -> LogFiles | None:
-    """None if there is no commit and no complete checkpoint among the names."""
+    """Sort the names of a log's files by kind and version; None if there is no commit and no complete checkpoint among them."""
     commits, crcs = set(), set()
     checkpoints: dict[int, tuple[str, ...]] = {}
     parts: dict[tuple[int, int], list[str]] = {}

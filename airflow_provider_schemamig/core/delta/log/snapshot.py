@@ -32,7 +32,10 @@ class LogSnapshot:
 
 
 def read_crc(store: ReadStore, version: int) -> LogSnapshot | None:
-    """Spark's version checksum, which repeats protocol and metadata; None if it is missing, damaged or lacks them: it is best effort."""
+    """Read Spark's version checksum, which repeats protocol and metadata.
+
+    None if it is missing, damaged or lacks them, because writers make it at best effort.
+    """
     try:
         found = json.loads(store.get(crc_key(version)))
         protocol, metadata = found["protocol"], found["metadata"]
@@ -44,7 +47,7 @@ def read_crc(store: ReadStore, version: int) -> LogSnapshot | None:
 
 
 def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool = False) -> LogSnapshot:
-    """A classic, multi-part or V2 checkpoint, its parts in any order. Raises LogDamaged if it lacks protocol or metaData.
+    """Read a classic, multi-part or V2 checkpoint, its parts in any order. Raises LogDamaged if it lacks protocol or metaData.
 
     The sidecars of a V2 checkpoint hold files only. Transaction identifiers can be many; they are read on request.
     """
@@ -82,7 +85,7 @@ def _is_there(metadata: Any, kind: str) -> bool:
 
 
 def read_json(store: ReadStore, name: str) -> LogCommit:
-    """A V2 checkpoint in JSON, which reads like a commit; it must not disappear. Raises LogDamaged."""
+    """Read a V2 checkpoint in JSON, which has the form of a commit and must not disappear. Raises LogDamaged."""
     with _damage(store, name):
         return LogCommit(-1, store.get(f"{LOG}/{name}"), store.location.uri)
 
@@ -90,8 +93,10 @@ def read_json(store: ReadStore, name: str) -> LogCommit:
 def read_parquet(
     store: ReadStore, name: str, columns: Sequence[str], is_there: Callable[[Any, str], bool] = lambda metadata, column: True
 ) -> pyarrow.Table:
-    """Those of ``columns`` (dotted, if not the whole column is wanted) that a checkpoint or sidecar has, and that ``is_there`` says of its
-    footer. Raises LogDamaged."""
+    """Read ``columns`` (dotted, if only a part of one is wanted) of a checkpoint or sidecar.
+
+    Columns that the file lacks are left out, and those that ``is_there`` denies by its footer. Raises LogDamaged.
+    """
     import pyarrow.parquet as parquet
 
     with _damage(store, name), store.open_random(f"{LOG}/{name}") as source:
@@ -112,7 +117,7 @@ def _damage(store: ReadStore, name: str) -> Iterator[None]:
 
 
 def _plain(scalar: Any) -> Any:
-    """An Arrow scalar as the JSON action has it: maps are objects, and what is null is left out."""
+    """Return an Arrow scalar as the JSON action has it: maps are objects, and what is null is left out."""
     import pyarrow.types as types
 
     if not scalar.is_valid:

@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import CLUSTERING, RawAction
+from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.delta.names import logical_path, physical_name
 from airflow_provider_schemamig.core.delta.properties import STATS_COLUMNS, STATS_COUNT, name_parts, stats_columns
 from airflow_provider_schemamig.core.schema.properties import INDEXED_COLUMNS
+from airflow_provider_schemamig.core.schema.table_features import CLUSTERING, CLUSTERING_DOMAIN, with_required
 
-FEATURES = frozenset({"clustering", "domainMetadata"})
+FEATURES = with_required(CLUSTERING)
 
 #: Types of which Delta keeps a minimum and a maximum; DECIMAL besides.
 WITH_BOUNDS = frozenset(
@@ -30,8 +31,12 @@ Clustering = tuple[tuple[str, ...], ...]
 
 def clustering_domain(columns: Sequence[Sequence[str]]) -> RawAction:
     """Return the ``domainMetadata`` action of a table clustered by these physical paths; CLUSTER BY NONE has none of them."""
-    configuration = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING}
-    return {"domain": CLUSTERING, "configuration": json.dumps(configuration, separators=(",", ":"), ensure_ascii=False), "removed": False}
+    configuration = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING_DOMAIN}
+    return {
+        "domain": CLUSTERING_DOMAIN,
+        "configuration": json.dumps(configuration, separators=(",", ":"), ensure_ascii=False),
+        "removed": False,
+    }
 
 
 def clustering_of(domain: RawAction | None) -> Clustering:
@@ -42,8 +47,10 @@ def clustering_of(domain: RawAction | None) -> Clustering:
 
 
 def has_statistics(schema: Mapping[str, Any], configuration: Mapping[str, str], path: Sequence[str]) -> bool:
-    """Whether Delta keeps minimum and maximum of the column at a physical path: of the columns that a property names, else of the first
-    32 leaves, or as many as another one says (-1: of all). It clusters by no others."""
+    """Return whether Delta keeps minimum and maximum of the column at a physical path; it clusters by no others.
+
+    It keeps them of the columns that a property names, else of the first 32 leaves, or of as many as another property says (-1: of all).
+    """
     if STATS_COLUMNS in configuration:
         logical = logical_path(schema, path).lower()
         named = [".".join(name_parts(column)).lower() for column in stats_columns(configuration)]
@@ -59,7 +66,7 @@ def has_bounds(data_type: Any) -> bool:
 
 
 def check_clustering(schema: Mapping[str, Any], configuration: Mapping[str, str], columns: Clustering) -> None:
-    """Whether Delta clusters by these columns, which are there. Raises CannotCluster."""
+    """Raise CannotCluster if Delta does not cluster by these columns, which are there."""
     names = [logical_path(schema, column) for column in columns]
     if len(columns) > _MOST:
         raise CannotCluster(op="change_clustering", path=", ".join(names), reason=f"Delta clusters by at most {_MOST} columns")
@@ -78,7 +85,10 @@ def _type_of(schema: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def leaves(struct: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Physical paths of the columns and struct fields without fields of their own, in Delta's order; an array or a map counts as one."""
+    """Yield the physical paths of the columns and struct fields that have no fields of their own, in Delta's order.
+
+    An array or a map counts as one.
+    """
     for field in struct["fields"]:
         path, data_type = (*prefix, physical_name(field)), field["type"]
         if isinstance(data_type, dict) and data_type.get("type") == "struct":

@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.metadata.dependents import (
-    GENERATED,
     check_users,
     generated_users,
     layout_user,
@@ -19,7 +18,7 @@ from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft,
 from airflow_provider_schemamig.core.delta.metadata.errors import ColumnInUse, NotInstant
 from airflow_provider_schemamig.core.delta.metadata.forbidden import not_nulls_in
 from airflow_provider_schemamig.core.delta.names import JsonField, unenforced_not_nulls
-from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, STATS_COLUMNS, TYPE_WIDENING, name_parts, stats_columns
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, STATS_COLUMNS, name_parts, stats_columns
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.schema.changes import (
     AddColumn,
@@ -28,15 +27,14 @@ from airflow_provider_schemamig.core.schema.changes import (
     Relax,
     RenameColumn,
     ReorderColumns,
+    SetClause,
     SetComment,
-    SetDefault,
     SetNotNull,
 )
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES, clause_of
 from airflow_provider_schemamig.core.schema.delta_json import (
     COMMENT_KEY,
-    DEFAULT_KEY,
     VARCHAR_KEY,
-    default_text,
     field_to_delta,
     fields_from_delta,
     type_to_delta,
@@ -47,14 +45,15 @@ from airflow_provider_schemamig.core.schema.expressions.renames import rename_co
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
+from airflow_provider_schemamig.core.schema.table_features import ENABLE_TYPE_WIDENING, GENERATED, IDENTITY, TYPE_CHANGES
 from airflow_provider_schemamig.core.schema.widening import is_widening
-
-TYPE_CHANGES = "delta.typeChanges"
-IDENTITY = "delta.identity.start"
 
 
 def add(draft: MetadataDraft, change: AddColumn) -> None:
-    """Last in its struct. A column that stands there already (hidden, say) with this type gets default, comment and nullability."""
+    """Add a column as the last in its struct.
+
+    One that is there already (hidden, say) with this type gets default, comment and nullability.
+    """
     parent, name = parent_and_name(change.path)
     struct = draft.struct(change, parent)
     taken = taken_name(struct, name)
@@ -73,12 +72,12 @@ def add(draft: MetadataDraft, change: AddColumn) -> None:
     if taken["name"] != name or canonical_type(_field(taken).type) != canonical_type(change.field.type):
         raise draft.refused(change, f"there is a column {taken['name']} of another type or spelling")
     taken["nullable"] = change.field.nullable
-    for key in (COMMENT_KEY, DEFAULT_KEY):
+    for key in (COMMENT_KEY, *(clause.key for clause in CLAUSES)):
         _set(taken, key, new["metadata"].get(key))
 
 
 def drop(draft: MetadataDraft, change: DropColumn) -> None:
-    """A column that is not there is dropped already. Files that carry the column need column mapping to forget it."""
+    """Drop a column; one that is not there is dropped already. If files carry it, column mapping is needed to forget it."""
     place = draft.find(change.path)
     if place is None:
         return
@@ -96,7 +95,10 @@ def drop(draft: MetadataDraft, change: DropColumn) -> None:
 
 
 def rename(draft: MetadataDraft, change: RenameColumn) -> None:
-    """The name in the schema, in partitioning, in CHECKs; files keep the physical name. Also for partition and clustering columns."""
+    """Rename a column in the schema, in partitioning and in CHECKs; files keep the physical name.
+
+    Partition and clustering columns can be renamed, too.
+    """
     parent, _ = parent_and_name(change.path)
     place = draft.find(change.path)
     if place is None:
@@ -119,7 +121,7 @@ def rename(draft: MetadataDraft, change: RenameColumn) -> None:
 
 
 def change_type(draft: MetadataDraft, change: ChangeType) -> None:
-    """A widening; recorded on the nearest field, so that readers convert older files (feature typeWidening)."""
+    """Widen a column's type, and record that on the nearest field, so that readers convert older files (feature typeWidening)."""
     place = draft.place(change, change.path)
     found = _slot_type(place.field, place.inside)
     if found == change.new:
@@ -134,7 +136,7 @@ def change_type(draft: MetadataDraft, change: ChangeType) -> None:
         entry = {"toType": after, "fromType": before} | ({"fieldPath": ".".join(place.inside)} if place.inside else {})
         metadata = place.field["metadata"]
         metadata[TYPE_CHANGES] = [*metadata.get(TYPE_CHANGES, ()), entry]
-        draft.configuration[TYPE_WIDENING] = "true"
+        draft.configuration[ENABLE_TYPE_WIDENING] = "true"
     set_type_at(place.field, place.inside, after)
     if not place.inside:
         declared = field_to_delta(Field(place.field["name"], change.new))
@@ -146,20 +148,20 @@ def relax(draft: MetadataDraft, change: Relax) -> None:
 
 
 def set_not_null(draft: MetadataDraft, change: SetNotNull) -> None:
-    """Enforced by every writer from this commit on; what is in the files already is the caller's business."""
+    """Set NOT NULL, which every writer enforces from this commit on; the caller has to look after what is in the files already."""
     _set_nullable(draft, change, False)
 
 
-def set_default(draft: MetadataDraft, change: SetDefault) -> None:
+def set_clause(draft: MetadataDraft, change: SetClause) -> None:
     """Rows written from now on; files stay as they are (never EXISTS_DEFAULT: only Spark would see it)."""
-    found = draft.field(change, change.path)
+    clause, found = clause_of(change), draft.field(change, change.path)
     _refuse_identity(change, found)
-    text = found["metadata"].get(DEFAULT_KEY)
-    current = None if text is None else default_text(text)
+    text = found["metadata"].get(clause.key)
+    current = None if text is None else clause.stored(text)
     if current not in (change.old, change.new):
-        raise draft.refused(change, f"its default is {current}")
+        raise draft.refused(change, f"its {clause.noun} is {current}")
     if current != change.new:
-        _set(found, DEFAULT_KEY, change.new)
+        _set(found, clause.key, change.new)
 
 
 def set_comment(draft: MetadataDraft, change: SetComment) -> None:
@@ -170,7 +172,7 @@ def set_comment(draft: MetadataDraft, change: SetComment) -> None:
 
 
 def reorder(draft: MetadataDraft, change: ReorderColumns) -> None:
-    """The fields listed come first, in that order; others keep their order behind them."""
+    """Put the fields listed first, in that order; others keep their order behind them."""
     position = {name: number for number, name in enumerate(change.new)}
     draft.struct(change, change.path)["fields"].sort(key=lambda f: position.get(f["name"], len(position)))
 
@@ -209,7 +211,7 @@ def _set_nullable(draft: MetadataDraft, change: Relax | SetNotNull, nullable: bo
     holder["containsNull" if last == "element" else "valueContainsNull"] = True
 
 
-def _refuse_identity(change: Relax | SetNotNull | SetDefault, found: JsonField) -> None:
+def _refuse_identity(change: Relax | SetNotNull | SetClause, found: JsonField) -> None:
     if IDENTITY in (found.get("metadata") or {}):
         raise ColumnInUse(op=change.op, path=change.path, user="its own generation")
 
@@ -223,7 +225,10 @@ def _expression_user(draft: MetadataDraft, path: str) -> str | None:
 
 
 def _refuse_retyping(draft: MetadataDraft, change: ChangeType, found: JsonField, root: str) -> None:
-    """Delta refuses any dependent expression; a CHECK that only compares gives the same answers for a wider type."""
+    """Raise ColumnInUse if an expression depends on the column, because Delta refuses to change its type then.
+
+    A CHECK that only compares is no hindrance, as it gives the same answers for a wider type.
+    """
     metadata = found["metadata"]
     user = next((f"CHECK {name}" for name in check_users(draft, root) if not only_compares(draft.configuration[CONSTRAINT + name])), None)
     generated = next(generated_users(draft, root), None)
@@ -236,7 +241,7 @@ def _refuse_retyping(draft: MetadataDraft, change: ChangeType, found: JsonField,
 
 
 def _rename_in_checks(draft: MetadataDraft, change: RenameColumn, root: str) -> None:
-    """Raises ColumnInUse where the expression cannot be followed, RenameInLambda."""
+    """Rename the column in the CHECKs that use it. Raises ColumnInUse where the expression cannot be followed, RenameInLambda."""
     for name in list(check_users(draft, root)):
         key = CONSTRAINT + name
         text = draft.configuration[key]
@@ -256,7 +261,10 @@ def _rename_in_stats(draft: MetadataDraft, old: str, new: str) -> None:
 
 
 def _moved(column: str, old: str, new: str) -> str:
-    """A renamed column's names in backticks wherever they need them, or no statement on the table could read the list any more."""
+    """Return a column of a list under its new name, in backticks where it needs them.
+
+    Without them no statement on the table could read the list any more.
+    """
     if not _is_at(column, old):
         return column
     names = [*new.split("."), *name_parts(column)[len(old.split(".")) :]]

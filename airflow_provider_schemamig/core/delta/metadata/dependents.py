@@ -13,20 +13,20 @@ from collections.abc import Iterator
 from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft
 from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
+from airflow_provider_schemamig.core.schema.table_features import GENERATED
 
-GENERATED = "delta.generationExpression"
 _WORD = re.compile(r"\w+")
 
 
 def check_users(draft: MetadataDraft, path: str) -> Iterator[str]:
-    """Names of the CHECKs that use the column at ``path``, a struct around it, or a field inside it."""
+    """Yield the names of the CHECKs that use the column at ``path``, a struct around it, or a field inside it."""
     for key, text in draft.configuration.items():
         if key.startswith(CONSTRAINT) and uses(text, path):
             yield key.removeprefix(CONSTRAINT)
 
 
 def generated_users(draft: MetadataDraft, path: str) -> Iterator[str]:
-    """Names of the other generated columns that are computed from the column at ``path``."""
+    """Yield the names of the other generated columns that are computed from the column at ``path``."""
     for name, field in fields_in(draft.schema):
         expression = (field.get("metadata") or {}).get(GENERATED)
         if expression is not None and name != path and uses(str(expression), path):
@@ -34,7 +34,7 @@ def generated_users(draft: MetadataDraft, path: str) -> Iterator[str]:
 
 
 def layout_user(draft: MetadataDraft, path: str) -> str | None:
-    """``PARTITIONED BY`` or ``CLUSTER BY`` if the rows are laid out by the column or by a field inside it."""
+    """Return ``PARTITIONED BY`` or ``CLUSTER BY`` if the rows are laid out by the column or by a field inside it; else None."""
     if path in draft.partition_columns:
         return "PARTITIONED BY"
     physical = draft.physical(path)
@@ -44,7 +44,10 @@ def layout_user(draft: MetadataDraft, path: str) -> str | None:
 
 
 def uses(expression: str, path: str) -> bool:
-    """True if an expression refers to the column at ``path``, to a struct around it or to a field inside it; also if that is not clear."""
+    """Return whether an expression refers to the column at ``path``, to a struct around it or to a field inside it.
+
+    True also if that is not clear.
+    """
     wanted = path.lower().split(".")
     for found in _references(expression):
         length = min(len(found), len(wanted))

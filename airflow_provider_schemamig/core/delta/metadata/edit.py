@@ -15,15 +15,17 @@ from airflow_provider_schemamig.core.delta.features import effective_features, w
 from airflow_provider_schemamig.core.delta.metadata import columns, table
 from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, Clustering
 from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft, open_draft
-from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta, check_allowed
+from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta, check_allowed, forbids_now
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.delta.needs import needed_features
-from airflow_provider_schemamig.core.delta.properties import APPEND_ONLY, CONSTRAINT, SYMLINK_MANIFEST, check_retentions, is_on
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, check_retentions
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
-from airflow_provider_schemamig.core.schema.expressions.rules import refuse_check, refuse_default
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG
+from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
+from airflow_provider_schemamig.core.schema.unusable import refuse_check, refuse_default
 
 _EDITORS: Mapping[type[Any], Callable[[MetadataDraft, Any], None]] = {
     c.AddColumn: columns.add,
@@ -32,7 +34,7 @@ _EDITORS: Mapping[type[Any], Callable[[MetadataDraft, Any], None]] = {
     c.ChangeType: columns.change_type,
     c.Relax: columns.relax,
     c.SetNotNull: columns.set_not_null,
-    c.SetDefault: columns.set_default,
+    **{clause.change: columns.set_clause for clause in CLAUSES},
     c.SetComment: columns.set_comment,
     c.ReorderColumns: columns.reorder,
     c.SetProperty: table.set_property,
@@ -59,12 +61,11 @@ def edit(
     clustering: Clustering = (),
     stood_before: bool = False,
 ) -> TableState:
-    """Protocol, metaData and clustering after ``changes``, one after the other; the arguments are not touched. What is in place changes
-    nothing.
+    """Return protocol, metaData and clustering after ``changes``, one after the other; the arguments are not touched.
 
-    ``forget``: columns among the drops that no file carries; removing those does not switch column mapping on.
-    ``clustering``: the table's clustering columns (``Head.clustering``), which must not be dropped.
-    ``stood_before``: the changes are a way back to what the table was: that is not judged.
+    A change that is in place changes nothing. ``forget``: columns among the drops that no file carries; removing those does not switch
+    column mapping on. ``clustering``: the table's clustering columns (``Head.clustering``), which must not be dropped. ``stood_before``:
+    the changes are a way back to what the table was, which is not judged.
 
     Raises RefusedByDelta, NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda,
     UnusableExpression.
@@ -72,24 +73,27 @@ def edit(
     draft = open_draft(metadata, forget, clustering)
     changes = tuple(changes)
     for change in changes:
-        _EDITORS[type(change)](draft, change)
+        is_rewrite = change.cost is c.Cost.REWRITE and not isinstance(change, c.ChangeType)
+        editor = table.not_instant if is_rewrite else _EDITORS[type(change)]
+        editor(draft, change)
         if not stood_before:
             _refuse_unusable(draft, change)
-    had_manifest = is_on(metadata, SYMLINK_MANIFEST)
+    before = metadata
     protocol, metadata = _closed(protocol, metadata, draft)
     if not stood_before:
         if any(isinstance(change, c.SetProperty) and change.key in (LOG, FILES) for change in changes):
             check_retentions(draft.configuration)  # of both at once: each by itself may be wrong on the way
         check_allowed(draft.schema, metadata)
-        if is_on(metadata, SYMLINK_MANIFEST) and not had_manifest and "deletionVectors" in effective_features(protocol):
-            raise RefusedByDelta(reasons=(f"{SYMLINK_MANIFEST} would be on, and some of its files may have deletion vectors",))
+        reasons = tuple(forbids_now(before, metadata, effective_features(protocol)))
+        if reasons:
+            raise RefusedByDelta(reasons=reasons)
     if draft.clustering != clustering:  # taken back, its features stay
         protocol = with_features(protocol, FEATURES)
     return TableState(protocol, metadata, draft.clustering)
 
 
 def _refuse_unusable(draft: MetadataDraft, change: c.Change) -> None:
-    """Raises UnusableExpression for a CHECK or DEFAULT that would stop every writer."""
+    """Raise UnusableExpression for a CHECK or DEFAULT that would stop every writer."""
     match change:
         case c.AddCheck(check=check):
             refuse_check(check.name, check.expression, fields_from_delta(json.dumps(draft.schema)))
@@ -101,7 +105,10 @@ def _refuse_unusable(draft: MetadataDraft, change: c.Change) -> None:
 
 
 def sealed(protocol: RawAction, metadata: RawAction, moved_to: str) -> tuple[RawAction, RawAction]:
-    """With the seal: CHECK ``schemamig_moved_to_<shard>`` (1 = 0) and appendOnly, which every writer, Spark or delta-rs, obeys."""
+    """Return protocol and metaData with the seal, which every writer, Spark or delta-rs, obeys.
+
+    The seal is a CHECK ``schemamig_moved_to_<shard>`` (1 = 0) and appendOnly.
+    """
     protocol, metadata = unsealed(protocol, metadata)
     draft = open_draft(metadata, (), ())
     if APPEND_ONLY in draft.configuration:
@@ -112,7 +119,7 @@ def sealed(protocol: RawAction, metadata: RawAction, moved_to: str) -> tuple[Raw
 
 
 def unsealed(protocol: RawAction, metadata: RawAction) -> tuple[RawAction, RawAction]:
-    """Without any seal of ours; features stay. A table that is not sealed comes back as it is."""
+    """Return protocol and metaData without any seal of ours; features stay. A table that is not sealed comes back as it is."""
     draft = open_draft(metadata, (), ())
     seals = [key for key in draft.configuration if key.startswith(CONSTRAINT + SEAL_PREFIX)]
     if not seals:

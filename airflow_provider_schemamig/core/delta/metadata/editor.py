@@ -18,10 +18,11 @@ from airflow_provider_schemamig.core.delta.names import (
     fields_in,
     physical_name,
 )
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, MAPPING_MODE
+from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
+from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class MetadataDraft:
         return self.configuration.get(MAPPING_MODE, "none").lower() in ("name", "id")
 
     def place(self, change: Change, path: str) -> MetadataPlace:
-        """Raises NotApplicable if nothing is there."""
+        """Return where the column at ``path`` is in the schema. Raises NotApplicable if nothing is there."""
         found = self.find(path)
         if found is None:
             raise self.refused(change, "there is no such column")
@@ -102,7 +103,7 @@ class MetadataDraft:
         return None if found is None else MetadataPlace(struct, found, inside, root)
 
     def physical(self, path: str) -> tuple[str, ...]:
-        """Physical names along a dotted path through structs."""
+        """Return the physical names along a dotted path through structs."""
         names: list[str] = []
         prefix = ""
         for part in path.split("."):
@@ -118,7 +119,7 @@ class MetadataDraft:
     # --- column mapping -----------------------------------------------------------------------------------------------------------
 
     def map_columns(self) -> None:
-        """Switch column mapping on for files that exist: every field, nested too, gets an id and keeps its name as the physical one."""
+        """Enable column mapping for files that exist: every field, nested too, gets an id and keeps its name as the physical one."""
         if self.is_mapped:
             return
         left = without_mapping(self.schema)
@@ -129,7 +130,7 @@ class MetadataDraft:
             self._assign(found, found["name"])
 
     def map_new(self, new: JsonField) -> None:
-        """Ids for a field that is about to be added, and for all inside it; physical names that were never used before."""
+        """Give ids, and physical names that were never used before, to a field that is about to be added and to all inside it."""
         if not self.is_mapped:
             return
         self._assign(new, f"col-{uuid.uuid4()}")
@@ -145,7 +146,7 @@ class MetadataDraft:
         self.configuration[MAPPING_MAX_ID] = str(self.highest_id)
 
     def close(self) -> RawAction:
-        """The metaData action: what did not change, and keys this software does not know, stand as they did."""
+        """Return the metaData action; what did not change, and keys this software does not know, are in it as they were."""
         result = dict(self.metadata)
         if self.schema != json.loads(self.metadata["schemaString"]):
             result["schemaString"] = json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)

@@ -8,23 +8,18 @@ case; docs/schema-changes.md what is refused beyond.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.metadata.clustering import WITH_BOUNDS, has_bounds
 from airflow_provider_schemamig.core.delta.names import MAPPING_ID, PHYSICAL_NAME, fields_in, physical_name, structs_in
 from airflow_provider_schemamig.core.delta.needs import atomic_types
-from airflow_provider_schemamig.core.delta.properties import (
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, STATS_COLUMNS, is_on, name_parts, stats_columns
+from airflow_provider_schemamig.core.schema.table_features import (
     CHANGE_DATA_FEED,
-    CONSTRAINT,
-    DELETION_VECTORS,
+    FEATURES,
     MAPPING_MODE,
-    STATS_COLUMNS,
-    SYMLINK_MANIFEST,
-    is_on,
-    name_parts,
-    stats_columns,
+    ForbiddenBeside,
 )
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -34,29 +29,21 @@ FEED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
 _LENGTHS_CHECK = "__char_varchar_string_length_check__"
 _LEGACY_FEED = "delta.enableChangeDataCapture"
-_ROW_IDS, _ROW_IDS_SUSPENDED = "delta.enableRowTracking", "delta.rowTrackingSuspended"
 _ROW_ID_COLUMNS = ("delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.materializedRowCommitVersionColumnName")
 _TYPES = WITH_BOUNDS | {"binary", "boolean", "variant", "void"}
 
 
-@dataclass(eq=False)
 class RefusedByDelta(Refusal):
     """A table as Delta lets nobody make one; it was not written. ``reasons``: each a sentence's end."""
 
     code = "refused_by_delta"
+    message = "Delta has no such table: {reasons:; }."
+    next_action = "Declare it otherwise. What the table had before the release, Spark's ALTER TABLE can set right."
     reasons: tuple[str, ...]
-
-    @property
-    def message(self) -> str:
-        return f"Delta has no such table: {'; '.join(self.reasons)}."
-
-    @property
-    def next_action(self) -> str:
-        return "Declare it otherwise. What the table had before the release, Spark's ALTER TABLE can set right."
 
 
 def check_allowed(schema: Mapping[str, Any], metadata: RawAction) -> None:
-    """``schema``: what the metadata says as text. Raises RefusedByDelta."""
+    """Raise RefusedByDelta if Delta forbids the metaData. ``schema``: what the metaData says as text."""
     reasons = tuple(forbidden(schema, metadata))
     if reasons:
         raise RefusedByDelta(reasons=reasons)
@@ -71,16 +58,31 @@ def check_keeps_rows(schema: Mapping[str, Any], metadata: RawAction) -> None:
 
 def _losses(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
     yield from _feed(schema, metadata)
-    if is_on(metadata, DELETION_VECTORS) and is_on(metadata, SYMLINK_MANIFEST):
-        yield f"{DELETION_VECTORS} and {SYMLINK_MANIFEST} are on, and a manifest's readers would see deleted rows"
+    yield from (pair.reason for pair in _pairs(metadata) if pair.lost)
+
+
+def _pairs(metadata: RawAction) -> Iterator[ForbiddenBeside]:
+    """Yield the pairs of a feature and what is on beside it though the feature forbids it."""
+    for feature in FEATURES.values():
+        yield from (pair for pair in feature.forbids if _stands(metadata, pair.own) and is_on(metadata, pair.other))
+
+
+def _stands(metadata: RawAction, key: str) -> bool:
+    return is_on(metadata, key) or (key == MAPPING_MODE and _is_mapped(metadata.get("configuration") or {}))
+
+
+def forbids_now(before: RawAction, after: RawAction, features: frozenset[str]) -> Iterator[str]:
+    """Return why what these two metadata differ by may not be switched on: files of before may be made by a feature that the table has."""
+    for pair in (pair for name in sorted(features & FEATURES.keys()) for pair in FEATURES[name].forbids):
+        if pair.had and is_on(after, pair.other) and not is_on(before, pair.other):
+            yield pair.had
 
 
 def forbidden(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
     """Return why Delta would refuse to write this metadata."""
     configuration = metadata.get("configuration") or {}
     yield from _losses(schema, metadata)
-    if is_on(metadata, SYMLINK_MANIFEST) and _is_mapped(configuration):
-        yield f"{SYMLINK_MANIFEST} is on, and a manifest's readers know no column mapping, which renamed and dropped columns need"
+    yield from (pair.reason for pair in _pairs(metadata) if not pair.lost)
     if not _is_mapped(configuration):
         for path, field in fields_in(schema):
             if not _NOT_IN_NAMES.isdisjoint(field["name"]):
@@ -94,7 +96,10 @@ def forbidden(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
 
 
 def without_mapping(schema: Mapping[str, Any]) -> str | None:
-    """A column that holds what column mapping knows of it though that is off: to switch it on would make it read other columns."""
+    """Return a column that has a column-mapping id or name though column mapping is off; None if there is none.
+
+    Switched on, mapping would make it read other columns.
+    """
     for path, field in fields_in(schema):
         if {MAPPING_ID, PHYSICAL_NAME} & (field.get("metadata") or {}).keys():
             return path
@@ -130,8 +135,6 @@ def _feed(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
 
 
 def _row_ids(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
-    if is_on(metadata, _ROW_IDS) and is_on(metadata, _ROW_IDS_SUSPENDED):
-        yield f"{_ROW_IDS} and {_ROW_IDS_SUSPENDED} are on"
     taken = {(metadata.get("configuration") or {}).get(key) for key in _ROW_ID_COLUMNS}
     for field in schema["fields"]:
         if field["name"] in taken or physical_name(field) in taken:
@@ -139,7 +142,10 @@ def _row_ids(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
 
 
 def _statistics(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
-    """Of ``delta.dataSkippingStatsColumns``: its columns are there, none is a partition's, all have statistics, each is named once."""
+    """Yield what is wrong with ``delta.dataSkippingStatsColumns``.
+
+    Its columns have to be there, none of them a partition's, all with statistics, each named once.
+    """
     partitions = {name.lower() for name in metadata.get("partitionColumns") or ()}
     seen: set[tuple[str, ...]] = set()
     for text in stats_columns(metadata.get("configuration") or {}):
@@ -183,6 +189,6 @@ def _leaves(data_type: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def not_nulls_in(data_type: Any) -> Iterator[str]:
-    """Paths of NOT NULL fields inside a type."""
+    """Yield the paths of NOT NULL fields inside a type."""
     for path, struct in structs_in(data_type):
         yield from (f"{path}.{field['name']}".lstrip(".") for field in struct["fields"] if not field["nullable"])

@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddForeignKey,
     AddKey,
+    Change,
     ChangeClustering,
     ChangePartitioning,
     DropCheck,
@@ -35,7 +36,7 @@ def set_property(draft: MetadataDraft, change: SetProperty) -> None:
 
 
 def add_check(draft: MetadataDraft, change: AddCheck) -> None:
-    """Enforced by every writer from this commit on, without a scan; old rows are validated afterwards."""
+    """Add a CHECK, which every writer enforces from this commit on, without a scan; old rows are validated afterwards."""
     key = _key_of(draft, change.check.name)
     found = draft.configuration.get(key)
     if found is None:
@@ -55,11 +56,11 @@ def drop_check(draft: MetadataDraft, change: DropCheck) -> None:
 
 
 def nothing(draft: MetadataDraft, change: AddKey | DropKey | AddForeignKey | DropForeignKey) -> None:
-    """Keys are registry elements: nothing of them is on the table."""
+    """Leave the table as it is: keys are elements of the registry, and nothing of them is on the table."""
 
 
 def change_clustering(draft: MetadataDraft, change: ChangeClustering) -> None:
-    """New files are clustered by it whenever somebody runs OPTIMIZE; older ones are laid out anew afterwards."""
+    """Change the clustering of the files that come whenever somebody runs OPTIMIZE; older ones are laid out anew afterwards."""
     before, after = (tuple(draft.physical(path) for path in columns) for columns in (change.old, change.new))
     if draft.clustering == after:
         return
@@ -75,13 +76,15 @@ def change_clustering(draft: MetadataDraft, change: ChangeClustering) -> None:
     draft.clustering = after
 
 
-def not_instant(draft: MetadataDraft, change: ChangePartitioning) -> None:
-    reason = "existing files are laid out the old way"
-    raise NotInstant(op=change.op, path=", ".join(change.old or change.new), reason=reason)
+def not_instant(draft: MetadataDraft, change: Change) -> None:
+    """Raise NotInstant: what costs a rewrite is never made by a commit of metadata."""
+    if isinstance(change, ChangePartitioning):
+        raise NotInstant(op=change.op, path=", ".join(change.old or change.new), reason="existing files are laid out the old way")
+    raise NotInstant(op=change.op, path=getattr(change, "path", ""), reason="existing files hold other values")
 
 
 def _key_of(draft: MetadataDraft, name: str) -> str:
-    """The property a constraint has or gets. Delta writes names in lower case and finds them ignoring case."""
+    """Return the property a constraint has or gets. Delta writes names in lower case and finds them ignoring case."""
     wanted = (CONSTRAINT + name).lower()
     return next((key for key in draft.configuration if key.lower() == wanted), wanted)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
@@ -23,28 +22,22 @@ from airflow_provider_schemamig.core.delta.names import (
     structs_in,
 )
 from airflow_provider_schemamig.core.delta.needs import needed_features
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, MAPPING_MODE
+from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
 from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE, TYPE_CHANGES
 from airflow_provider_schemamig.exceptions import Refusal
 
 _METADATA_KEYS = ("id", "format", "schemaString", "partitionColumns", "configuration")
 
 
-@dataclass(eq=False)
 class InvalidCommit(Refusal):
     """A commit that would damage the table; it was not written. Always a defect of schemamig or of the table, never of the release."""
 
     code = "invalid_commit"
+    message = "the commit on {uri} would damage the table and was not written: {faults:; }."
+    next_action = "Report it with the output of `schemamig status --json`; the table is as it was."
     uri: str
     faults: tuple[str, ...]
-
-    @property
-    def message(self) -> str:
-        return f"the commit on {self.uri} would damage the table and was not written: {'; '.join(self.faults)}."
-
-    @property
-    def next_action(self) -> str:
-        return "Report it with the output of `schemamig status --json`; the table is as it was."
 
 
 class TableState(NamedTuple):
@@ -137,7 +130,10 @@ def _identity_faults(before: TableState, after: TableState) -> Iterator[str]:
 
 
 def _reuse_faults(before: RawAction, after: RawAction) -> Iterator[str]:
-    """A column-mapping id is a column for ever: the bytes of a dropped one are in the files until they are rewritten."""
+    """Yield the fields that would get the column-mapping id of a dropped column.
+
+    An id is a column for ever, as the bytes of a dropped one are in the files until they are rewritten.
+    """
     if not is_mapped(before["configuration"] or {}):
         return
     highest = int(before["configuration"].get(MAPPING_MAX_ID, 0))
@@ -153,7 +149,10 @@ def _reuse_faults(before: RawAction, after: RawAction) -> Iterator[str]:
 
 
 def _column_faults(before: RawAction, after: RawAction, forget: Sequence[ColumnPath]) -> Iterator[str]:
-    """Every column must go on reading the bytes it read: same physical name, same or recorded wider type."""
+    """Yield the columns that would not go on reading the bytes they read.
+
+    Each has to keep its physical name, and its type or a recorded wider one.
+    """
     old, new = _columns(before), _columns(after)
     mapped = is_mapped(after["configuration"] or {})
     for path, (name, field) in old.items():
@@ -170,12 +169,12 @@ def is_mapped(configuration: Mapping[str, str]) -> bool:
 
 
 def _columns(metadata: RawAction) -> dict[tuple[str, ...], tuple[str, JsonField]]:
-    """Physical path -> (logical path, field)."""
+    """Return physical path -> (logical path, field)."""
     return {path: (name, field) for path, name, field in _walk(json.loads(metadata["schemaString"]), (), "")}
 
 
 def _walk(data_type: Any, path: tuple[str, ...], name: str) -> Iterator[tuple[tuple[str, ...], str, JsonField]]:
-    """Physical path, logical path and field, for every field."""
+    """Yield physical path, logical path and field, for every field."""
     if not isinstance(data_type, dict):
         return
     match data_type.get("type"):
@@ -192,11 +191,11 @@ def _walk(data_type: Any, path: tuple[str, ...], name: str) -> Iterator[tuple[tu
 
 
 def _shape(data_type: Any) -> Any:
-    """A type without the fields of structs in it, without nullability."""
+    """Return a type without nullability and without the fields of structs in it."""
     if not isinstance(data_type, dict):
         return data_type
     return (data_type["type"], *(_shape(data_type[key]) for key in ("elementType", "keyType", "valueType") if key in data_type))
 
 
 def _type_changes(field: JsonField) -> Sequence[Any]:
-    return (field.get("metadata") or {}).get("delta.typeChanges") or ()
+    return (field.get("metadata") or {}).get(TYPE_CHANGES) or ()

@@ -29,16 +29,17 @@ R = TypeVar("R")
 
 
 def signs_of_life(env: EnvironmentRoot, rows: Sequence[RawRow], now: pendulum.DateTime) -> tuple[str, ...]:
-    """Nodes whose lease runs, deployments that are promoted or claimed lately, holds on the move, open intents; empty: none.
+    """Return the signs that somebody uses the environment, in words; nothing if there are none.
 
-    ``rows``: all stored updates. What cannot be read counts as alive. Raises storage errors.
+    Signs are nodes whose lease runs, deployments that are promoted or were claimed lately, holds that are changing state, and open
+    intents. ``rows``: all stored updates. What cannot be read counts as alive. Raises storage errors.
     """
-    standing = _Standing(rows)
-    found = [*_nodes(env, now), *_deployments(standing, now), *_holds(standing), *_intents(standing)]
-    return (*found, *standing.unreadable)
+    current = _CurrentRows(rows)
+    found = [*_nodes(env, now), *_deployments(current, now), *_holds(current), *_intents(current)]
+    return (*found, *current.unreadable)
 
 
-class _Standing:
+class _CurrentRows:
     """The rows that stand, by type; those that cannot be read are collected as signs."""
 
     def __init__(self, rows: Sequence[RawRow]) -> None:
@@ -67,13 +68,13 @@ def _nodes(env: EnvironmentRoot, now: pendulum.DateTime) -> Iterator[str]:
             yield f"{node.kind} {node.node_id} of release {node.release} has a lease until {minute(node.lease_until)}"
 
 
-def _deployments(standing: _Standing, now: pendulum.DateTime) -> Iterator[str]:
-    last = {deployment.generation: deployment.created_at for deployment in standing.of(Deployment)}
-    for approval in standing.of(Approval):
+def _deployments(current: _CurrentRows, now: pendulum.DateTime) -> Iterator[str]:
+    last = {deployment.generation: deployment.created_at for deployment in current.of(Deployment)}
+    for approval in current.of(Approval):
         last[approval.generation] = max(approval.approved_at, last.get(approval.generation, approval.approved_at))
-    for progress in standing.of(Progress):
+    for progress in current.of(Progress):
         last[progress.generation] = max(progress.updated_at, last.get(progress.generation, progress.updated_at))
-    for deployment in standing.of(Deployment):
+    for deployment in current.of(Deployment):
         at = last[deployment.generation]
         if deployment.state is DeploymentState.PROMOTED:
             yield f"generation {deployment.generation} is promoted and not committed"
@@ -81,13 +82,13 @@ def _deployments(standing: _Standing, now: pendulum.DateTime) -> Iterator[str]:
             yield f"generation {deployment.generation} is claimed, its last trace is of {minute(at)}"
 
 
-def _holds(standing: _Standing) -> Iterator[str]:
-    for hold in standing.of(Hold):
+def _holds(current: _CurrentRows) -> Iterator[str]:
+    for hold in current.of(Hold):
         if hold.state in (HoldState.ROLLING_BACK, HoldState.CONTRACTING):
             yield f"the hold of generation {hold.generation} is {hold.state}"
 
 
-def _intents(standing: _Standing) -> Iterator[str]:
-    for intent in standing.of(Intent):
+def _intents(current: _CurrentRows) -> Iterator[str]:
+    for intent in current.of(Intent):
         if intent.done_version is None:
-            yield f"an {intent.kind} of {intent.collection} by generation {intent.generation} is open"
+            yield f"the {intent.kind} of {intent.collection} by generation {intent.generation} is open"

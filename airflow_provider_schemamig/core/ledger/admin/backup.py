@@ -121,7 +121,10 @@ def _check_content(store: Store, checksums: Mapping[str, str], folder: str) -> N
 
 
 def _begun(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: str) -> set[str]:
-    """What is there of the log. Raises BackupUnusable, unless it is the very ledger of the backup, or what an earlier try left of it."""
+    """Return the keys of the log files that are there already.
+
+    Raises BackupUnusable, unless these are the very ledger of the backup, or what an earlier try left of it.
+    """
     there = {f"{LOG}/{name}" for name in store.names(LOG)}
     order = manifest.log
     if not there <= {*order} or (manifest.leap in there and not is_leap(store.get(manifest.leap))):
@@ -133,10 +136,10 @@ def _begun(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: str)
 
 
 def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: str, data_of: Callable[[str], bytes]) -> None:
-    """From its end backwards: it opens only once its beginning is there.
+    """Write the log from its end backwards, as a log can be opened only once its beginning is there.
 
-    Who makes another ledger meanwhile puts the same beginning, and only one of two gets it. The other one takes back what it put: of the
-    log only, as nothing reads other files without one, and a twin may rely on them.
+    Whoever makes another ledger meanwhile writes the same beginning, and only one of two gets it. The other one takes back the files that
+    it wrote: those of the log only, because without a log nothing reads other files, and a twin may rely on them.
     """
     there = _begun(env, store, manifest, folder)
     put: list[str] = []
@@ -213,7 +216,7 @@ def _keys(reader: LedgerReader, store: Store, version: int) -> Iterator[str]:
 
 
 def _restore_order(key: str) -> tuple[int, int]:
-    """The log from its end backwards."""
+    """Return a sort key that puts the files of the log last, from the log's end backwards."""
     name = key.rpartition("/")[2]
     if not name[:20].isdigit():
         return (1, 0)

@@ -131,12 +131,15 @@ class _Ledger(LedgerWriter):
     """All stored updates, and appends of any: ``State`` cannot be had, or added to, where the damage is that is to be repaired."""
 
     def look(self) -> _Look:
-        """Raises LedgerTooNew, LedgerTooOld; LedgerDamaged where not even the updates can be read."""
+        """Return the ledger's newest version and its rows, as far as they can be read.
+
+        Raises LedgerTooNew, LedgerTooOld; LedgerDamaged where not even the updates can be read.
+        """
         version = self.table.head()
         rows = tuple(self.table.scan())
         numbers = [
             check_format({_CONFIG[1]: value}, self.env.location.uri)
-            for value, count in _standing(rows, *_CONFIG).items()
+            for value, count in _values_of(rows, *_CONFIG).items()
             if count > 0 and _names_a_format(value)
         ]
         return _Look(version, self.table.seen_commit_id, rows, strictest_types(max(numbers, default=FORMATS.current)))
@@ -168,7 +171,7 @@ class _Task:
         return self.before == ({} if self.after is None else {self.after: 1})
 
     def updates(self) -> tuple[RawRow, ...]:
-        """Diffs that leave exactly ``after`` under the key, whatever is there."""
+        """Return the diffs that leave exactly ``after`` under the key, whatever is stored there."""
         texts = dict.fromkeys([*self.before, *([] if self.after is None else [self.after])])
         changes = ((text, int(text == self.after) - self.before.get(text, 0)) for text in texts)
         return tuple(
@@ -184,7 +187,7 @@ class _Task:
 def _task(ledger: _Ledger, wanted: RowEdit, earlier: _Task | None) -> _Task:
     seen = ledger.look()
     key = _stored_key(seen.rows, wanted)
-    before = _standing(seen.rows, wanted.collection, key)
+    before = _values_of(seen.rows, wanted.collection, key)
     after = _validated(ledger.env, wanted, key, seen.types)
     task = _Task(wanted, seen.version, seen.commit_id, seen.rows, key, before, after)
     if not task.is_done:  # done already, by this very command before it was killed: that comes first
@@ -193,7 +196,7 @@ def _task(ledger: _Ledger, wanted: RowEdit, earlier: _Task | None) -> _Task:
 
 
 def _stored_key(rows: Sequence[RawRow], wanted: RowEdit) -> str:
-    """A key as it is stored, be it damaged; else as JSON; else as plain text."""
+    """Return the wanted key as it is stored, even if it is damaged; else read it as JSON; else as plain text."""
     if any(row[:2] == (wanted.collection, wanted.key) for row in rows):
         return wanted.key
     try:
@@ -203,7 +206,7 @@ def _stored_key(rows: Sequence[RawRow], wanted: RowEdit) -> str:
     return encode_key(key if isinstance(key, str) else wanted.key)
 
 
-def _standing(rows: Sequence[RawRow], collection: str, key: str) -> dict[str, int]:
+def _values_of(rows: Sequence[RawRow], collection: str, key: str) -> dict[str, int]:
     return {value: count for (_, _, value), count in sums(row for row in rows if row[:2] == (collection, key)).items()}
 
 
@@ -236,13 +239,13 @@ def _check_unchanged(task: _Task, earlier: _Task | None) -> None:
             raise LedgerVersionUnknown(version=expect, head=task.version)
         if expect < first:
             raise LedgerCompacted(version=expect, since=first)
-        seen = _standing([row for row in task.rows if row.ts <= expect], task.wanted.collection, task.key)
+        seen = _values_of([row for row in task.rows if row.ts <= expect], task.wanted.collection, task.key)
     if seen is not None and seen != task.before:
         raise RowChanged(where=task.where, seen=_shown(seen), found=_shown(task.before))
 
 
 def _checked(ledger: _Ledger, task: _Task, now: pendulum.DateTime) -> _Task:
-    """With what speaks against it; raises that unless it is forced. Looked at again whenever the ledger moved on."""
+    """Return the task with what speaks against it, and raise that unless the edit is forced. Asked again whenever the ledger moved on."""
     _check_protected(task)
     signs = signs_of_life(ledger.env, task.rows, now)
     known = {(finding.code, finding.where) for finding in check_rows(ledger.env, task.version, task.rows)}
@@ -255,7 +258,10 @@ def _checked(ledger: _Ledger, task: _Task, now: pendulum.DateTime) -> _Task:
 
 
 def _check_protected(task: _Task) -> None:
-    """Without the config row nothing can be read, and fences carry its id: it is only ever put back where it is damaged."""
+    """Refuse an edit of the config row, unless it puts a damaged one back.
+
+    Without the config row nothing can be read, and the fences on all tables carry its id.
+    """
     if (task.wanted.collection, task.key) != _CONFIG:
         return
     if task.after is None:
@@ -277,7 +283,7 @@ class _Audit:
         self._notes: list[str] = []
 
     def begin(self, task: _Task) -> None:
-        """Once, however often it has to be tried. Raises NotAudited."""
+        """Write the beginning of the edit into the audit log, once, however often the edit has to be tried. Raises NotAudited."""
         if self._begun is None:
             self._begun = pendulum.now("UTC")
             self._write("begun", task)
@@ -285,7 +291,7 @@ class _Audit:
             raise NotAudited(note=self._notes[0])
 
     def end(self, outcome: str, task: _Task) -> tuple[str, ...]:
-        """Nothing if it never began. The notes for the user."""
+        """Write the outcome into the audit log, if the beginning was written, and return the notes for the user."""
         if self._begun is not None:
             self._write(outcome, task)
         return tuple(dict.fromkeys(self._notes))
@@ -314,7 +320,7 @@ def _detail(env: EnvironmentRoot, task: _Task) -> str:
 
 
 def _secrets(env: EnvironmentRoot) -> list[str]:
-    """Credentials of the storage options that are long enough not to stand in a row by chance."""
+    """Return the credentials of the storage options that are long enough not to stand in a row by chance."""
     return [secret for secret in secrets_of(env.options) if len(secret) >= 8]
 
 
@@ -334,8 +340,8 @@ def _is_readable(value: str) -> bool:
     return True
 
 
-def _shown(standing: dict[str, int]) -> str | None:
-    return " and ".join(text if count == 1 else f"{count} times {text}" for text, count in standing.items()) or None
+def _shown(values: dict[str, int]) -> str | None:
+    return " and ".join(text if count == 1 else f"{count} times {text}" for text, count in values.items()) or None
 
 
 def _parts(change: int) -> Iterator[int]:

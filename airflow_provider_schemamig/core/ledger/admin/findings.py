@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
+
 _RESTORE = "Stop upgrades, move the ledger's folder away and bring the newest backup back: `schemamig ledger restore`."
 _ONE_VALUE = "Write the right value with `schemamig ledger edit`: it takes back whatever else is stored under the key."
 _WRITTEN_PAST = "Something else wrote to the ledger: find out what. `schemamig ledger compact` sums the rows up once they are right again."
@@ -51,7 +53,7 @@ REMEDIES: Mapping[str, str] = {
     "table_missing": "Restore the table's folder; its rows are in it and not in the ledger.",
     "fence_ahead": "The ledger is older than its tables (files put back by hand?): write the leader row with the epoch that was found.",
     "seal_unknown": "No upgrade knows of it (a restored ledger?). ALTER TABLE ... DROP CONSTRAINT schemamig_moved_to_<shard> and UNSET "
-    "TBLPROPERTIES ('delta.appendOnly') open the table; or take the upgrade that sealed it again.",
+    f"TBLPROPERTIES ('{APPEND_ONLY}') open the table; or take the upgrade that sealed it again.",
     "orphan_folder": "No row knows this table. Look into it; delete the folder once nobody misses its rows.",
     "plan_missing": "The deployment can neither go on nor back without its plan: restore the file from a backup, or cancel the generation.",
 }
@@ -75,7 +77,7 @@ class LedgerFinding:
         return REMEDIES[self.code]
 
     def to_json(self) -> dict[str, str | None]:
-        """An element of ``findings`` in the document of ``ledger verify``."""
+        """Return the finding as an element of ``findings`` in the document of ``ledger verify``."""
         return {
             "code": self.code,
             "where": self.where,
@@ -87,5 +89,5 @@ class LedgerFinding:
 
 
 def of_row(code: str, collection: str, key: str, text: str) -> LedgerFinding:
-    """A finding about a row; ``key`` as it is stored."""
+    """Return a finding about a row; ``key`` as it is stored."""
     return LedgerFinding(code, f"{collection} {key}", text, collection, key)

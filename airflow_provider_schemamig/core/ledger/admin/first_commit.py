@@ -36,7 +36,7 @@ class Leap:
 
 
 def leap_over(env: EnvironmentRoot, version: int, ledger: Mapping[str, bytes]) -> Leap:
-    """On top of the ``ledger`` (its files by their keys) at ``version``, which is to be that of ``env``.
+    """Return the commit that follows the ``ledger`` (its files by their keys) at ``version``, which is to be that of ``env``.
 
     Raises NumbersExhausted; LedgerDamaged where the ledger's files cannot be read.
     """
@@ -66,7 +66,7 @@ def is_leap(commit: bytes) -> bool:
 
 
 def _places(rows: Iterable[RawRow]) -> list[str]:
-    """Of all shards that can be read, also of those that are gone by now."""
+    """Return the places of all shards that can be read, also of those that are gone by now."""
     return [shard.uri for shard in _shards((row.key, row.value) for row in rows if row.collection == Shard.COLLECTION)]
 
 
@@ -80,8 +80,8 @@ def _shards(found: Iterable[tuple[str, str]]) -> Iterator[Shard]:
 
 def _updates(rows: Iterable[RawRow], generation: Generation, epoch: Epoch, ts: int) -> Iterator[RawRow]:
     """Return the numbers, the leader's row with its new epoch, and the fence that every live table has to get."""
-    standing = [identity for identity, count in sums(rows).items() if count > 0]
-    stored = {(collection, key): value for collection, key, value in standing}
+    current = [identity for identity, count in sums(rows).items() if count > 0]
+    stored = {(collection, key): value for collection, key, value in current}
     collection, key, value = encode(GivenOut(generation, epoch))
     yield from replaced(collection, key, stored.get((collection, key)), value, ts)
     address = (Leader.COLLECTION, encode_key(Leader.key))

@@ -58,21 +58,22 @@ def compact(writer: LedgerWriter, since: int | None = None, authority: Leadershi
 
 
 def dump(reader: LedgerReader, at: int | None = None, *, collection: str | None = None, current: bool = False) -> dict[str, Any]:
-    """The document of ``ledger dump``: ``{"version", "rows": [{"collection", "key", "value", "ts", "diff"}]}``, stored texts as they are.
+    """Return the document of ``ledger dump``, with the stored texts as they are.
 
-    All updates up to version ``at`` (default: the head), of one ledger collection or of all; ``current``: what they sum up to, with the
-    version each came in at. Rows that are damaged or of unknown collections are in it like all others. Raises as ``state`` does.
+    Its shape is ``{"version", "rows": [{"collection", "key", "value", "ts", "diff"}]}``. It has all updates up to version ``at`` (default:
+    the head), of one ledger collection or of all; with ``current`` what they sum up to, and the version each row came in at. Rows that are
+    damaged or of unknown collections are in it like all others. Raises as ``state`` does.
     """
     version = reader.state(at).version
     # At the version that the state was read at, be it consolidated by somebody meanwhile.
     rows: Iterable[RawRow] = [row for row in reader.table.scan() if row.ts <= version and collection in (None, row.collection)]
     if current:
-        rows = _standing(rows)
+        rows = _summed_up(rows)
     return {"version": version, "rows": [row._asdict() for row in sorted(rows, key=lambda row: (row.ts, row[:3], row.diff))]}
 
 
 def _consolidated(rows: Iterable[RawRow], since: int) -> list[RawRow]:
-    """Updates up to ``since`` summed up, as of ``since``; later ones as they are."""
+    """Return the updates up to ``since`` summed up, as of ``since``, and later ones as they are."""
     rows = list(rows)
     old = [RawRow(*identity, ts=since, diff=count) for identity, count in sums(row for row in rows if row.ts <= since).items()]
     return old + [row for row in rows if row.ts > since]
@@ -86,7 +87,7 @@ def _since_rows(state: State, since: int) -> list[RawRow]:
     return [*retract, RawRow(collection, key, value, state.version + 1, 1)]
 
 
-def _standing(rows: Iterable[RawRow]) -> list[RawRow]:
+def _summed_up(rows: Iterable[RawRow]) -> list[RawRow]:
     """Return the insertions that nothing retracted, with the version they came in at."""
     rows = list(rows)
     multiplicity = sums(rows)

@@ -77,7 +77,7 @@ class LedgerSize:
 
 
 def size(reader: LedgerReader) -> LedgerSize:
-    """Also of a ledger whose rows are damaged. Raises as reading does."""
+    """Return how large the ledger is, also if its rows are damaged. Raises as reading does."""
     version = reader.state().version
     rows = reader.table.scan()  # at that version, as are the files
     files, data_bytes = reader.table.data_size()

@@ -20,7 +20,10 @@ from airflow_provider_schemamig.core.storage import ObjectMissing
 
 
 def verify(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
-    """All that is wrong with the ledger, files first; empty if it is sound. Raises NoEnvironment and LedgerTooNew, which are no damage."""
+    """Return all that is wrong with the ledger, files first; nothing if it is sound.
+
+    Raises NoEnvironment and LedgerTooNew, which are no damage.
+    """
     if not reader.exists():
         reader.state()
     damaged = tuple(_log_findings(reader))

@@ -69,8 +69,11 @@ def check_rows(env: EnvironmentRoot, version: int, rows: Sequence[RawRow]) -> tu
 
 
 def strictest_types(number: int) -> tuple[type[Any], ...]:
-    """The classes to hold rows of a format to. The frozen copies of a format know less than today's rows (times are text in them), so
-    they are taken only for what has another shape today."""
+    """Return the classes that rows of a format have to satisfy.
+
+    The frozen copies of a format know less than today's rows (times are text in them), so they are taken only for rows that have another
+    shape today.
+    """
     if number == FORMATS.current:
         return ROW_TYPES
     older = (row_type for row_type in FORMATS.types(number) if collection_of(row_type) not in FROZEN_COLLECTIONS)
@@ -78,7 +81,7 @@ def strictest_types(number: int) -> tuple[type[Any], ...]:
 
 
 def _guarded(rule: Rule, state: State) -> Iterator[LedgerFinding]:
-    """A rule as far as the rows it reads can be decoded; the damage itself was found by the row checks before."""
+    """Yield a rule's findings, as far as the rows that it reads can be decoded; the row checks before have reported the damage itself."""
     try:
         yield from rule(state)
     except LedgerDamaged:
@@ -119,7 +122,10 @@ def _time_findings(rows: Sequence[RawRow], version: int) -> Iterator[LedgerFindi
 
 
 def _since_findings(rows: Sequence[RawRow], state: State) -> Iterator[LedgerFinding]:
-    """History begins where ``since`` says: there is always an update of that version (the config row's at least), and none before."""
+    """Yield a finding if history does not begin where ``since`` says.
+
+    There is always an update of that version (the config row's at least), and none before.
+    """
     try:
         since = state.since
     except LedgerDamaged:
@@ -130,7 +136,7 @@ def _since_findings(rows: Sequence[RawRow], state: State) -> Iterator[LedgerFind
 
 
 def _history_findings(rows: Sequence[RawRow]) -> Iterator[LedgerFinding]:
-    """Generation and epoch only grow, over all the history that is left; ``since`` too."""
+    """Yield a finding wherever the generation, the epoch or ``since`` went down, over all the history that is left."""
     leaders: list[tuple[int, ...]] = []
     sinces: list[tuple[int, ...]] = []
     for row in sorted((row for row in rows if row.diff > 0), key=lambda row: row.ts):
@@ -212,7 +218,7 @@ def _element_findings(state: State) -> Iterator[LedgerFinding]:
 
 
 def _generation_findings(state: State) -> Iterator[LedgerFinding]:
-    """Whatever a generation left names a deployment: rollback, contract and clean-up look it up."""
+    """Yield the rows that a generation left and that name no deployment; rollback, contract and clean-up look it up."""
     known = set(state.deployments)
     for rows in (state.shards, state.replacements, state.approvals, state.holds):
         for row in rows.values():
@@ -229,7 +235,10 @@ def _hold_findings(state: State) -> Iterator[LedgerFinding]:
 
 
 def _replacement_findings(state: State) -> Iterator[LedgerFinding]:
-    """Only of deployments that may still be promoted: of others a row may outlive its shard until the next clean-up."""
+    """Yield the replacements whose shard is missing, of deployments that may still be promoted.
+
+    Of other deployments a row may outlive its shard until the next clean-up.
+    """
     for row in state.replacements.values():
         deployment = state.deployments.get(row.generation)
         if row.shard not in state.shards and deployment is not None and deployment.state in _UNFINISHED:
@@ -237,7 +246,10 @@ def _replacement_findings(state: State) -> Iterator[LedgerFinding]:
 
 
 def _place_findings(env: EnvironmentRoot, state: State) -> Iterator[LedgerFinding]:
-    """Every shard has a place of its own; tables that were adopted are never deleted, so two rows may name one."""
+    """Yield the shards that share a place, or whose place cannot be used.
+
+    Every shard has a place of its own; tables that were adopted are never deleted, so two rows may name the place of one.
+    """
     at: dict[str, Shard] = {}
     for _, shard in sorted(state.shards.items()):
         try:
@@ -253,7 +265,10 @@ def _place_findings(env: EnvironmentRoot, state: State) -> Iterator[LedgerFindin
 
 
 def _orphan_findings(state: State) -> Iterator[LedgerFinding]:
-    """A live shard belongs to an object, one that is being built to a replacement or an open intent, a retired one to a way back."""
+    """Yield the shards that nothing points to.
+
+    A live shard belongs to an object, one that is being built to a replacement or an open intent, a retired one to a way back.
+    """
     wanted: Mapping[ShardState, set[str]] = {
         ShardState.LIVE: {row.shard for row in state.objects.values()},
         ShardState.BUILDING: {row.shard for row in state.replacements.values()}
@@ -266,7 +281,10 @@ def _orphan_findings(state: State) -> Iterator[LedgerFinding]:
 
 
 def _is_taken_away_later(state: State, shard: Shard) -> bool:
-    """By the contract of the hold that keeps it, or, if its own rollback took it back, by a later clean-up."""
+    """Return whether contract or a clean-up will remove the shard.
+
+    The contract of the hold that keeps it does, or a later clean-up, if the shard was taken back by its own rollback.
+    """
     if shard.retired_by is None:
         return False
     hold = state.holds.get(shard.retired_by)

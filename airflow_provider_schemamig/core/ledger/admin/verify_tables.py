@@ -27,8 +27,11 @@ _LOOKS = 3
 
 
 def verify_tables(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
-    """Tables, folders and plans that are missing, left over or newer than the ledger. Where ledger rows cannot be read, what they name
-    is left out: ``verify`` found that already. Raises as reading the ledger and the storage does."""
+    """Return the tables, folders and plans that are missing, left over or newer than the ledger.
+
+    What is named only by ledger rows that cannot be read is left out, as ``verify`` reports such rows. Raises as reading the ledger and
+    the storage does.
+    """
     for _ in range(_LOOKS):
         # Folders first: whoever makes one has written its row before, so a folder without a row is nobody's.
         folders = tuple(shard_folders(reader.env.store(), reader.env.SYSTEM_FOLDER))
@@ -60,7 +63,7 @@ def _orphan_folders(env: EnvironmentRoot, state: State, folders: tuple[str, ...]
 
 
 def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...]) -> Iterator[LedgerFinding]:
-    """Of live shards only: a retired one's files go before its row does."""
+    """Yield what is wrong with the tables of live shards; those of retired ones are removed before their row is."""
     epoch = Epoch(next_epoch(state) - 1)
     highest = epoch
     for shard in shards:
@@ -86,7 +89,7 @@ def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...
 
 
 def _plan_findings(env: EnvironmentRoot, state: State) -> Iterator[LedgerFinding]:
-    """Plans that are still to be run, or to be gone back by."""
+    """Yield the missing plans that are still to be run, or that a rollback needs."""
     held = {hold.generation for hold in state.holds.values() if hold.state is not HoldState.CLOSED}
     for generation, deployment in sorted(state.deployments.items()):
         if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED) and generation not in held:
@@ -98,7 +101,7 @@ def _plan_findings(env: EnvironmentRoot, state: State) -> Iterator[LedgerFinding
 
 
 def _place(env: EnvironmentRoot, shard: Shard) -> str | None:
-    """None for a place that is none; ``verify`` said so."""
+    """Return the URI of a shard's place; None for a place that cannot be used, which ``verify`` reports."""
     try:
         return env.table_location(shard.uri).uri
     except InvalidLocation:

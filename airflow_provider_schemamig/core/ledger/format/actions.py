@@ -36,7 +36,7 @@ class LedgerSnapshot:
         return {item.row.key: item.row for item in self.rows if isinstance(item.row, row_type)}
 
     def versions(self, row_type: type[Any]) -> dict[str, int]:
-        """Key -> ledger version that wrote the row, of the rows of one type."""
+        """Return, of the rows of one type, key -> ledger version that wrote the row."""
         return {item.row.key: item.version for item in self.rows if isinstance(item.row, row_type)}
 
     def __iter__(self) -> Iterator[Any]:

@@ -28,7 +28,9 @@ class Older(Mapping[str, Texts]):
 
     @cached_property
     def upgrades(self) -> tuple[Carried, ...]:
-        """The ledger after each step, as if it were written at the versions to come. Raises as ``migrate.carry``, and LedgerDamaged."""
+        """Return the ledger after each step, as if it were written at the versions to come. Raises as ``migrate.carry``, and
+        LedgerDamaged.
+        """
         standing, found = self._standing(), []
         for version, step in enumerate(self._formats.steps_from(self._number), start=self._version + 1):
             found.append(carry(standing, step, self._formats, version))

@@ -73,7 +73,7 @@ def _broken(step: Step, reason: str) -> FormatStepFailed:
 
 
 def _wanted(step: Step, before: LedgerSnapshot, actions: Iterable[Action], formats: Formats) -> dict[Address, Any]:
-    """Address -> the new row there, or None where a row goes. Raises FormatStepFailed for what no step may do."""
+    """Return address -> the new row there, or None where a row goes. Raises FormatStepFailed for what no step may do."""
     known = {_address(row): row for row in before}
     wanted: dict[Address, Any] = {}
     for action in actions:

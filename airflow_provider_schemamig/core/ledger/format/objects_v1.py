@@ -49,6 +49,7 @@ class Field:
     nullable: bool = True
     default: str | None = None
     comment: str | None = None
+    generated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,11 @@ class Control:
     paused_by: str | None = None
     paused_at: str | None = None
     reason: str | None = None
+    last_step: bool = False
 
     @property
     def key(self) -> str:
-        return self.scope
+        return f"last_step/{self.scope}" if self.last_step else self.scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,89 @@ class Hold:
         return str(self.generation)
 
 
+class IntentKind(StrEnum):
+    CREATE = "create"
+    EVOLVE = "evolve"
+    EXPAND = "expand"
+    CHANGE = "change"
+    SEAL = "seal"
+    CUTOVER = "cutover"
+    CONTRACT = "contract"
+    REVERT = "revert"
+    UNDO = "undo"
+    COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    COLLECTION: ClassVar[str] = "intents"
+    collection: str
+    shard: str
+    generation: int
+    epoch: int
+    kind: IntentKind
+    base_version: int
+    done_version: int | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.shard}/{self.kind}/{self.generation}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateIntent(Intent):
+    after: Declaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransitionIntent(Intent):
+    before: Declaration
+    after: Declaration
+    reached: Declaration | None = None
+    renames: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapIntent(TransitionIntent):
+    deadline: str
+    is_given_up: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealIntent(Intent):
+    deadline: str
+    is_given_up: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSwapIntent(Intent):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRevertIntent(Intent):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionIntent(Intent):
+    pass
+
+
+union(
+    {
+        "create": CreateIntent,
+        "transition": TransitionIntent,
+        "swap": SwapIntent,
+        "seal": SealIntent,
+        "shard_swap": ShardSwapIntent,
+        "drift_revert": DriftRevertIntent,
+        "compaction": CompactionIntent,
+    },
+    of=Intent,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class EnvironmentConfig:
     COLLECTION: ClassVar[str] = "config"
@@ -274,6 +359,7 @@ class BuildingShard:
     version: str
     generation: int
     shard: str
+    attempt: int = 0
     fill_number: int = 0
     fill_inputs: tuple[tuple[str, int], ...] = ()
     filled_rows: int | None = None
@@ -352,40 +438,6 @@ class SchemaEntry:
     @property
     def key(self) -> str:
         return f"{self.collection}/{self.schema_id}"
-
-
-class IntentKind(StrEnum):
-    CREATE = "create"
-    EVOLVE = "evolve"
-    EXPAND = "expand"
-    CHANGE = "change"
-    SEAL = "seal"
-    CUTOVER = "cutover"
-    CONTRACT = "contract"
-    REVERT = "revert"
-    UNDO = "undo"
-    COMPACT = "compact"
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    COLLECTION: ClassVar[str] = "intents"
-    collection: str
-    shard: str
-    generation: int
-    epoch: int
-    kind: IntentKind
-    base_version: int
-    before: Declaration | None
-    after: Declaration | None
-    reached: Declaration | None
-    renames: tuple[tuple[str, str], ...] = ()
-    done_version: int | None = None
-    deadline: str | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.shard}/{self.kind}/{self.generation}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _OPERATIONS: Mapping[type[Any], Callable[[Any, Declaration], Chain]] = {
 
 
 def chains_of(changes: Sequence[c.Change], table: Declaration) -> tuple[Chain, ...]:
-    """The elements of a table's online changes, in the order of the changes. Raises NotOnline."""
+    """Return the elements of a table's online changes, in the order of the changes. Raises NotOnline."""
     together = joined(changes, table)
     return tuple(operations_of(change, table, together) for change in together)
 
@@ -54,7 +54,7 @@ def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Chang
 
 
 def check_on_head(head: Head, change: c.Change) -> None:
-    """What no declaration tells of, and stands against an online change of this table. Raises NotOnline, CannotCluster."""
+    """Check what no declaration tells of and what stands against an online change of this table. Raises NotOnline, CannotCluster."""
     match change:
         case c.ChangeType():
             change_type.check_on_head(head, change)

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.schema.sql import type_sql
 
 
 def operations(change: AddColumn, table: Declaration) -> Chain:
-    """Raises NotOnline: nothing can be put into older rows, or not by itself."""
+    """Return the steps of an added column. Raises NotOnline: nothing can be put into older rows, or not by itself."""
     if change.field.default is None or "." in change.path:
         why = "older rows have no value for it" if change.field.default is None else "a field of a struct is not filled by itself"
         raise NotOnline(collection=table.name, op=change.op, path=change.path, reason=why)

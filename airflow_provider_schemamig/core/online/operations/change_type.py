@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.delta.log.head import Head
-from airflow_provider_schemamig.core.delta.metadata.columns import IDENTITY
-from airflow_provider_schemamig.core.delta.metadata.dependents import GENERATED
 from airflow_provider_schemamig.core.delta.properties import STATS_COLUMNS
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.online.dependent_checks import KeptCheck, guarded, kept_checks
@@ -41,6 +39,7 @@ from airflow_provider_schemamig.core.schema.expressions.parse import NotFollowed
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Check, DataType, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.schema.table_features import GENERATED, IDENTITY
 from airflow_provider_schemamig.core.schema.widening import varchar_length
 
 #: Primitive types by what values they have.
@@ -52,7 +51,10 @@ _KINDS = {
 
 
 def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] = ()) -> Chain:
-    """``beside``: all online changes of the table; columns of one CHECK change places in one commit. Raises NotOnline."""
+    """Return the steps of a change of type. Raises NotOnline.
+
+    ``beside``: all online changes of the table; columns of one CHECK change places in one commit.
+    """
     reason = _why_not(change, table)
     if reason is not None:
         raise NotOnline(collection=table.name, op=change.op, path=change.path, reason=reason)
@@ -79,7 +81,7 @@ def retyped(beside: Sequence[Change]) -> frozenset[str]:
 
 
 def check_on_head(head: Head, change: ChangeType) -> None:
-    """Raises NotOnline for what no declaration tells of, and a swap would leave at the wrong column."""
+    """Raise NotOnline for what no declaration tells of and a swap would leave at the wrong column."""
     reason = None
     if STATS_COLUMNS in head.properties:
         reason = f"{STATS_COLUMNS} says for which columns statistics are kept"
@@ -112,7 +114,7 @@ def _is_string(found: Primitive) -> bool:
 
 
 def _shadow(change: ChangeType, table: Declaration) -> str:
-    """One that an earlier attempt left behind is used again."""
+    """Return the name of the shadow column; one that an earlier attempt left behind is used again."""
     there, wanted = {field.name: field.type for field in table.fields}, relaxed(change.new)
     taken: set[str] = set()
     while True:
@@ -161,7 +163,7 @@ def _coming(beside: Sequence[Change]) -> tuple[Check, ...]:
 
 
 def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how: str, checks: Sequence[Check]) -> tuple[KeptCheck, ...]:
-    """Those of ``checks`` that use the column, over the values of all columns that change their type with it. Raises NotOnline."""
+    """Return those of ``checks`` that use the column, over the values of all columns that change their type with it. Raises NotOnline."""
     values = {str(other.path): _value(other, table, how) for other in (*beside, change) if isinstance(other, ChangeType)}
     try:
         return kept_checks(checks, change.path, values)
@@ -171,7 +173,7 @@ def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how:
 
 
 def _kept_questions(change: ChangeType, table: Declaration, beside: Sequence[Change]) -> Iterator[Question]:
-    """A row without a value of the new type is found by the cast's own question."""
+    """Yield what to ask about CHECKs; the cast's own question finds a row without a value of the new type."""
     lost = f"({quote(change.path)} IS NOT NULL AND {_value(change, table, 'TRY_CAST')} IS NULL)"
     there = {field.name.lower() for field in table.fields} - {other.path.lower() for other in beside if isinstance(other, AddColumn)}
     coming = [check for check in _coming(beside) if there.issuperset(map(_root, column_references(check.expression)))]

@@ -22,7 +22,7 @@ def operations(change: ChangeClustering, table: Declaration) -> Chain:
 
 
 def check_on_head(head: Head, change: ChangeClustering) -> None:
-    """Raises CannotCluster for a table whose older files nobody but Spark itself could lay out anew."""
+    """Raise CannotCluster for a table whose older files nobody but Spark itself could lay out anew."""
     reason = why_not(head)
     if reason is not None:
         raise CannotCluster(op=change.op, path=", ".join(change.new), reason=reason)

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.schema.element_states import ElementState
 
 
 def with_swap(chain: Chain, retyped: Collection[str]) -> Chain:
-    """``chain`` as it walks beside columns that change places; ``retyped``: their names, in lower case."""
+    """Return ``chain`` as it goes beside columns that change places; ``retyped``: their names, in lower case."""
     return tuple(_with_swap(operation, retyped) for operation in chain)
 
 

@@ -112,7 +112,7 @@ class _Drafter:
         return DraftStep(step, tuple(questions))
 
     def _renames(self, before: Declaration, after: Declaration, found: Diff) -> tuple[dict[ColumnPath, str], dict[ColumnPath, str]]:
-        """Renames that were answered yes, and for each column that is left, the names it may have now."""
+        """Return renames that were answered yes, and for each column that is left, the names it may have now."""
         added = [change.path for change in found.changes if isinstance(change, AddColumn)]
         renames: dict[ColumnPath, str] = {}
         unanswered: dict[ColumnPath, str] = {}
@@ -139,7 +139,8 @@ def _like(name: str) -> Callable[[str], tuple[float, str]]:
 
 
 def _candidates(before: Declaration, after: Declaration, path: ColumnPath, added: Sequence[ColumnPath]) -> list[ColumnPath]:
-    """What ``path`` may be now: added in the same struct, of its type or with a name like it of a wider one; the likeliest first."""
+    """Return what ``path`` may be now, the likeliest first: columns added in the same struct, of its type, or with a similar name and a
+    wider type."""
     old = field_at(before.fields, path)
     found = []
     for other in added:
@@ -153,7 +154,7 @@ def _candidates(before: Declaration, after: Declaration, path: ColumnPath, added
 
 
 def _evolvable(before: Declaration, after: Declaration, renames: Mapping[ColumnPath, str]) -> Diff | None:
-    """The difference, if one evolution can make it."""
+    """Return the difference, if one evolution can make it."""
     try:
         found = diff(before, after, renames)
         phases(before, before, after, renames)
@@ -180,7 +181,7 @@ def _change_questions(found: Diff) -> Iterator[str]:
 
 
 def _rewrite(before: Declaration, after: Declaration, renames: Mapping[ColumnPath, str], candidates: Mapping[ColumnPath, str]) -> DraftStep:
-    """A draft with casts by name, both ways."""
+    """Draft a rewrite with casts by name, both ways."""
     names = {path: name for path, name in renames.items() if "." not in path}
     up, down = draft_query(before, after, names), draft_query(after, before, {ColumnPath(new): old for old, new in names.items()})
     because = "; ".join(describe(change) for change in diff(before, after).changes if change.cost is Cost.REWRITE)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.queries.projection import NotProjectable, project
 from airflow_provider_schemamig.core.release.queries.query import placeholders
+from airflow_provider_schemamig.core.schema.clauses import clauses_of, fills_itself
 from airflow_provider_schemamig.core.schema.expressions.calls import not_constant
 from airflow_provider_schemamig.core.schema.expressions.canonical import may_stand_bare
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
@@ -64,8 +65,9 @@ def _kept(source: Declaration, old: Field, new: Field, questions: list[str]) -> 
 
 
 def _added(new: Field, questions: list[str]) -> str:
-    if new.default is not None and not not_constant(new.default) and not placeholders(new.default):
-        return f"CAST({new.default} AS {type_sql(new.type)})"
-    if new.default is not None or not new.nullable:
+    for _, text in clauses_of(new):
+        if not not_constant(text) and not placeholders(text):
+            return f"CAST({text} AS {type_sql(new.type)})"
+    if fills_itself(new) or not new.nullable:
         questions.append(f"{new.name} is new: which value do the rows get that are there?")
     return f"CAST(NULL AS {type_sql(new.type)})"

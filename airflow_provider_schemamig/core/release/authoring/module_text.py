@@ -66,7 +66,7 @@ def _arguments(step: Step) -> Iterator[str]:
 
 
 def _string(text: str) -> str:
-    """A name as Python writes it; names hold neither quotes nor backslashes."""
+    """Return a name as Python writes it; names hold neither quotes nor backslashes."""
     return json.dumps(text, ensure_ascii=False)
 
 

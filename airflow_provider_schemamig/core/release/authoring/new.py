@@ -67,7 +67,7 @@ class Rebased:
 
 
 def bump(version: Version, part: Part) -> Version:
-    """The next version: ``1.2.3`` becomes ``2.0.0``, ``1.3.0`` or ``1.2.4``."""
+    """Return the next version: ``1.2.3`` becomes ``2.0.0``, ``1.3.0`` or ``1.2.4``."""
     match part:
         case Part.MAJOR:
             return Version(version.major + 1, 0, 0)
@@ -181,7 +181,7 @@ def _checked_title(title: str) -> str:
 
 
 def with_version(text: str, wanted: ReleaseSettings) -> bytes:
-    """release.toml with another version, and everything else as its author wrote it."""
+    """Return release.toml with another version, and everything else as its author wrote it."""
     data = _VERSION_LINE.sub(lambda found: f'{found[1]}"{wanted.version}"', text, count=1).encode()
     if read_settings(Folder(Path(), {RELEASE_TOML: data}), []) != wanted:
         raise VersionNotReplaced()

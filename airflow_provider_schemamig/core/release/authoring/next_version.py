@@ -102,7 +102,7 @@ def known(path: Path) -> KnownFolder:
 
 
 def first_version(path: Path, schema: str) -> NextVersion:
-    """Version 1.0.0 of a new folder, named after it. Raises FolderNotEmpty, InvalidReleaseToml."""
+    """Make version 1.0.0 of a new folder, named after the folder. Raises FolderNotEmpty, InvalidReleaseToml."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", path.absolute().name)
     toml = ReleaseSettings(name, FIRST_VERSION, FIRST_VERSION).toml
     refusals: list[Refusal] = []
@@ -122,9 +122,10 @@ _TOP = frozenset({"snapshots", SCHEMA_SQL, LOCK_FILE})
 
 
 def next_version(folder: KnownFolder, schema: str, title: str, why: str, steps: Sequence[DraftStep] = ()) -> NextVersion:
-    """The minor version after the folder's head, with ``schema`` as schema.sql. Raises what is wrong with the folder or would be with it.
+    """Make the minor version after the folder's head, with ``schema`` as schema.sql. Raises what is wrong with the folder or would be with
+    it.
 
-    What an earlier run of the same command left behind is no reason against it.
+    What an earlier run of the same command left behind does not count as wrong.
     """
     release = folder.release
     version = bump(release.version, Part.MINOR)

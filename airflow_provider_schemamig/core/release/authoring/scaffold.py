@@ -115,7 +115,7 @@ def _frozen(folder: Folder, settings: ReleaseSettings, refusals: list[Refusal]) 
 
 
 def _must_parse(folder: Folder, settings: ReleaseSettings, refusals: list[Refusal]) -> None:
-    """Freezing what nobody can read helps nobody; a released module is locked only if it can be read."""
+    """Append a refusal for each file that cannot be read: freezing or locking such a file helps nobody."""
     for file, data in folder.files.items():
         version = version_of(file)
         if file != SCHEMA_SQL and (version is None or version >= settings.version or not file.startswith("migrations/")):

@@ -7,9 +7,8 @@ one text. What to do about it differs by file; ``schemamig rebase`` renumbers th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.release.folder.errors import LOCK_FILE, RELEASE_TOML, SCHEMA_SQL, SNAPSHOT_COMMAND, FileRefusal
+from airflow_provider_schemamig.core.release.folder.errors import LOCK_FILE, RELEASE_TOML, SCHEMA_SQL, FileRefusal
 
 _BEGIN = re.compile(rb"^<{7}(?: .*)?$", re.MULTILINE)
 _END = re.compile(rb"^>{7}(?: .*)?$", re.MULTILINE)
@@ -20,42 +19,31 @@ REBASE = (
 )
 
 
-@dataclass(eq=False, kw_only=True)
 class MergeConflict(FileRefusal):
     """``line`` is where the first marker stands."""
 
     code = "merge_conflict"
-
-    @property
-    def message(self) -> str:
-        return f"{self.where} holds git's conflict markers: another branch changed the same lines."
+    message = "{where} holds git's conflict markers: another branch changed the same lines."
 
     @property
     def next_action(self) -> str:
         if self.file == SCHEMA_SQL:
-            return f"Keep what both branches want, delete the markers, then run {SNAPSHOT_COMMAND}. {REBASE}"
+            return f"Keep what both branches want, delete the markers, then run `schemamig snapshot`. {REBASE}"
         if self.file == LOCK_FILE:
-            return f"Take the file of the branch that is released, then run {SNAPSHOT_COMMAND}: it adds the lines of this one. {REBASE}"
+            return f"Take the file of the branch that is released, then run `schemamig snapshot`: it adds the lines of this one. {REBASE}"
         if self.file == RELEASE_TOML:
             return f"Keep the higher version and the higher min_version, and delete the markers. {REBASE}"
         return f"A snapshot or module belongs to one branch: its lines cannot be mixed. {REBASE}"
 
 
-@dataclass(eq=False, kw_only=True)
 class DuplicateVersion(FileRefusal):
     """The lock has two lines for one file, as a careless merge leaves them."""
 
     code = "duplicate_version"
+    message = "{where} has a second line for {name}: two branches claim this version with other content."
+    next_action = f"Keep the line of the branch that is released, and its file. {REBASE}"
     file: str = LOCK_FILE
     name: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.where} has a second line for {self.name}: two branches claim this version with other content."
-
-    @property
-    def next_action(self) -> str:
-        return f"Keep the line of the branch that is released, and its file. {REBASE}"
 
 
 def conflict_line(data: bytes) -> int | None:

@@ -31,7 +31,7 @@ _MODULE = re.compile(r"migrations/v(.+)\.py")
 
 
 def digest(data: bytes) -> str:
-    """``sha256:<64 hex digits>`` of a file's bytes."""
+    """Return ``sha256:<64 hex digits>`` of a file's bytes."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -61,7 +61,7 @@ def is_snapshot(file: str) -> bool:
 
 
 def parse_lock(text: str, refusals: list[Refusal]) -> Mapping[str, str] | None:
-    """File -> digest, of the lines that are right, or None if it is not TOML. What is wrong is appended to ``refusals``."""
+    """Map file to digest for the lines that are right; None if the text is not TOML. What is wrong is appended to ``refusals``."""
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML; a number of more digits than Python reads; nested beyond the stack
@@ -80,12 +80,12 @@ def parse_lock(text: str, refusals: list[Refusal]) -> Mapping[str, str] | None:
 
 
 def render_lock(entries: Mapping[str, str]) -> str:
-    """The file's text; equal entries give equal bytes."""
+    """Return the file's text; equal entries give equal bytes."""
     return HEADER + "".join(f'"{file}" = "{entries[file]}"\n' for file in sorted(entries, key=by_version))
 
 
 def by_version(file: str) -> tuple[bool, Version | None, str]:
-    """Sorts file names: modules before snapshots, each by version."""
+    """Sort file names by this key: modules before snapshots, each by version."""
     return is_snapshot(file), version_of(file), file
 
 

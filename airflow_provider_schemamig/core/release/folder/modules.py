@@ -42,9 +42,9 @@ class Migration:
     lines: tuple[int, ...]
 
 
-@dataclass(eq=False, kw_only=True)
 class ModuleSyntax(FileRefusal):
     code = "module_syntax"
+    next_action = "Correct the line."
     column: int | None = None
     reason: str
 
@@ -53,93 +53,50 @@ class ModuleSyntax(FileRefusal):
         column = "" if self.column is None else f", column {self.column}"
         return f"{self.where}{column} is not Python: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return "Correct the line."
 
-
-@dataclass(eq=False, kw_only=True)
 class MissingDocstring(FileRefusal):
     code = "missing_docstring"
-
-    @property
-    def message(self) -> str:
-        return f"{self.file} does not begin with a docstring."
-
-    @property
-    def next_action(self) -> str:
-        return 'Say in it what changes and why, as in """Carriers report delay in minutes.\\n\\nWhy: ..."""'
+    message = "{file} does not begin with a docstring."
+    next_action = 'Say in it what changes and why, as in """Carriers report delay in minutes.\\n\\nWhy: ..."""'
 
 
-@dataclass(eq=False, kw_only=True)
 class ForbiddenStatement(FileRefusal):
     code = "forbidden_statement"
+    message = "{where}: `{statement}` may not stand in a migration module, which is read and never run."
+    next_action = f"A module holds {_SHAPE}; nothing else."
     statement: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.where}: `{self.statement}` may not stand in a migration module, which is read and never run."
 
-    @property
-    def next_action(self) -> str:
-        return f"A module holds {_SHAPE}; nothing else."
-
-
-@dataclass(eq=False, kw_only=True)
 class ForbiddenImport(FileRefusal):
     code = "forbidden_import"
+    message = "{where}: `{statement}`: a step may depend on nothing that can change under it."
+    next_action = f"Import only {', '.join(FACTORIES)} from {PACKAGE}, under their own names."
     statement: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.where}: `{self.statement}`: a step may depend on nothing that can change under it."
 
-    @property
-    def next_action(self) -> str:
-        return f"Import only {', '.join(FACTORIES)} from {PACKAGE}, under their own names."
-
-
-@dataclass(eq=False, kw_only=True)
 class StepsMissing(FileRefusal):
     code = "steps_missing"
-
-    @property
-    def message(self) -> str:
-        return f"{self.file} has no `STEPS = [...]`."
-
-    @property
-    def next_action(self) -> str:
-        return "Add it; STEPS = [] says that nothing needs a step."
+    message = "{file} has no `STEPS = [...]`."
+    next_action = "Add it; STEPS = [] says that nothing needs a step."
 
 
-@dataclass(eq=False, kw_only=True)
 class NotLiteral(FileRefusal):
     code = "not_literal"
+    message = "{where}: `{found}` is not a literal."
+    next_action = "Write strings, lists, dictionaries, True, False or None out; constants are copied in, never computed or imported."
     found: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.where}: `{self.found}` is not a literal."
 
-    @property
-    def next_action(self) -> str:
-        return "Write strings, lists, dictionaries, True, False or None out; constants are copied in, never computed or imported."
-
-
-@dataclass(eq=False, kw_only=True)
 class UnfinishedMigration(FileRefusal):
     """Something that only the author can decide, left open by ``schemamig new``."""
 
     code = "unfinished_migration"
+    next_action = "Decide it, correct the step if need be, and delete the comment (or replace the placeholder)."
     question: str
 
     @property
     def message(self) -> str:
         return f"{self.where}: a question of `schemamig new` is not decided yet: {self.question.rstrip('.')}."
-
-    @property
-    def next_action(self) -> str:
-        return "Decide it, correct the step if need be, and delete the comment (or replace the placeholder)."
 
 
 def read_module(text: str, file: str, refusals: list[Refusal]) -> Migration | None:

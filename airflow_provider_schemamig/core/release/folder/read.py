@@ -62,7 +62,8 @@ class ReleaseSnapshot:
 
     @cached_property
     def declarations(self) -> Mapping[CollectionName, Declaration]:
-        """Every collection of this version by name. Raises the parser's refusals (SqlSyntax, UnknownType, DuplicateCollection...)."""
+        """Return every collection of this version by name. Raises the parser's refusals (SqlSyntax, UnknownType,
+        DuplicateCollection...)."""
         from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 
         return {declaration.name: declaration for declaration in parse_schema(self.text, self.file)}
@@ -108,7 +109,7 @@ class ReleaseSettings:
 
     @property
     def toml(self) -> bytes:
-        """A new file that says this and nothing else."""
+        """Return a new file that says this and nothing else."""
         return f'name = "{self.name}"\nversion = "{self.version}"\nmin_version = "{self.min_version}"\n'.encode()
 
 
@@ -124,7 +125,7 @@ class Folder:
     conflicted: frozenset[str] = frozenset()
 
     def digests(self) -> dict[str, str]:
-        """Snapshot and module files by name, with their digests."""
+        """Return snapshot and module files by name, with their digests."""
         return {file: digest(data) for file, data in self.files.items() if version_of(file) is not None}
 
 
@@ -177,7 +178,7 @@ def read_release(path: Path) -> Reading:
 
 
 def read_folder(path: Path, refusals: list[Refusal]) -> Folder | None:
-    """The folder's files; what cannot be read or does not belong is appended to ``refusals``."""
+    """Read the folder's files; what cannot be read or does not belong is appended to ``refusals``."""
     try:
         if not path.is_dir():
             reason = "it is not a folder" if path.exists() else "there is no such folder"
@@ -207,7 +208,7 @@ def read_folder(path: Path, refusals: list[Refusal]) -> Folder | None:
 
 
 def _read(path: Path) -> bytes:
-    """A regular file of sane size: a pipe would block, a device never ends."""
+    """Read a regular file of sane size: a pipe would block, a device never ends."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
         raise OSError("it is not a regular file")
@@ -242,7 +243,7 @@ def _decoded(folder: Folder, refusals: list[Refusal]) -> Iterator[tuple[str, str
 
 
 def folder_and_settings(path: Path) -> tuple[Folder, ReleaseSettings]:
-    """Both, for who works on a folder that may be wrong in other ways. Raises all that keeps them from being read."""
+    """Read the folder and its settings, when the folder may be wrong in other ways. Raises all that keeps them from being read."""
     refusals: list[Refusal] = []
     folder = read_folder(path, refusals)
     raise_refusals(refusals)
@@ -254,7 +255,7 @@ def folder_and_settings(path: Path) -> tuple[Folder, ReleaseSettings]:
 
 
 def read_settings(folder: Folder, refusals: list[Refusal]) -> ReleaseSettings | None:
-    """``release.toml``, or None with the reasons appended to ``refusals``."""
+    """Read ``release.toml``; None with the reasons appended to ``refusals`` if it is wrong."""
     data = folder.files.get(RELEASE_TOML)
     if data is None:
         return None
@@ -292,7 +293,7 @@ def _version(values: Mapping[str, object], key: str, refusals: list[Refusal]) ->
 
 
 def _shown(value: object) -> str:
-    """A setting as a message may hold it: short, and never a number of more digits than Python prints."""
+    """Return a setting as a message may hold it: short, and never a number of more digits than Python prints."""
     return reprlib.repr(value) if isinstance(value, str) else "missing" if value is None else f"a {type(value).__name__}"
 
 
@@ -307,7 +308,7 @@ def read_lock(folder: Folder, texts: Mapping[str, str], refusals: list[Refusal])
 
 
 def _range_refusals(folder: Folder, lock: Mapping[str, str], settings: ReleaseSettings) -> Iterator[Refusal]:
-    """Snapshots are exactly min..head, modules exactly those above min."""
+    """Yield refusals unless snapshots are exactly min..head, and modules exactly those above min."""
     low, head = settings.min_version, settings.version
     known = {low, head}
     present = {*folder.files, *folder.conflicted}

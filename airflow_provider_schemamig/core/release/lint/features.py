@@ -1,4 +1,4 @@
-"""Which Delta table features the changes of a release bring, as far as the folder shows; the table itself may have more (delta.md B1)."""
+"""Which Delta table features the changes of a release bring, as far as the folder shows; the table itself may have more."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from itertools import pairwise
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal
-from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, ChangeType, DropColumn, RenameColumn, SetDefault
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, ChangeType, DropColumn, RenameColumn, SetClause
+from airflow_provider_schemamig.core.schema.clauses import clause_of, clauses_of
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, walk
+from airflow_provider_schemamig.core.schema.table_features import COLUMN_MAPPING, TIMESTAMP_NTZ, TYPE_WIDENING
 
 
 def features_of(old: Declaration, changes: Iterable[Change]) -> Mapping[str, str]:
-    """Feature -> the first change of an evolution of ``old`` that needs it, in words."""
+    """Map each feature to the first change of an evolution of ``old`` that needs it, in words."""
     found: dict[str, str] = {}
     for change in changes:
         for feature in _needs(change):
@@ -24,7 +26,7 @@ def features_of(old: Declaration, changes: Iterable[Change]) -> Mapping[str, str
 
 
 def features_before(release: Release, name: CollectionName, version: Version | None) -> frozenset[str]:
-    """Features that a collection has had at ``version`` already, by what it was created with and by every evolution since."""
+    """Return the features that a collection has at ``version`` already, by how it was created and by every evolution since."""
     found: set[str] = set()
     versions = [known for known in release.versions if version is not None and known <= version]
     for earlier, later in reversed(list(pairwise(versions))):
@@ -44,18 +46,18 @@ def features_before(release: Release, name: CollectionName, version: Version | N
 
 
 def _needs(change: Change) -> list[str]:
+    if isinstance(change, SetClause):
+        return [] if change.new is None else [clause_of(change).feature]
     match change:
         case DropColumn() | RenameColumn():
-            return ["columnMapping"]
+            return [COLUMN_MAPPING]
         case ChangeType(widening=True, old=Primitive(name=old)) if not old.startswith("varchar"):
-            return ["typeWidening"]
-        case SetDefault(new=str()):
-            return ["allowColumnDefaults"]
+            return [TYPE_WIDENING]
         case AddColumn(field=field):
             types = [field.type, *(inner.type for _, inner in walk((field,)))]
             return [
-                *(["allowColumnDefaults"] if field.default is not None else []),
-                *(["timestampNtz"] if any(_holds_ntz(data_type) for data_type in types) else []),
+                *(clause.feature for clause, _ in clauses_of(field)),
+                *([TIMESTAMP_NTZ] if any(_holds_ntz(data_type) for data_type in types) else []),
             ]
         case _:
             return []
@@ -63,8 +65,8 @@ def _needs(change: Change) -> list[str]:
 
 def _of_new(declaration: Declaration) -> set[str]:
     fields = [field for _, field in walk(declaration.fields)]
-    found = {"allowColumnDefaults"} if any(field.default is not None for field in fields) else set()
-    return found | ({"timestampNtz"} if any(_holds_ntz(field.type) for field in fields) else set())
+    found = {clause.feature for field in fields for clause, _ in clauses_of(field)}
+    return found | ({TIMESTAMP_NTZ} if any(_holds_ntz(field.type) for field in fields) else set())
 
 
 def _holds_ntz(data_type: DataType) -> bool:

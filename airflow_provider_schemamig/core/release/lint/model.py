@@ -31,7 +31,7 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """Its page of docs, relative to the project."""
+        """Return the rule's page of docs, relative to the project."""
         return f"docs/lint/{self.code}.md"
 
 
@@ -48,29 +48,22 @@ class LintFinding:
         return f"{self.hit.file}:{self.hit.line}"
 
 
-@dataclass(eq=False, kw_only=True)
 class LintError(FileRefusal):
     """A finding of a rule that is an error, as ``check`` reports it."""
 
     code = "lint"
+    message = "{where}: {rule} {name}: {text}."
+    next_action = (
+        "Do what docs/lint/{rule}.md says instead; if it is meant, allow it where it stands, with the reason: `schemamig: allow {rule} "
+        "because ...`"
+    )
     rule: str
     name: str
     text: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.where}: {self.rule} {self.name}: {self.text}."
-
-    @property
-    def next_action(self) -> str:
-        return (
-            f"Do what docs/lint/{self.rule}.md says instead; if it is meant, allow it where it stands, with the reason: "
-            f"`schemamig: allow {self.rule} because ...`"
-        )
-
 
 def rule(code: str, name: str, severity: Severity, summary: str) -> Callable[[Callable[[Subject], Iterator[Hit]]], Rule]:
-    """Makes a rule of a function."""
+    """Make a rule of a function."""
 
     def made(check: Callable[[Subject], Iterator[Hit]]) -> Rule:
         return Rule(code, name, severity, summary, check)

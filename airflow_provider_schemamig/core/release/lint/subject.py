@@ -76,7 +76,7 @@ class Subject:
 
     @cached_property
     def old(self) -> Declarations:
-        """Nothing for the oldest version."""
+        """Return nothing for the oldest version."""
         return {} if self.before is None else self.release.declarations(self.before)
 
     @property
@@ -85,7 +85,7 @@ class Subject:
 
     @cached_property
     def steps(self) -> tuple[tuple[Step, int], ...]:
-        """Each step with its line."""
+        """Return each step with its line."""
         return () if self.migration is None else tuple(zip(self.migration.steps, self.migration.lines, strict=True))
 
     @cached_property
@@ -103,12 +103,12 @@ class Subject:
 
     @cached_property
     def created(self) -> tuple[Declaration, ...]:
-        """Collections that this version begins; none for the oldest version, which begins all of them."""
+        """Return the collections that this version begins; none for the oldest version, which begins all of them."""
         gone_on = {changed.name for changed in self.changed}
         return tuple(new for name, new in sorted(self.new.items()) if self.before and name not in self.old and name not in gone_on)
 
     def queries(self) -> Iterator[tuple[Step, int, str, str]]:
-        """(step, line, argument, text) of every query."""
+        """Yield (step, line, argument, text) of every query."""
         for step, line in self.steps:
             match step:
                 case Rewrite(up=up, down=down):
@@ -128,7 +128,8 @@ class Subject:
         return Hit(file, line, collection, text)
 
     def in_schema(self, collection: CollectionName, text: str, column: str | None = None) -> Hit:
-        """At a collection's statement in schema.sql, or at the line of one of its columns (a dotted path: the column it is in)."""
+        """Place a hit at a collection's statement in schema.sql, or at the line of one of its columns (a dotted path: the column it is
+        in)."""
         statement = self.statements[collection]
         offset = statement.offset
         if column is not None:
@@ -144,7 +145,7 @@ class Subject:
 
     @cached_property
     def step_spans(self) -> tuple[tuple[int, int], ...]:
-        """First and last line of each step."""
+        """Return the first and last line of each step."""
         for node in ast.parse(self.module).body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.List):
                 return tuple((call.lineno, call.end_lineno or call.lineno) for call in node.value.elts)

@@ -18,10 +18,11 @@ __all__ = ["Chain", "Create", "Evolve", "MergedStep", "Remove", "Replace", "Rewr
 
 
 def merge(release: Release, source: Version | None) -> Chain:
-    """One step a collection from ``source`` to the release's head; ``source`` None is a new environment, where all is created.
+    """Merge the steps from ``source`` to the release's head into one step a collection.
 
-    Raises DowngradeRefused, SourceBelowMinimum, UnknownSourceVersion; StopInBetween for every collection that cannot be merged; and the
-    release's own refusals if its adjacent versions do not fit (``validate_chain``).
+    A ``source`` of None is a new environment, where all is created. Raises DowngradeRefused, SourceBelowMinimum, UnknownSourceVersion;
+    StopInBetween for every collection that cannot be merged; and the release's own refusals if its adjacent versions do not fit
+    (``validate_chain``).
     """
     head = release.version
     if source is None:

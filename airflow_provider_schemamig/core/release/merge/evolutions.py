@@ -92,7 +92,7 @@ def _contradictions(new: Declaration, facts: dict[ColumnPath, _Facts]) -> Iterat
 
 
 def _type_changes(old: DataType, new: DataType) -> Iterator[tuple[DataType, DataType]]:
-    """Pairs of unequal types within a pair, not looking into the fields of structs: those have paths of their own."""
+    """Yield pairs of unequal types within a pair, not looking into the fields of structs: those have paths of their own."""
     match (old, new):
         case (Struct(), Struct()):
             return

@@ -25,7 +25,7 @@ Input = tuple[CollectionName, str]
 
 
 def fill_inputs(release: Release, source: Version | None, step: Replace | RewriteStep) -> tuple[Input, ...]:
-    """Each collection that the step's query reads, by its name at ``source`` (which is also its placeholder), with its SELECT list.
+    """Return each collection that the step's query reads, by its name at ``source`` (also its placeholder), with its SELECT list.
 
     ``step`` comes from ``merge(release, source)``, which has already refused what cannot be shown.
     """
@@ -37,20 +37,21 @@ def fill_inputs(release: Release, source: Version | None, step: Replace | Rewrit
 
 
 def rewrite_inputs(release: Release, source: Version | None, step: RewriteStep) -> tuple[str, tuple[Input, ...]]:
-    """``fill_inputs`` of a rewrite: the SELECT list of its own table (``step.old.name``), and those of its lookups."""
+    """Return ``fill_inputs`` of a rewrite: the SELECT list of its own table (``step.old.name``), and those of its lookups."""
     inputs = dict(fill_inputs(release, source, step))
     return inputs.pop(step.old.name), tuple(inputs.items())
 
 
 def down_inputs(release: Release, step: RewriteStep) -> tuple[str, tuple[Input, ...]]:
-    """What the way back reads, in the target's shape: the SELECT list of its own table (``step.collection``), and those of its lookups."""
+    """Return what the way back reads, in the target's shape: the SELECT list of its own table (``step.collection``), and those of its
+    lookups."""
     declared = release.declarations(release.version)
     lookups = [name for name in placeholders(step.down or "") if name != step.collection]
     return columns_of(step.new), tuple((name, columns_of(declared[name])) for name in lookups)
 
 
 def columns_of(declaration: Declaration) -> str:
-    """The SELECT list of a table as it is declared."""
+    """Return the SELECT list of a table as it is declared."""
     return ", ".join(quote(column.name) for column in declaration.fields)
 
 
@@ -79,7 +80,8 @@ def shown(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) ->
 
 
 def shown_back(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> tuple[str | None, tuple[ColumnPath, ...]]:
-    """The other way round: ``new`` as ``old``, with the columns of ``old`` that are NULL then. Raises CannotMerge, NotProjectable."""
+    """Show ``new`` as ``old``: return the SELECT list, and the columns of ``old`` that are NULL then. Raises CannotMerge,
+    NotProjectable."""
     origins = match(old, new, compose_events(old, new, events).renames)
     backwards = {before: after for after, before in origins.items()}
     renames = renames_of(new, old, backwards)

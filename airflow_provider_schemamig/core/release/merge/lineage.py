@@ -50,7 +50,10 @@ class CollectionTrace:
 
 
 def traces(release: Release, source: Version) -> Iterator[CollectionTrace]:
-    """The trace at ``source`` and at every version after it, up to the head. It is one object that moves on: read it before the next."""
+    """Yield the trace at ``source`` and at every version after it, up to the head.
+
+    It is one object that changes: read it before taking the next.
+    """
     declared = release.declarations(source)
     trace = CollectionTrace(source, {name: CollectionLineage(declaration, declaration) for name, declaration in declared.items()})
     yield trace

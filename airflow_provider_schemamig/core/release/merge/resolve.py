@@ -105,7 +105,7 @@ class _Resolver:
         return Remove(old.name, old), Create(name, new)
 
     def _replace(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> Replace:
-        """``events`` begins with the replacement that counts: the last one."""
+        """Merge a replacement and what follows it; ``events`` begins with the replacement that counts, the last one."""
         event, after = events[0], events[1:]
         step = event.step
         if not isinstance(step, Replacement) or step.fill is None:
@@ -121,7 +121,7 @@ class _Resolver:
 
 
 def _projected(fill: str, shape: Declaration, new: Declaration, after: Sequence[LineageEvent]) -> str:
-    """A fill written for ``shape`` as one that gives ``new``."""
+    """Turn a fill written for ``shape`` into one that gives ``new``."""
     if any(isinstance(event.step, Rewrite) for event in after):
         raise CannotMerge("it is filled by a query and rewritten later")
     try:

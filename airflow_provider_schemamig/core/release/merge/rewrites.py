@@ -55,7 +55,7 @@ def fold_rewrite(release: Release, source: Version, target: Version, lineage: Co
 
 
 def derived(columns: str, query: str) -> str:
-    """A SELECT list over a query."""
+    """Wrap a query in a SELECT list."""
     return f"SELECT {columns} FROM (\n{body(query)}\n) AS shown"
 
 

@@ -29,7 +29,7 @@ Declarations = Mapping[CollectionName, Declaration]
 
 
 def validate_chain(release: Release) -> tuple[Refusal, ...]:
-    """Every refusal between adjacent supported versions, oldest first. Raises the parser's refusals if a snapshot does not parse."""
+    """Return every refusal between adjacent supported versions, oldest first. Raises the parser's refusals if a snapshot does not parse."""
     refusals: list[Refusal] = []
     for before, version in pairwise(release.versions):
         refusals.extend(validate_pair(release, before, version))
@@ -46,14 +46,15 @@ def validate_pair(release: Release, before: Version, version: Version) -> Iterat
 
 
 def describe(change: Change) -> str:
-    """A change in a few words, for the lists in messages: ``drop_column hour``."""
+    """Describe a change in a few words, for the lists in messages: ``drop_column hour``."""
     name = next((getattr(change, a) for a in ("path", "key", "check", "foreign_key") if getattr(change, a, None)), "")
     shown = name if isinstance(name, str) else getattr(name, "name", None) or ", ".join(getattr(name, "columns", ()))
     return f"{change.op} {shown}".rstrip()
 
 
 def is_unchanged(old: Declaration, new: Declaration) -> bool:
-    """Whether two declarations differ in nothing that needs a step. Identity and equality first: most pairs are one cached value."""
+    """Return whether two declarations differ in nothing that needs a step. Identity and equality come first: most pairs are one cached
+    value."""
     return old is new or old == new or diff(old, new, {}).outcome == Cost.NONE
 
 
@@ -81,7 +82,7 @@ class _Pair:
             seen |= taken
 
     def collections(self) -> Iterator[Refusal]:
-        """Changes that no step explains."""
+        """Yield changes that no step explains."""
         named = {step.collection for step in self.migration.steps}
         named |= {step.renamed_from for step in self.migration.steps if isinstance(step, Evolution) and step.renamed_from is not None}
         for name, old in self.old.items():
@@ -180,7 +181,7 @@ class _Pair:
             yield from self._outcome(step, found, line)
 
     def _rename(self, step: Evolution, line: int) -> Iterator[Refusal]:
-        """``renamed_from``: neither name may mean another collection on the other side."""
+        """Refuse a ``renamed_from`` where either name means another collection on the other side."""
         if step.renamed_from is None:
             return
         at = self._at(step.collection, line)
@@ -190,7 +191,7 @@ class _Pair:
             yield e.CollectionNameReused(**at, name=step.renamed_from, reason="it is renamed, and still declared")
 
     def _renames(self, step: Evolution, old: Declaration, new: Declaration, line: int) -> Iterator[tuple[Refusal, ColumnPath]]:
-        """Renames that the two declarations do not show, each with its old path."""
+        """Yield renames that the two declarations do not show, each with its old path."""
         at = self._at(step.collection, line)
         known, kept = {path for path, _ in walk(old.fields)}, set(match(old, new, step.renames).values())
         for path, name in step.rename:

@@ -79,7 +79,7 @@ class _Select:
         return names
 
     def _over_source(self, expression: exp.Expr, new_names: set[str]) -> str | None:
-        """An expression over the source's unqualified columns; None if it uses anything else."""
+        """Return an expression over the source's unqualified columns; None if it uses anything else."""
         from sqlglot import exp
 
         alone = not self.select.args.get("joins") and not self.select.args.get("laterals")
@@ -122,7 +122,7 @@ def _every_row_passes(select: exp.Expr) -> bool:
 
 
 def _as_cast(node: exp.Expr) -> exp.Cast | None:
-    """``CAST(x AS t)``, ``x::t`` and ``t(x)``, which are the same; None for anything else, TRY_CAST included."""
+    """Return the cast of ``CAST(x AS t)``, ``x::t`` or ``t(x)``, which are the same; None for anything else, TRY_CAST included."""
     from sqlglot import exp
 
     if isinstance(node, exp.Cast):

@@ -34,7 +34,10 @@ class _Source:
 
 
 def output_names(select: exp.Select) -> list[tuple[exp.Expr, str | None]] | None:
-    """Each projection with the name Spark gives it, None if it has none of its own; None in all if a ``*`` or a generator is among them."""
+    """Return each projection with the name that Spark gives it, or None if it has no name of its own.
+
+    The result is None if a ``*`` or a generator is among them.
+    """
     from sqlglot import exp
 
     found: list[tuple[exp.Expr, str | None]] = []
@@ -51,7 +54,7 @@ def output_names(select: exp.Select) -> list[tuple[exp.Expr, str | None]] | None
 
 
 def wrong_columns(select: exp.Select, declared: Declaration) -> tuple[exp.Expr, list[str], list[str]] | None:
-    """Where the outermost SELECT goes wrong, the declared columns that it lacks and what it gives besides; None if all is right."""
+    """Return where the outermost SELECT goes wrong, the declared columns that it lacks and those it gives besides; None if all is right."""
     outputs = output_names(select)
     if outputs is None:
         return None
@@ -73,7 +76,7 @@ def wrong_columns(select: exp.Select, declared: Declaration) -> tuple[exp.Expr, 
 def unknown_columns(
     selects: Sequence[exp.Select], text: str, known: Mapping[CollectionName, Declaration]
 ) -> Iterator[tuple[exp.Column, str]]:
-    """References, and how they are written, that name no column of what their SELECT reads."""
+    """Yield the references that name no column of what their SELECT reads, with how they are written."""
     for select in selects:
         sources = list(_sources(select, text, known))
         if any(source.columns is None for source in sources):

@@ -6,31 +6,24 @@ Only what evolution does instantly can be shown: renamed, widened, added as NULL
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels, match
+from airflow_provider_schemamig.core.schema.clauses import clauses_of
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
 from airflow_provider_schemamig.core.schema.widening import is_widening
 from airflow_provider_schemamig.exceptions import Refusal
 
 
-@dataclass(eq=False, kw_only=True)
 class NotProjectable(Refusal):
     """``path`` (of the later shape) cannot be had from the earlier shape without rewriting rows."""
 
     code = "not_projectable"
+    message = "{path} cannot be shown from the table as it is: {reason}."
+    next_action = "Upgrade to the release that makes this change first, so that the query finds the shape it was written for."
     path: str
     reason: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.path} cannot be shown from the table as it is: {self.reason}."
-
-    @property
-    def next_action(self) -> str:
-        return "Upgrade to the release that makes this change first, so that the query finds the shape it was written for."
 
 
 def project(source: Declaration, target: Declaration, renames: Mapping[ColumnPath, str]) -> str:
@@ -50,7 +43,7 @@ class _Projector:
         self.variables = 0
 
     def fields(self, level: ColumnLevel, container: str) -> list[tuple[str, str]]:
-        """(name, expression) of each field of a struct, or of the columns; ``container`` is the struct's own expression."""
+        """Return (name, expression) of each field of a struct, or of the columns; ``container`` is the struct's own expression."""
         found = {new.name: (old, old_path, new_path) for old, new, old_path, new_path in level.pairs(self.origins)}
         items = []
         for new in level.new:
@@ -106,8 +99,8 @@ class _Projector:
         return with_keys if new_value == value else f"TRANSFORM_VALUES({with_keys}, ({key}, {value}) -> {new_value})"
 
     def _added(self, field: Field, path: str) -> str:
-        if field.default is not None:
-            raise self._refusal(path, f"it is added with DEFAULT {field.default}, which older rows must be filled with")
+        for clause, text in clauses_of(field):
+            raise self._refusal(path, f"it is added with {clause.sql(text)}, which older rows must be filled with")
         if not field.nullable:
             raise self._refusal(path, "it is added as NOT NULL, and older rows have nothing there")
         return f"CAST(NULL AS {type_sql(_stored(field.type))})"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.names import CollectionName, Version, quote
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-@dataclass(eq=False, kw_only=True)
 class QueryRefusal(Refusal):
     """Base: the query ``argument`` of the step at ``file``:``line``."""
 
@@ -33,60 +31,39 @@ class QueryRefusal(Refusal):
         return f"{self.file}:{self.line}: {self.argument}"
 
 
-@dataclass(eq=False, kw_only=True)
 class QuerySyntax(QueryRefusal):
     """``query_line`` and ``column`` count from 1 within the query."""
 
     code = "query_syntax"
+    message = "{where}, line {query_line}, column {column} of the query: {reason}."
+    next_action = "Correct the query; it is one SELECT in Spark SQL."
     query_line: int
     column: int
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.where}, line {self.query_line}, column {self.column} of the query: {self.reason}."
 
-    @property
-    def next_action(self) -> str:
-        return "Correct the query; it is one SELECT in Spark SQL."
-
-
-@dataclass(eq=False, kw_only=True)
 class UnknownPlaceholder(QueryRefusal):
     code = "unknown_placeholder"
+    message = "{where} reads {{{name}}}, and release {version}, whose collections it sees, has none of that name."
+    next_action = "Name a collection of that release: up and fill see the release before, down sees this one."
     name: str
     version: Version
 
-    @property
-    def message(self) -> str:
-        return f"{self.where} reads {{{self.name}}}, and release {self.version}, whose collections it sees, has none of that name."
 
-    @property
-    def next_action(self) -> str:
-        return "Name a collection of that release: up and fill see the release before, down sees this one."
-
-
-@dataclass(eq=False, kw_only=True)
 class TableNotPlaceholder(QueryRefusal):
     code = "table_not_placeholder"
+    message = "{where} reads the table {table!r}, which schemamig does not know."
+    next_action = "Write {{{table}}} if the collection is meant; a query reads collections of its own environment only."
     table: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.where} reads the table {self.table!r}, which schemamig does not know."
-
-    @property
-    def next_action(self) -> str:
-        return f"Write {{{self.table}}} if the collection is meant; a query reads collections of its own environment only."
 
 
 def placeholders(query: str) -> tuple[CollectionName, ...]:
-    """The collections a query reads, each once, in the order they first stand in it."""
+    """Return the collections a query reads, each once, in the order in which they first occur."""
     return tuple(dict.fromkeys(CollectionName(match[1]) for match in _PLACEHOLDER.finditer(query)))
 
 
 def bind(query: str, views: Mapping[CollectionName, str]) -> str:
-    """The query with every ``{name}`` replaced by ``views[name]``, a quoted view or table name in Spark SQL. KeyError if one is missing."""
+    """Replace every ``{name}`` in the query by ``views[name]``, a quoted view or table name in Spark SQL. KeyError if one is missing."""
     return _PLACEHOLDER.sub(lambda match: views[CollectionName(match[1])], query)
 
 
@@ -100,7 +77,7 @@ def body(query: str) -> str:
 
 
 def bind_tables(query: str, sources: Mapping[CollectionName, str]) -> str:
-    """The query reading each ``{name}`` of ``sources`` from that query, as a derived table of the same name; other placeholders stay.
+    """Replace each ``{name}`` of ``sources`` in the query by that query, as a derived table of the same name; other placeholders stay.
 
     ``query`` has passed ``check_query``.
     """
@@ -140,7 +117,7 @@ def check_query(
 
 
 def masked(query: str) -> str:
-    """The query with ``{name}`` as an identifier in backticks of the same length, so that lines and columns stay those of the query."""
+    """Return the query with ``{name}`` as an identifier in backticks of the same length: lines and columns stay those of the query."""
     return _PLACEHOLDER.sub(lambda match: f"`{match[1]}`", query)
 
 
@@ -167,7 +144,7 @@ def parse_query(query: str) -> exp.Query | tuple[int, int, str]:
 
 
 def placeholder_tables(tree: exp.Query, query: str) -> Iterator[tuple[exp.Table, CollectionName, int]]:
-    """Where a query reads collections: the table, the collection's name and the offset of its placeholder."""
+    """Yield where a query reads collections: the table, the collection's name and the offset of its placeholder."""
     from sqlglot import exp
 
     for table in tree.find_all(exp.Table):

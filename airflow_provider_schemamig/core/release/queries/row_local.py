@@ -76,7 +76,7 @@ def check_rewrite_query(query: RewriteQuery) -> Iterator[QueryRefusal]:
 def check_lookups(
     lookups: Collection[CollectionName], queries: Collection[str], *, collection: CollectionName, file: str, line: int
 ) -> Iterator[QueryRefusal]:
-    """Lookups that are named and not read by any of ``queries``."""
+    """Yield refusals of lookups that are named and that none of ``queries`` reads."""
     read: set[CollectionName] = set()
     for text in queries:
         tree = parse_query(text)
@@ -145,7 +145,7 @@ class _Checker:
                 self._add(e.LookupNotNamed, start, name=name)
 
     def _joins(self, sources: list[exp.Expr], joins: list[exp.Join]) -> None:
-        """No join may keep a row of a lookup by itself: it would come in once for each batch."""
+        """Refuse a join that may keep a row of a lookup by itself: it would come in once for each batch."""
         own = next((i for i, source in enumerate(sources) if self._reads_own(source)), 0)
         first_join = len(sources) - len(joins)
         for number, join in enumerate(joins, start=first_join):
@@ -178,7 +178,7 @@ class _Checker:
                 self._not_row_local(select, "a subquery in an expression")
 
     def _functions(self) -> None:
-        """Calls by their names, from the tokens: parsers make many functions of one, and do not know others."""
+        """Check calls by their names, from the tokens: parsers make many functions of one, and do not know others."""
         from sqlglot import exp, tokenize
 
         text = masked(self.query.text)
@@ -231,7 +231,7 @@ class _Checker:
         self._add(e.NotRowLocal, offset, construct=construct)
 
     def _offset(self, node: exp.Expr) -> int:
-        """Where a node begins, or the nearest one around it whose place is known."""
+        """Return where a node begins, or the nearest one around it whose place is known."""
         here: exp.Expr | None = node
         while here is not None:
             starts = _starts(here)

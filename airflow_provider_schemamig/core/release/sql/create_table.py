@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.errors import UnsupportedClause
 from airflow_provider_schemamig.core.release.sql.types import data_type
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES, Clause
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 from airflow_provider_schemamig.core.schema.model import DataType
 
@@ -21,8 +22,9 @@ class DraftColumn:
     token: Token
     type: DataType
     nullable: bool = True
-    default: tuple[str, Token] | None = None
     comment: str | None = None
+    #: Each with its expression, and where that begins.
+    clauses: dict[Clause, tuple[str, Token]] = field(default_factory=dict)
 
 
 @dataclass
@@ -77,7 +79,7 @@ _REFUSED_CLAUSES: dict[tuple[str, ...], str] = {
     ("DEFAULT", "COLLATION"): "schemamig does not manage collations",
 }
 REFUSED_OPTIONS: dict[tuple[str, ...], str] = {
-    ("GENERATED",): "schemamig does not manage generated and identity columns",
+    ("GENERATED",): "schemamig manages no identity columns, and of the generated ones only what docs/schema-changes.md lists",
     ("COLLATE",): "schemamig does not manage collations",
     ("NULL",): "Spark SQL does not have it; a column is nullable unless it is NOT NULL",
     ("ENFORCED",): "schemamig validates and enforces every constraint it manages",
@@ -116,7 +118,7 @@ def _header(cursor: Cursor) -> Token:
 
 
 def _element(cursor: Cursor, draft: TableDraft) -> None:
-    """A column or a table constraint."""
+    """Read a column or a table constraint."""
     if cursor.looks_at("CONSTRAINT") and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED) and constraint_follows(cursor, 2):
         cursor.next()
         table_constraint(cursor, draft, cursor.name())
@@ -126,9 +128,9 @@ def _element(cursor: Cursor, draft: TableDraft) -> None:
         _column(cursor, draft)
 
 
-def constraint_follows(cursor: Cursor, ahead: int) -> bool:
+def constraint_follows(cursor: Cursor, offset: int) -> bool:
     """Return whether a table constraint, without its name, begins at this token."""
-    pair = (cursor.peek(ahead).upper, cursor.peek(ahead + 1).text.upper())
+    pair = (cursor.peek(offset).upper, cursor.peek(offset + 1).text.upper())
     return pair in (("CHECK", "("), ("UNIQUE", "("), ("PRIMARY", "KEY"), ("FOREIGN", "KEY"))
 
 
@@ -150,7 +152,7 @@ def table_constraint(cursor: Cursor, draft: TableDraft, name: Token | None) -> N
 
 
 def references(cursor: Cursor, draft: TableDraft, name: Token | None, columns: list[Token], token: Token) -> None:
-    """``REFERENCES t [(...)]`` of these columns, added to the draft."""
+    """Add ``REFERENCES t [(...)]`` of these columns to the draft."""
     cursor.expect("REFERENCES")
     target = cursor.name()
     referenced_columns = cursor.names() if cursor.looks_at("(") else []
@@ -175,9 +177,11 @@ def _column_option(cursor: Cursor, draft: TableDraft, column: DraftColumn) -> st
     if cursor.accept("NOT", "NULL"):
         column.nullable = False
         return "NOT NULL"
-    if cursor.accept("DEFAULT"):
-        column.default = cursor.expression()
-        return "DEFAULT"
+    for clause in CLAUSES:
+        if cursor.looks_at(*clause.words, *(["("] if clause.in_parentheses else [])):
+            cursor.expect(*clause.words)
+            column.clauses[clause] = cursor.parenthesized_expression() if clause.in_parentheses else cursor.expression()
+            return clause.name
     if cursor.accept("COMMENT"):
         column.comment = cursor.string()
         return "COMMENT"
@@ -237,7 +241,7 @@ def _partitioned_by(cursor: Cursor, draft: TableDraft) -> None:
 
 
 def cluster_by(cursor: Cursor, draft: TableDraft) -> None:
-    """``(a, b.c, ...)``, added to the draft."""
+    """Read ``(a, b.c, ...)`` and add it to the draft."""
     if not cursor.looks_at("("):
         reason = "name the columns, so that the declaration says how the table is clustered"
         raise unsupported(cursor, cursor.peek(), f"CLUSTER BY {cursor.peek().text}", reason)
@@ -257,7 +261,7 @@ def _comment(cursor: Cursor, draft: TableDraft) -> None:
 
 
 def table_properties(cursor: Cursor, draft: TableDraft) -> None:
-    """``(key = value, ...)``, added to the draft."""
+    """Read ``(key = value, ...)`` and add it to the draft."""
     cursor.expect("(")
     while True:
         token = cursor.peek()
@@ -270,7 +274,7 @@ def table_properties(cursor: Cursor, draft: TableDraft) -> None:
 
 
 def property_key(cursor: Cursor) -> str:
-    """``'a.b'`` or ``a.b``."""
+    """Read ``'a.b'`` or ``a.b``."""
     if cursor.peek().kind is TokenKind.STRING:
         return cursor.next().text
     key = cursor.name().text
@@ -298,7 +302,7 @@ _CLAUSES: dict[tuple[str, ...], Callable[[Cursor, TableDraft], None]] = {
 
 
 def refuse(cursor: Cursor, refused: Mapping[tuple[str, ...], str]) -> None:
-    """Raises UnsupportedClause if one of these words comes next; ``refused`` gives the reason for each."""
+    """Raise UnsupportedClause if one of these words comes next; ``refused`` gives the reason for each."""
     for words, reason in refused.items():
         if cursor.looks_at(*words):
             raise unsupported(cursor, cursor.peek(), " ".join(words), reason)

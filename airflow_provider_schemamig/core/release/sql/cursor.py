@@ -26,8 +26,8 @@ class Cursor:
         self._position = 0
         self._end = Token(TokenKind.SYMBOL, "the end of the statement", len(text), len(text))
 
-    def peek(self, ahead: int = 0) -> Token:
-        position = self._position + ahead
+    def peek(self, offset: int = 0) -> Token:
+        position = self._position + offset
         return self._tokens[position] if position < len(self._tokens) else self._end
 
     @property
@@ -41,8 +41,8 @@ class Cursor:
 
     def looks_at(self, *words: str) -> bool:
         """Return whether the next tokens are these keywords (capitals) or symbols."""
-        for ahead, word in enumerate(words):
-            token = self.peek(ahead)
+        for offset, word in enumerate(words):
+            token = self.peek(offset)
             if token.upper != word and (token.kind is not TokenKind.SYMBOL or token.text != word):
                 return False
         return True
@@ -78,7 +78,7 @@ class Cursor:
         return self.next()
 
     def column_name(self) -> Token:
-        """A column's or field's name; one that breaks the rules is noted."""
+        """Read a column's or field's name; a name that breaks the rules is noted."""
         token = self.name()
         try:
             column_name(token.text)
@@ -90,7 +90,7 @@ class Cursor:
         return token
 
     def names(self) -> list[Token]:
-        """``(a, b, c)``."""
+        """Read ``(a, b, c)``."""
         self.expect("(")
         found = [self.name()]
         while self.accept(","):
@@ -106,7 +106,7 @@ class Cursor:
         return found
 
     def expression(self, *ends: str) -> tuple[str, Token]:
-        """The canonical text of what goes on to a comma, a closing parenthesis, a column option or one of ``ends``. Raises SqlSyntax."""
+        """Return the canonical text up to a comma, a closing parenthesis, a column option or one of ``ends``. Raises SqlSyntax."""
         first, last, depth = self.peek(), None, 0
         while not self.at_end and not (depth == 0 and self._ends_expression(last, ends)):
             last = self.next()
@@ -137,11 +137,11 @@ class Cursor:
         return canonical
 
     def place(self, token: Token) -> tuple[int, int]:
-        """Line and column within the statement."""
+        """Return line and column within the statement."""
         return line_and_column(self.text, token.start)
 
     def refusal(self, error: type[R], token: Token, **fields: Any) -> R:
-        """An error about ``token``; ``fields`` are those of its class."""
+        """Make an error about ``token``; ``fields`` are those of its class."""
         line, column = self.place(token)
         return error(file="", line=line, column=column, **fields)
 

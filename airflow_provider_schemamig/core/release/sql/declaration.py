@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name, constraint_rule
-from airflow_provider_schemamig.core.release.sql.create_table import DraftCheck, DraftForeignKey, DraftKey, TableDraft
+from airflow_provider_schemamig.core.release.sql.create_table import DraftCheck, DraftColumn, DraftForeignKey, DraftKey, TableDraft
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, InvalidSqlName, InvalidUse, UndeclaredColumn, UnsafeProperty
-from airflow_provider_schemamig.core.schema.expressions.parse import column_references, unknown_references
+from airflow_provider_schemamig.core.schema.expressions.parse import unknown_references
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token
 from airflow_provider_schemamig.core.schema.model import Check, DataType, Declaration, Field, ForeignKey, Key, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_foreign_keys, sorted_keys, sorted_properties
@@ -30,7 +30,10 @@ class Builder:
         self._by_name: dict[str, Field] = {}
 
     def build(self) -> tuple[Declaration, tuple[tuple[ForeignKey, Token], ...]]:
-        """The declaration, and its foreign keys with their places: what they refer to is checked when all collections are known."""
+        """Build the declaration, and its foreign keys with their places.
+
+        What the keys refer to is checked when all collections are known.
+        """
         draft = self._draft
         name = self._collection_name(draft.name)
         self._fields = self._columns()
@@ -67,14 +70,13 @@ class Builder:
                 self._duplicate("column", column.token)
                 continue
             seen.add(column.token.text.lower())
-            default = None
-            if column.default is not None:
-                default = constant_default(self._cursor, *column.default)
-            fields.append(Field(column.token.text, column.type, column.nullable, default, column.comment))
+            fields.append(new_field(column))
+        for column in self._draft.columns:
+            note_misuses(self._cursor, column, tuple(fields))
         return tuple(fields)
 
     def _required(self, primary: Key | None) -> tuple[Field, ...]:
-        """A PRIMARY KEY's columns are NOT NULL, as everywhere in SQL."""
+        """Make the columns of a PRIMARY KEY NOT NULL, as everywhere in SQL."""
         if primary is None:
             return self._fields
         return tuple(replace(f, nullable=False) if f.name in primary.columns else f for f in self._fields)
@@ -137,7 +139,7 @@ class Builder:
         return found
 
     def _top_level(self, tokens: Iterable[Token], used_by: str, fits: Callable[[DataType], bool], reason: str) -> tuple[str, ...]:
-        """The declared names of columns, each once."""
+        """Return the declared names of columns, each once."""
         found: list[str] = []
         for token in tokens:
             column = self._by_name.get(token.text.lower())
@@ -202,12 +204,18 @@ class Builder:
         self._cursor.note(InvalidUse, token, used_by=used_by, reason=reason)
 
 
-def constant_default(cursor: Cursor, expression: str, token: Token) -> str | None:
-    """A column's default, None for ``DEFAULT NULL``; one that is not made of constants is noted."""
-    if column_references(expression):
-        reason = f"it refers to {column_references(expression)[0]}; a default is made of constants"
-        cursor.note(InvalidUse, token, used_by="a DEFAULT", reason=reason)
-    return None if expression == "NULL" else expression
+def new_field(column: DraftColumn) -> Field:
+    """The column that a draft says, with its clauses as they are stored (``DEFAULT NULL`` is none)."""
+    clauses = {clause.attribute: clause.stored(text) for clause, (text, _) in column.clauses.items()}
+    return Field(column.token.text, column.type, column.nullable, comment=column.comment, **clauses)
+
+
+def note_misuses(cursor: Cursor, column: DraftColumn, fields: tuple[Field, ...]) -> None:
+    """Note each clause that a column among ``fields`` cannot have."""
+    for clause, (text, token) in column.clauses.items():
+        reason = clause.misuse(text, new_field(column), fields)
+        if reason is not None:
+            cursor.note(InvalidUse, token, used_by=f"a {clause.name}", reason=reason)
 
 
 def check_name(expression: str) -> str:

@@ -78,7 +78,7 @@ def _statements(sql_text: str, file: str, refusals: list[SqlRefusal]) -> tuple[S
 
 @functools.lru_cache(maxsize=16384)
 def _read(text: str) -> _Read:
-    """Everything about one statement that depends on its text only."""
+    """Return everything about one statement that depends on its text only."""
     try:
         cursor = Cursor(text, tokens(text))
     except BrokenText as error:
@@ -93,14 +93,14 @@ def _read(text: str) -> _Read:
 
 
 def _moved(refusal: SqlRefusal, file: str, sql_text: str, statement: Statement, declaration: Declaration | None) -> SqlRefusal:
-    """A finding of one statement at its place in the file."""
+    """Put a finding of one statement at its place in the file."""
     line, column = _place((refusal.line, refusal.column), sql_text, statement)
     collection = None if declaration is None else declaration.name
     return replace(refusal, file=file, line=line, column=column, collection=collection)
 
 
 def _place(place: tuple[int, int], sql_text: str, statement: Statement) -> tuple[int, int]:
-    """A place in a statement as a place in the file. Asked for findings only: it counts the lines before."""
+    """Turn a place in a statement into a place in the file. It is asked for findings only: it counts the lines before."""
     first_line, first_column = line_and_column(sql_text, statement.offset)
     line, column = place
     return first_line + line - 1, column + (first_column - 1 if line == 1 else 0)
@@ -112,7 +112,7 @@ def _resolve(
     file: str,
     refusals: list[SqlRefusal],
 ) -> dict[ForeignKey, ForeignKey]:
-    """Foreign keys with the columns they refer to; what is wrong with them is added to ``refusals``."""
+    """Return foreign keys with the columns they refer to; what is wrong with them is added to ``refusals``."""
     resolved: dict[ForeignKey, ForeignKey] = {}
     for declaration, key, line, column in references:
         target = declarations.get(key.references)
@@ -126,7 +126,7 @@ def _resolve(
 
 
 def referenced(key: ForeignKey, target: Declaration) -> ForeignKey:
-    """The key with the columns it refers to, as they are declared; without any it means the primary key."""
+    """Return the key with the columns it refers to, as they are declared; a key without any refers to the primary key."""
     if not key.referenced_columns and target.primary_key is not None:
         return replace(key, referenced_columns=target.primary_key.columns)
     declared = {f.name.lower(): f.name for f in target.fields}

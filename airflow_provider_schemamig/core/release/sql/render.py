@@ -7,7 +7,7 @@ and never written down as something else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from airflow_provider_schemamig.core.names import CollectionName, column_name, quote
 from airflow_provider_schemamig.core.release.sql.create_table import create_table
@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.errors import SqlRefusal
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.release.sql.text import statements
+from airflow_provider_schemamig.core.schema.clauses import clauses_of
 from airflow_provider_schemamig.core.schema.expressions.canonical import may_stand_bare
 from airflow_provider_schemamig.core.schema.expressions.tokens import tokens
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -25,20 +26,13 @@ from airflow_provider_schemamig.exceptions import Refusal, Refused
 _INDENT = "    "
 
 
-@dataclass(eq=False)
 class NotDeclarable(Refusal):
     """A table has something that no CREATE TABLE of ours can say."""
 
     code = "not_declarable"
+    message = "the table cannot be written as a declaration: {reason}."
+    next_action = "Change that on the table (docs/schema-changes.md lists what a declaration holds), or leave it unmanaged."
     reason: str
-
-    @property
-    def message(self) -> str:
-        return f"the table cannot be written as a declaration: {self.reason}."
-
-    @property
-    def next_action(self) -> str:
-        return "Change that on the table (docs/schema-changes.md lists what a declaration holds), or leave it unmanaged."
 
 
 def create_table_text(declaration: Declaration, remarks: Sequence[str] = ()) -> str:
@@ -48,15 +42,17 @@ def create_table_text(declaration: Declaration, remarks: Sequence[str] = ()) -> 
     """
     for path, field in walk(declaration.fields):
         column_name(field.name, declaration.name)
-        if path != field.name and field.default is not None:
-            raise NotDeclarable(collection=declaration.name, reason=f"{path} has a default, and only a column can have one")
+        for clause, _ in clauses_of(field):
+            if path != field.name:
+                reason = f"{path} has a {clause.noun}, and only a column can have one"
+                raise NotDeclarable(collection=declaration.name, reason=reason)
     text = "".join(f"-- {' '.join(remark.split())}\n" for remark in remarks) + "\n".join(_lines(declaration)) + ";\n"
     _read_back(declaration, text)
     return text
 
 
 def sayable(declaration: Declaration) -> Declaration:
-    """As SQL says it: without NOT NULL inside arrays and maps, which Delta does not enforce and Spark SQL cannot write."""
+    """Return a declaration as SQL can write it: without NOT NULL inside arrays and maps, which Delta does not enforce."""
     return replace(declaration, fields=tuple(replace(f, type=_sayable(f.type, inside=False)) for f in declaration.fields))
 
 
@@ -73,7 +69,7 @@ def _sayable(data_type: DataType, inside: bool) -> DataType:
 
 
 def with_statement(schema: str, collection: CollectionName, statement: str) -> str:
-    """The text of a schema.sql in which ``collection``'s statement is another one; everything around it stays as its author wrote it."""
+    """Return a schema.sql's text with another statement for ``collection``; everything around it stays as its author wrote it."""
     for found in statements(schema):
         if _declared_name(found.text) == collection:
             return schema[: found.offset] + statement.rstrip().removesuffix(";") + schema[found.offset + len(found.text) :]
@@ -117,15 +113,14 @@ def _column(field: Field) -> str:
     parts = [_name(field.name), _type(field.type)]
     if not field.nullable:
         parts.append("NOT NULL")
-    if field.default is not None:
-        parts.append(f"DEFAULT {field.default}")
+    parts += [clause.sql(text) for clause, text in clauses_of(field)]
     if field.comment is not None:
         parts.append(f"COMMENT {string_sql(field.comment)}")
     return " ".join(parts)
 
 
 def _type(data_type: DataType) -> str:
-    """With the NOT NULLs and comments of struct fields, which ``schema.sql.type_sql`` (for casts) leaves out."""
+    """Write a type with the NOT NULLs and comments of struct fields, which ``schema.sql.type_sql`` (for casts) leaves out."""
     match data_type:
         case Primitive(name=name):
             return name.upper()
@@ -176,5 +171,5 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _name(name: str) -> str:
-    """In backticks only where it has to be: people read schema.sql."""
+    """Put a name in backticks only where it has to be: people read schema.sql."""
     return name if may_stand_bare(name) else quote(name)

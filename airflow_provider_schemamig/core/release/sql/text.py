@@ -70,11 +70,11 @@ def statements(text: str) -> tuple[Statement, ...]:
 
 
 def _cut(text: str, begin: int, semicolon: int) -> Statement:
-    whole = text[begin : semicolon + 1]
-    statement = Statement(whole[:-1].rstrip(), begin)
+    text_with_end = text[begin : semicolon + 1]
+    statement = Statement(text_with_end[:-1].rstrip(), begin)
     if len(_KNOWN) >= _MAX_KNOWN:
         _KNOWN.clear()
-    _KNOWN[_first_line(whole, 0)] = whole, statement.text
+    _KNOWN[_first_line(text_with_end, 0)] = text_with_end, statement.text
     return statement
 
 
@@ -84,7 +84,7 @@ def _first_line(text: str, begin: int) -> str:
 
 
 def _step_over_known(text: str, position: int, found: list[Statement]) -> int:
-    """Adds the statements from ``position`` on that were cut out of another text before; gives where the first other one may begin."""
+    """Add the statements from ``position`` on that were cut out of another text before; return where the first other one may begin."""
     while True:
         begin = _first_character(text, position, len(text))
         if begin is None:
@@ -108,7 +108,7 @@ def line_comments(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Both counted from 1."""
+    """Return line and column, both counted from 1."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
@@ -118,7 +118,7 @@ def _first_character(text: str, start: int, end: int) -> int | None:
 
 
 def _comment_end(text: str, start: int) -> int:
-    """Spark's bracketed comments nest."""
+    """Return where a bracketed comment ends: Spark's nest."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1

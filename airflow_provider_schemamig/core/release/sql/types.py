@@ -33,7 +33,7 @@ _MAX_PRECISION = 38
 
 
 def data_type(cursor: Cursor, *, depth: int = 0, in_collection: bool = False) -> DataType:
-    """One type. ``in_collection``: inside an array or map. Raises SqlSyntax; notes UnknownType, UnsupportedClause, DuplicateName."""
+    """Read one type. ``in_collection``: inside an array or map. Raises SqlSyntax; notes UnknownType, UnsupportedClause, DuplicateName."""
     token = cursor.peek()
     if depth > _MAX_NESTING:
         raise cursor.syntax(f"types are nested deeper than {_MAX_NESTING}", token)
@@ -132,7 +132,7 @@ def _refuse(cursor: Cursor, token: Token, type_name: str, reason: str) -> DataTy
 
 
 def _skip_parameters(cursor: Cursor) -> None:
-    """What follows an unknown type: ``(10)``, ``<...>``, or the words of an interval."""
+    """Skip what follows an unknown type: ``(10)``, ``<...>``, or the words of an interval."""
     closing = {"(": ")", "<": ">"}
     opened = cursor.peek().text if cursor.peek().kind is TokenKind.SYMBOL and cursor.peek().text in closing else None
     if opened is None:

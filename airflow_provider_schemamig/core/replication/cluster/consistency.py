@@ -84,7 +84,7 @@ def set_groups(nodes: Sequence[NodeState], depth: int) -> tuple[Group, ...]:
 
 
 def verdict_of(groups: Sequence[Group]) -> ClusterVerdict:
-    """Of one collection: are any two of its schemas one behind the other?"""
+    """Return the verdict on one collection: whether, of any two of its schemas, one is behind the other."""
     if len(groups) < 2:
         return ClusterVerdict.CONSISTENT
     related = all(
@@ -99,7 +99,7 @@ def worst(verdicts: Sequence[ClusterVerdict]) -> ClusterVerdict:
 
 
 def differing(nodes: Sequence[NodeState], depth: int) -> Mapping[CollectionName, tuple[Group, ...]]:
-    """The collections that do not have one schema everywhere, by name."""
+    """Return the collections that do not have one schema everywhere, by name."""
     names = sorted({name for node in nodes for name in node.collections})
     found = {name: groups_of(name, nodes, depth) for name in names}
     return {name: groups for name, groups in found.items() if len(groups) > 1}

@@ -182,7 +182,10 @@ def _publish(env: EnvironmentRoot, state: State, now: pendulum.DateTime) -> Node
 
 
 def _says(known: NodeState, state: State, streams: Sequence[StreamState]) -> bool:
-    """Is that what is true now? By current hashes, which are rows: previous ones, which are computed, follow with a heartbeat."""
+    """Return whether what a node is known to say is true now.
+
+    Only current hashes are compared, which are rows; previous ones, which are computed, follow with a heartbeat.
+    """
     version = state.release.version if state.release is not None else None
     told = {name: hashes.current for name, hashes in known.collections.items()}
     if known.release != version or told != {name: item.fingerprint for name, item in state.objects.items()}:
@@ -231,10 +234,10 @@ def known_schema(env: EnvironmentRoot, hash_: Fingerprint) -> Declaration | None
 
 
 def exchange(one: EnvironmentRoot, other: EnvironmentRoot, now: pendulum.DateTime, streams: Sequence[StreamState] = ()) -> None:
-    """Publish both, and let each know what the other has heard: schemas first, then nodes. At most once a minute, and on change.
+    """Publish both environments, and let each know what the other has heard: schemas first, then nodes.
 
-    ``streams``: as in ``publish``, into either of them. Of a third node the newest word counts. Of the two themselves their own counts,
-    whatever the clocks said before.
+    This happens at most once a minute, and on change. ``streams``: as in ``publish``, into either of them. Of a third node the newest word
+    counts. Of the two themselves their own counts, whatever the clocks said before.
     """
     mine, theirs = publish(one, now, streams), publish(other, now, streams)
     first, second = one.store(), other.store()
@@ -249,7 +252,10 @@ def exchange(one: EnvironmentRoot, other: EnvironmentRoot, now: pendulum.DateTim
 
 
 def _tell_of_others(one: EnvironmentRoot, other: EnvironmentRoot, themselves: set[EnvId], now: pendulum.DateTime) -> None:
-    """What cannot be read is not written over: it may be newer software's."""
+    """Copy the newest word on every third node to both environments.
+
+    What cannot be read is not written over, as it may be newer software's.
+    """
     heard = [{_id_of(found): found for found in published(env)} for env in (one, other)]
     for env_id in sorted((heard[0].keys() | heard[1].keys()) - themselves):
         found = [known.get(env_id) for known in heard]

@@ -148,7 +148,10 @@ def schema_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: Stream
 
 
 def cluster_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: StreamSettings | None = None) -> ClusterStatus:
-    """The same, and what ``env`` has heard of others. What cannot be read is reported, and in nobody's way. Raises NoEnvironment."""
+    """Return the local status together with what ``env`` has heard of others.
+
+    What cannot be read is reported and stops nothing. Raises NoEnvironment.
+    """
     local, own = _local(env, now, settings or StreamSettings())
     found = [item for item in published(env) if not (isinstance(item, NodeState) and item.env_id == local.node.env_id)]
     others = [item for item in found if isinstance(item, NodeState)]
@@ -162,8 +165,11 @@ def cluster_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: Strea
 
 
 def stream_json(stream: StreamState, now: pendulum.DateTime) -> dict[str, Any]:
-    """A stream for documents. ``state``: following, paused or stopped (then ``error`` says by what); lags as of ``updated_at``,
-    but for ``lag_seconds``, which grow until what is behind is brought."""
+    """Return a stream as documents show it.
+
+    ``state``: following, paused or stopped (then ``error`` says by what). Lags are as of ``updated_at``, but for ``lag_seconds``, which
+    grow until what is behind is brought.
+    """
     pause = stream.pause
     return {
         "origin": stream.stream.origin,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import ROW_TRACKING, LogCommit, RawAction
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.fence import txn_of
 from airflow_provider_schemamig.core.delta.commit.row_ids import numbered
@@ -27,6 +27,7 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.replication.stream.apply import VIEW, EventTable, query_of
 from airflow_provider_schemamig.core.replication.stream.checkpoint import RESTORE, CheckpointMoved, Span, note_of
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping as Mapped
+from airflow_provider_schemamig.core.schema.table_features import ROW_TRACKING
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import confirm, require_safe_log_store
@@ -68,7 +69,7 @@ class CopyPlace:
 
 
 def copy_rows(source: EventTable, event: SchemaEntry, target: EventTable, mapping: Mapped, jobs: JobRunner) -> Copied:
-    """All rows of ``source`` at the version it was looked at, as ``target`` has them; its own rules are asked of each.
+    """Copy all rows of ``source`` at the version it was looked at, in the shape that ``target`` has; its own rules are asked of each.
 
     Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, FilesDiffer, UnsupportedFeature,
     UnsafeLogStore.
@@ -105,7 +106,7 @@ def copy_rows(source: EventTable, event: SchemaEntry, target: EventTable, mappin
 
 
 def _check_keys(filled: Mapping[str, Any], mapping: Mapped, jobs: JobRunner) -> None:
-    """By its key a stream finds the row that changed. Raises DuplicateKeys if there are several of one."""
+    """Raise DuplicateKeys if several rows have one key, by which a stream finds the row that changed."""
     if not mapping.match:
         return
     asked = {name: filled[name] for name in ("collection", "storage_options")}

@@ -18,7 +18,10 @@ from airflow_provider_schemamig.core.schema.paths import path_in_files
 
 
 def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetSchema) -> str:
-    """In words; empty if there are none. ``head``: of the origin's table, whose rows are of the schema ``entry``."""
+    """Return, in words, the columns that are hidden at the origin and that the target declares; empty if there are none.
+
+    ``head``: of the origin's table, whose rows are of the schema ``entry``.
+    """
     hidden = _in_files(head.declaration(entry.collection), stored_names(head.schema)).keys() - _declared(entry).keys()
     there = {path for path, _ in walk(target.current.declared.fields)}
     found: set[ColumnPath] = set()
@@ -35,5 +38,5 @@ def _declared(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:
 
 
 def _in_files(declaration: Declaration, names: dict[ColumnPath, str]) -> dict[tuple[str, ...], ColumnPath]:
-    """The fields by their names in the data files."""
+    """Return the fields by their names in the data files."""
     return {path_in_files(path, names): path for path, _ in walk(declaration.fields)}

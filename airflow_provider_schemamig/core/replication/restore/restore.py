@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import TableMissing
 from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
-from airflow_provider_schemamig.core.delta.properties import APPEND_ONLY, is_on
+from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
@@ -36,6 +36,7 @@ from airflow_provider_schemamig.core.replication.stream.lineage import lineage_o
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_nothing_undone, standing_in
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
@@ -69,21 +70,14 @@ class RestoredRows:
     rows: int
 
 
-@dataclass(eq=False)
 class RestoreNotAhead(Refusal):
     """The target has the origin's rows of ``at``, and they are not made anew by those of an earlier version, or of the same."""
 
     code = "restore_not_ahead"
+    message = "version {version} of the origin was asked for, and the target has its version {at} already."
+    next_action = "Restore at a version above {at}; where the target's rows are wrong, that takes another commit of the origin."
     version: int
     at: int
-
-    @property
-    def message(self) -> str:
-        return f"the rows were to be those of version {self.version} of the origin, and the target is at version {self.at} already."
-
-    @property
-    def next_action(self) -> str:
-        return f"Restore at a version above {self.at}; where the target's rows are wrong, that is after the origin's next commit."
 
 
 def restore(
@@ -168,8 +162,10 @@ def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEn
 
 
 def _check(ends: StreamEnds, stream: Stream, source: EventTable, table: EventTable, wish: Wish) -> None:
-    """May the rows take the place of those of ``table``? Raises ShardMoving, TargetAppendOnly, OriginReplaced, RestoreWouldLose,
-    CheckpointMoved."""
+    """Raise unless the rows may take the place of those of ``table``.
+
+    Raises ShardMoving, TargetAppendOnly, OriginReplaced, RestoreWouldLose, CheckpointMoved.
+    """
     collection, shard, hi = stream.collection, source.shard.shard, source.head.version
     if table.head.sealed_for is not None:
         raise ShardMoving(collection=collection, seconds=0)
@@ -184,7 +180,7 @@ def _check(ends: StreamEnds, stream: Stream, source: EventTable, table: EventTab
 
 
 def _gate(ends: StreamEnds, source: EventTable, table: EventTable, wish: Wish) -> tuple[SchemaEntry, Mapping]:
-    """Raises RestoreChangesSchema, OriginReplaced."""
+    """Return the origin's schema of the rows, and how its columns become the target's. Raises RestoreChangesSchema, OriginReplaced."""
     version, collection = source.head.version, table.shard.collection
     entry = entry_at(ends.origin.state, source.shard.shard, version)
     if entry is None:
@@ -211,7 +207,7 @@ def _gate(ends: StreamEnds, source: EventTable, table: EventTable, wish: Wish) -
 
 
 def _check_own(ends: StreamEnds, stream: Stream, table: EventTable) -> None:
-    """Raises RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
+    """Raise RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
     origins = ends.origin.state.shard_of(stream.collection)
     there = ends.origin.env.table_store(origins.uri, origins.table_id)
     tables = [table]
@@ -226,9 +222,11 @@ def _check_own(ends: StreamEnds, stream: Stream, table: EventTable) -> None:
 
 
 def _own_commits(stream: Stream, table: EventTable, back: int) -> tuple[Sequence[int], set[str] | None]:
-    """The versions of the target's table, newest first, that changed rows and did not come from the origin: down to ``back``, which the
-    origin has, or to the last restore from there, and as far as the log still goes. And the tables whose rows came after that; None: all
-    that were retired for it."""
+    """Return the versions of the target's table, newest first, that changed rows and did not come from the origin.
+
+    They go down to ``back``, which the origin has, or to the last restore from there, and as far as the log still goes. Returned beside
+    them are the tables whose rows came after that; None: all that were retired for it.
+    """
     found: list[int] = []
     came_from: set[str] = set()
     for version in range(table.head.version, back, -1):

@@ -59,7 +59,7 @@ class Brought:
 
 
 def table_at(env: EnvironmentRoot, shard: Shard, version: int | None = None) -> EventTable:
-    """Raises TableMissing, LogTruncated."""
+    """Return a shard's table with its head at ``version`` (None: the newest). Raises TableMissing, LogTruncated."""
     store = env.table_store(shard.uri, shard.table_id)
     return EventTable(env, shard, store, read_head(store, version))
 
@@ -116,7 +116,7 @@ class _Trusted:
 
 
 def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, str]:
-    """(select list over the origin's table, query over ``VIEW`` that has its columns). Raises Unfit."""
+    """Return (select list over the origin's table, query over ``VIEW`` that has its columns). Raises Unfit."""
     collection = CollectionName(mapping.event.name)
     there = Shape(Declaration(collection, loose(source.declaration(collection).fields)), stored_names(source.schema))
     wanted = replace(shape_of(event), declaration=Declaration(collection, loose(mapping.event.fields)))
@@ -127,7 +127,7 @@ def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, s
 
 @contextlib.contextmanager
 def _changes(source: EventTable, since: int, scratch: EnvironmentRoot, span: Span, difference: FileDifference) -> Iterator[dict[str, Any]]:
-    """The request's ``changes``, read with the schema of their time."""
+    """Yield the request's ``changes``, read with the schema of their time."""
     upto = source.head.version
     if difference.removed and feed_serves(source.store, since, upto):
         yield {"kind": "cdf", "uri": source.uri, "from": since + 1, "to": upto}
@@ -142,7 +142,10 @@ def _changes(source: EventTable, since: int, scratch: EnvironmentRoot, span: Spa
 
 
 def check_columns(target: EventTable, mapping: Mapping, version: int, span: Span) -> None:
-    """A statement finds columns by name, and a change of metadata just before Spark planned it does not abort it (as in ``writer``)."""
+    """Raise WroteOtherColumns if a column that was written was another one by ``version``.
+
+    A statement finds columns by name, and a change of metadata just before Spark planned it does not abort it (as in ``writer``).
+    """
     after = read_head(target.store, version).schema
     for column in mapping.fit.columns:
         if physical_path(target.head.schema, column) != physical_path(after, column):

@@ -35,20 +35,13 @@ REPLICA, RESTORE = "replica", "restore"
 _SINCE = re.compile(r"(\d+)-(-?\d+)")
 
 
-@dataclass(eq=False)
 class CheckpointMoved(Conflict):
     """A twin of this stream, or another change of the table, was first; nothing was written."""
 
     code = "checkpoint_moved"
+    message = "the checkpoint of {uri} was moved by somebody else, or the table was changed in that moment."
+    next_action = "Try again: the stream goes on from where it is now."
     uri: str
-
-    @property
-    def message(self) -> str:
-        return f"the checkpoint of {self.uri} was moved by somebody else, or the table was changed in that moment."
-
-    @property
-    def next_action(self) -> str:
-        return "Try again: the stream goes on from where it is now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,7 @@ class Span:
 
     @property
     def user_metadata(self) -> str:
-        """``{"schemamig": {"action", "hi", "lo", "origin", "schema_hash", "shard"}}``: the same for whoever brings it."""
+        """Return ``{"schemamig": {"action", "hi", "lo", "origin", "schema_hash", "shard"}}``: the same for whoever brings the batch."""
         about: dict[str, Any] = {"shard": self.shard, "lo": self.since.version, "hi": self.hi, "schema_hash": self.schema_hash}
         return canonical({RESERVED_PREFIX: {"action": self.action, "origin": self.stream.origin, **about}})
 
@@ -85,14 +78,14 @@ class CheckpointNote(Tag):
 
 
 def note_of(span: Span) -> CheckpointNote:
-    """Of a commit of no generation."""
+    """Return the note for a checkpoint's commit, which belongs to no generation."""
     return CheckpointNote(Generation(0), Epoch(0), span.action, span)
 
 
 def position(table: ReadStore, stream: Stream, shard: ShardId, at: int | None = None) -> Reached:
-    """Up to which version of ``shard``, the origin's, ``table`` has (``at``: had at this version) the rows; ``NOTHING`` if it has none.
+    """Return the version of ``shard``, the origin's table, up to which ``table`` has (``at``: had at this version) the rows.
 
-    Raises TableMissing, LogTruncated.
+    ``NOTHING`` if it has none. Raises TableMissing, LogTruncated.
     """
     app_id = stream.txn_app_id(shard)
     return reached(read_txns(table, app_id, at), app_id)
@@ -124,10 +117,9 @@ def move(table: Store, head: Head, span: Span) -> int:
 
 
 def agree(target: EnvironmentRoot, stream: Stream, shard: ShardId, since: Reached, hi: int) -> int:
-    """Where the batch that follows the checkpoint ``since`` ends: at ``hi``, or where was agreed on before. The caller reads the checkpoint
-    again.
+    """Return where the batch that follows the checkpoint ``since`` ends: at ``hi``, or where others agreed on before.
 
-    Raises CheckpointMoved.
+    The caller reads the checkpoint again. Raises CheckpointMoved.
     """
     store, key = target.store(), f"{scratch_key(stream, shard, since)}.json"
     try:
@@ -141,7 +133,10 @@ def agree(target: EnvironmentRoot, stream: Stream, shard: ShardId, since: Reache
 
 
 def scratch_key(stream: Stream, shard: ShardId, since: Reached) -> str:
-    """Where a process that brings what follows ``since`` leaves things, and by which name the end is agreed on."""
+    """Return the key below which a process that brings what follows ``since`` leaves things.
+
+    It is also the name by which the end is agreed on.
+    """
     return f"{_folder(stream)}/{shard}-{since.term}-{since.version}"
 
 
@@ -157,7 +152,7 @@ def forget(target: EnvironmentRoot, stream: Stream, shard: ShardId, at: Reached)
 
 
 def _folder(stream: Stream) -> str:
-    """Of a stream's objects beside its state."""
+    """Return the folder of a stream's objects beside its state."""
     return stream.key.removesuffix(".json")
 
 

@@ -15,10 +15,10 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
-from airflow_provider_schemamig.core.replication.stream.provenance import said_by
+from airflow_provider_schemamig.core.replication.stream.provenance import provenance_of
 from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType, declaration_from_delta
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.diff.drift import Drift as Difference
@@ -27,7 +27,6 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import ReadStore
 
 #: Intents that end with another row of ``schemas`` for the table. Contract takes away only what no row declares any more.
-_CHANGING = frozenset({IntentKind.EVOLVE, IntentKind.EXPAND, IntentKind.CHANGE, IntentKind.CUTOVER, IntentKind.REVERT, IntentKind.UNDO})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,10 @@ class Columns:
         self._in_flight = _in_flight_from(self._store, state.intents_of(self._shard), self._upto)
 
     def in_flight(self, version: int) -> bool:
-        """True if an upgrade that has not come to its end had changed the table by then: the ledger has no row of that schema yet."""
+        """Return whether an upgrade that has not come to its end had changed the table by ``version``.
+
+        The ledger has no row of that schema yet.
+        """
         return self._in_flight is not None and version >= self._in_flight
 
     def entry(self, version: int) -> SchemaEntry | None:
@@ -93,7 +95,10 @@ class Columns:
         return found
 
     def lost(self, version: int) -> OriginDrift | None:
-        """What keeps a row written at ``version`` from being read: columns that were gone, or others, before all was put right again."""
+        """Return what keeps a row written at ``version`` from being read; None if nothing does.
+
+        It is columns that were gone, or others, before all was put right again.
+        """
         if self._astray is None:
             return None
         assert self._good is not None  # or nobody could have gone astray
@@ -106,7 +111,7 @@ class Columns:
         good, live = self._before(commit.version), self._declared(commit.metadata)
         valid = _valid(self._entries, commit.version)
         known = [good, *([] if valid is None else [valid.physical])]
-        ours = said_by(commit).action is not None and self._astray is None and self.entry(commit.version) is valid
+        ours = provenance_of(commit).action is not None and self._astray is None and self.entry(commit.version) is valid
         if isinstance(live, Declaration) and (ours or any(not _differences(expected, live) for expected in known)):
             self._good, self._astray, self._accepted = live, None, None
             return None
@@ -134,7 +139,10 @@ class Columns:
         return Declaration(CollectionName(""), ()) if entry is None else entry.physical
 
     def _is_taken_back(self, version: int, good: Declaration, later: SchemaEntry | None) -> bool:
-        """Until the ledger's next row, for which all had to be in order; without one, by now."""
+        """Return whether the table got its good columns back by the ledger's next row, for which all had to be in order.
+
+        Without a next row, whether it has them now.
+        """
         if later is None or later.since_table_version > self._upto:
             return self._is(good, read_head(self._store, self._upto).metadata)
         following = commits(self._store, version, later.since_table_version)
@@ -153,7 +161,7 @@ class Columns:
 
 
 def _differences(expected: Declaration, found: Declaration) -> tuple[Difference, ...]:
-    """Of columns alone: properties, CHECKs and partitioning make no row another one."""
+    """Return the differences of columns alone, as properties, CHECKs and partitioning make no row another one."""
     return live_differences(_only_columns(expected), _only_columns(found))
 
 
@@ -165,7 +173,7 @@ def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> i
     """Return the first commit of what is under way on the table; None if nothing is, or nothing of it is done yet."""
     starts = []
     for intent in intents:
-        if intent.kind in _CHANGING and _changes_columns(intent):
+        if isinstance(intent, TransitionIntent) and intent.kind is not IntentKind.CONTRACT and _changes_columns(intent):
             try:
                 starts.append(first_metadata_version(store, intent.base_version, upto))
             except LogTruncated:  # under way for longer than the log is kept
@@ -173,6 +181,5 @@ def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> i
     return min((start for start in starts if start is not None), default=None)
 
 
-def _changes_columns(intent: Intent) -> bool:
-    before, reached = intent.before, (intent.after, intent.reached)
-    return bool(intent.renames) or any(before is not None and other is not None and _differences(before, other) for other in reached)
+def _changes_columns(intent: TransitionIntent) -> bool:
+    return bool(intent.renames) or any(_differences(intent.before, other) for other in intent.leads_to)

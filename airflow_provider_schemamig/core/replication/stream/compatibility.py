@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
 from airflow_provider_schemamig.core.replication.stream.lineage import ColumnLineage, Doubt, distinct, doubts, lineage_of
+from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at, join
@@ -82,8 +83,11 @@ def target_of(state: State, collection: CollectionName, head: Head) -> TargetSch
 def decide(
     event: SchemaEntry, origin: ColumnLineage, target: TargetSchema, depth: int, *, trusts_names: bool = False
 ) -> AcceptedEvent | RefusedEvent:
-    """``event``: the origin's schema of the event, and ``origin`` all it had. ``depth``: how many of the target's previous schemas are
-    accepted. ``trusts_names``: columns of which nothing else is known are the same if their names are."""
+    """Accept or refuse an event by its schema.
+
+    ``event``: the origin's schema of the event, and ``origin`` all it had. ``depth``: how many of the target's previous schemas are
+    accepted. ``trusts_names``: columns of which nothing else is known are the same if their names are.
+    """
     hashed, local = fingerprint(event.declared), fingerprint(target.current.declared)
     try:
         if hashed == local and _is_same(event, origin, target.current, target):
@@ -106,7 +110,7 @@ def decide(
 
 
 def _is_same(event: SchemaEntry, origin: ColumnLineage, entry: SchemaEntry, target: TargetSchema) -> bool:
-    """Are the columns of ``entry``, whose hash is the event's, the event's?"""
+    """Return whether the columns of ``entry``, whose hash is the event's, are the event's."""
     return not doubts(event, origin, entry, target.lineage)
 
 
@@ -114,7 +118,7 @@ def _is_same(event: SchemaEntry, origin: ColumnLineage, entry: SchemaEntry, targ
 
 
 def _by_identity(event: Declaration, entry: SchemaEntry, target: TargetSchema) -> Mapping:
-    """``entry``: the target's own row of the event's schema. Raises Unfit."""
+    """Map the event's columns by the target's own row of the event's schema, ``entry``. Raises Unfit."""
     if entry.shard != target.current.shard:
         raise Unfit("", "was made anew since (a rewrite or a replacement), so rows of the schema before it need what that step did to them")
     wanted = shape_of(entry)
@@ -124,8 +128,10 @@ def _by_identity(event: Declaration, entry: SchemaEntry, target: TargetSchema) -
 
 
 def _dropped(wanted: Shape, entry: SchemaEntry, target: TargetSchema) -> frozenset[ColumnPath]:
-    """The fields that the target had then and has dropped since. Not what a rollback took away, which may come again, and not one whose
-    name is another field's now."""
+    """Return the fields that the target had then and has dropped since.
+
+    Left out are those that a rollback took away, which may come again, and those whose name is another field's now.
+    """
     if _is_later(entry, target.current):
         return frozenset()
     origins = match_fields(target.live, wanted)
@@ -165,7 +171,7 @@ def _without(fields: Fields, gone: frozenset[ColumnPath], path: str) -> Fields:
 
 
 def _by_name(event: Declaration, target: TargetSchema) -> Mapping:
-    """The event's columns are the target's of the same names; hidden ones of these names are not meant. Raises Unfit."""
+    """Map the event's columns to the target's of the same names; hidden ones of these names are not meant. Raises Unfit."""
     own = shape_of(target.current)
     return _mapping(event, Shape(event, own.stored, own.new), target)
 
@@ -189,7 +195,7 @@ def _unlike(event: Sequence[Field], own: Sequence[Field], path: str) -> Iterator
             yield f"{here} may be NULL, and is NOT NULL in the target"
         yield from _other_type(field.type, other.type, here)
     for field in there.values():
-        if not field.nullable and (path or field.default is None):
+        if not field.nullable and (path or not fills_itself(field)):
             yield f"{join(path, field.name)} is NOT NULL in the target, and not in the event"
 
 
@@ -222,7 +228,7 @@ def _is_wide_enough(event: Primitive, own: Primitive) -> bool:
 
 
 def _mapping(event: Declaration, wanted: Shape, target: TargetSchema) -> Mapping:
-    """``event``'s columns, which ``wanted`` knows by the same names. Raises Unfit."""
+    """Map the columns of ``event``, which ``wanted`` knows by the same names. Raises Unfit."""
     fit = fit_writer(bare(event.fields), wanted, target.live, ahead=False)
     return Mapping(event, fit, _key(fit, target))
 

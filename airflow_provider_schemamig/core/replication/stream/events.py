@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, OriginReplaced
 from airflow_provider_schemamig.core.replication.stream.columns import Columns, OriginDrift, entry_at
-from airflow_provider_schemamig.core.replication.stream.provenance import Said, is_event, said_by
+from airflow_provider_schemamig.core.replication.stream.provenance import Provenance, is_event, provenance_of
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.retention import made_at
@@ -89,9 +89,10 @@ def next_events(
 
 
 def newest_version(store: ReadStore, shard: Shard, after: int) -> int:
-    """The newest version to be brought, of a retired table the one that retired it; what got through its seal is in no other table.
+    """Return the newest version to be brought, of a retired table the one that retired it.
 
-    Raises LogCleaned if the commit after ``after`` is gone, OriginReplaced if the log has not even come to ``after``, TableMissing.
+    What got through its seal is in no other table. Raises LogCleaned if the commit after ``after`` is gone, OriginReplaced if the log has
+    not even come to ``after``, TableMissing.
     """
     try:
         files = list_from(store, after)
@@ -108,7 +109,7 @@ def newest_version(store: ReadStore, shard: Shard, after: int) -> int:
 
 
 def row_of(state: State, shard: ShardId) -> Shard:
-    """Raises OriginReplaced for a shard that was contracted."""
+    """Return the ledger's row of a shard. Raises OriginReplaced for a shard that was contracted."""
     row = state.shards.get(shard)
     if row is None:
         raise OriginReplaced(shard=shard, reason="it was removed when the hold of the release that took its place was over")
@@ -116,7 +117,10 @@ def row_of(state: State, shard: ShardId) -> Shard:
 
 
 def _id_drift(store: ReadStore, row: Shard, after: int) -> OriginDrift | None:
-    """Drift of all after ``after`` if the table goes by another id. Raises OriginReplaced for another table: its versions are others."""
+    """Return the drift of all versions after ``after`` if the table goes by another id; else None.
+
+    Raises OriginReplaced for another table, because its versions are others.
+    """
     head = look_at_head(store)
     found = id_drift(row, head)
     if head.is_another:
@@ -171,34 +175,37 @@ class _Scan:
         return FoundEvents(batch, batch.lo, self.newest, made_at(self.store, batch.lo, self.newest))
 
     def _look(self, commit: LogCommit) -> SchemaEntry | OriginDrift | str | _Passed:
-        """An event's schema, or why it is none, or why nobody can tell."""
+        """Return an event's schema, or why the commit is no event, or why nobody can tell."""
         drift = None if commit.metadata is None else self._take(commit)
         if drift is not None:
             return drift
         if not commit.changes_rows:
             return _Passed.NO_ROWS
-        said = said_by(commit)
-        return self._schema(commit, said) if is_event(commit, said, self.state.config.env_id) else _Passed.NOT_OURS
+        provenance = provenance_of(commit)
+        return self._schema(commit, provenance) if is_event(commit, provenance, self.state.config.env_id) else _Passed.NOT_OURS
 
     def _take(self, commit: LogCommit) -> OriginDrift | None:
-        """Intents are written before a table is touched: the ledger as it is now knows what the commit was made for."""
-        if not self._is_fresh and said_by(commit).action is not None:
+        """Take a commit with metadata into the columns' history, and return the drift it makes, if any.
+
+        Intents are written before a table is touched, so the ledger as it is now knows what the commit was made for.
+        """
+        if not self._is_fresh and provenance_of(commit).action is not None:
             self._columns.renew(LedgerReader(self.env).state())
             self._is_fresh = True
         return self._columns.take(commit)
 
-    def _schema(self, commit: LogCommit, said: Said) -> SchemaEntry | OriginDrift | str:
-        """The event's; or why nobody can tell: for good, or until the upgrade is over."""
+    def _schema(self, commit: LogCommit, provenance: Provenance) -> SchemaEntry | OriginDrift | str:
+        """Return the event's schema; or why nobody can tell it: for good, or until the upgrade is over."""
         entry = self._columns.entry(commit.version)
         if entry is None:
             return OriginDrift(commit.version, ("no schema in the ledger is as old",))
         lost = self._columns.lost(commit.version)
         if lost is not None:
             return lost
-        written = None if said.schema_hash is None else self._columns.written_as(said.schema_hash, commit.version)
+        written = None if provenance.schema_hash is None else self._columns.written_as(provenance.schema_hash, commit.version)
         if written is None and self._columns.in_flight(commit.version):
             return f"an upgrade of the origin is under way: in which schema version {commit.version} was written is known when it is over"
-        if written is None or self._columns.hash_of(entry) == said.schema_hash or _overwrites(commit):
+        if written is None or self._columns.hash_of(entry) == provenance.schema_hash or _overwrites(commit):
             return entry
         return written
 
@@ -214,6 +221,8 @@ class _Scan:
 
 
 def _overwrites(commit: LogCommit) -> bool:
-    """An older release's writer that puts its rows instead of all others takes newer columns' values away, too: no row of its own schema
-    tells of that."""
+    """Return whether a commit puts its rows instead of all others.
+
+    If an older release's writer does that, it takes newer columns' values away, too, and no row of its own schema tells of that.
+    """
     return (commit.info.get("operationParameters") or {}).get("mode") == "Overwrite"

@@ -32,9 +32,10 @@ PROBED = 100
 
 
 def check_gap(env: EnvironmentRoot, state: State, shard: ShardId, found: FoundEvents, now: pendulum.DateTime) -> str:
-    """A warning, while there is still time; "" if all is well. ``found``: what is next in the origin's shard (``next_events``).
+    """Return a warning while there is still time before a gap; "" if all is well.
 
-    Raises LogCleaned, ChangeDataVacuumed, ChangeFeedOff, OriginReplaced, TableMissing. Costs nothing if nothing was committed.
+    ``found``: what is next in the origin's shard (``next_events``). Raises LogCleaned, ChangeDataVacuumed, ChangeFeedOff, OriginReplaced,
+    TableMissing. Costs nothing if nothing was committed.
     """
     if found.seen >= found.head_version:
         return ""
@@ -50,8 +51,10 @@ def check_gap(env: EnvironmentRoot, state: State, shard: ShardId, found: FoundEv
 
 
 def feed_serves(store: ReadStore, lo: int, hi: int) -> bool:
-    """Does the change data feed tell what the commits after ``lo`` up to ``hi``, all under one metaData, changed, as it was? It was on, and
-    the table still has their schema: Spark reads change data with its newest. Raises LogTruncated."""
+    """Return whether the change data feed tells what the commits after ``lo`` up to ``hi``, all under one metaData, changed, as it was.
+
+    It does if it was on, and the table still has their schema: Spark reads change data with its newest. Raises LogTruncated.
+    """
     at = read_head(store, hi).metadata
     return lo < hi and records_changes(at) and at["schemaString"] == read_head(store).metadata["schemaString"]
 

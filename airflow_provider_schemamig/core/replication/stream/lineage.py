@@ -47,7 +47,7 @@ class Doubt(Enum):
 
 
 def lineage_of(state: State, collection: CollectionName) -> ColumnLineage:
-    """By the ledger alone. Raises LedgerDamaged."""
+    """Return the lineage of a collection's columns, by the ledger alone. Raises LedgerDamaged."""
     return lineage_in(state, [key for key in state.schemas if key[0] == collection], releases_passed(state))
 
 
@@ -66,7 +66,10 @@ def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], pa
 
 
 def distinct(current: SchemaEntry, lineage: ColumnLineage) -> Iterator[SchemaEntry]:
-    """``current``, then the other schemas that there were, each once, the newest first. Two of one hash may be of other columns."""
+    """Yield ``current``, then the other schemas that there were, each once, the newest first.
+
+    Two of one hash may be of other columns.
+    """
     known = set()
     for entry in (current, *reversed(lineage.entries)):
         shape = shape_of(entry)
@@ -90,7 +93,10 @@ def releases_passed(state: State) -> frozenset[Version]:
 
 
 def came_from(before: SchemaEntry, entry: SchemaEntry) -> Origins:
-    """Path in ``entry`` -> path of the same column in ``before``, both of one environment; nothing if the table was made anew between."""
+    """Return path in ``entry`` -> path of the same column in ``before``, both of one environment.
+
+    Empty if the table was made anew between.
+    """
     return match_fields(shape_of(before), shape_of(entry)) if before.shard == entry.shard else {}
 
 
@@ -115,7 +121,10 @@ def doubts(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target: 
 
 
 def _doubt(seen: Sequence[tuple[ColumnPath | None, ColumnPath | None]]) -> Doubt | None:
-    """``seen``: what the two columns were in each release that both environments were at, by its names; None: they were not there."""
+    """Return what speaks against two columns being one; None if nothing does.
+
+    ``seen``: what the two were in each release that both environments were at, by its names; None: they were not there.
+    """
     if any(None not in pair and pair[0] != pair[1] for pair in seen):
         return Doubt.OTHER
     if any(None not in pair for pair in seen):
@@ -124,7 +133,10 @@ def _doubt(seen: Sequence[tuple[ColumnPath | None, ColumnPath | None]]) -> Doubt
 
 
 def _common(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target: ColumnLineage) -> Iterator[tuple[Origins, Origins]]:
-    """What ``event`` and ``own`` have from each release that both environments were at, and that is one release by what it declares."""
+    """Yield what ``event`` and ``own`` have from each release that both environments were at.
+
+    Only schemas of a release that declare the same in both environments count.
+    """
     looked_at = set()
     for release in origin.at.keys() & target.at.keys():
         for one in origin.at[release]:
@@ -135,12 +147,18 @@ def _common(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target:
 
 
 def _are_strangers(origin: ColumnLineage, target: ColumnLineage) -> bool:
-    """Of no common release: are they of different products, or does a release of one number declare another thing in each?"""
+    """Return whether two environments without a common release have nothing to do with each other.
+
+    They are of different products, or a release of one number declares another thing in each.
+    """
     return origin.product != target.product or not origin.passed.isdisjoint(target.passed)
 
 
 def _is_from_outside(path: ColumnPath, entry: SchemaEntry, lineage: ColumnLineage) -> bool:
-    """Was the column first seen in a schema from outside of a release? No release knows that one; its name is all there is."""
+    """Return whether the column was first seen in a schema from outside of a release.
+
+    No release knows such a column; its name is all there is.
+    """
     first = next((before for before in lineage.entries if path in came_from(before, entry)), entry)
     return first.release is None
 
@@ -162,7 +180,7 @@ class ReleaseMark:
 
 
 def marks_of(entry: SchemaEntry, lineage: ColumnLineage, limit: int) -> tuple[ReleaseMark, ...]:
-    """Of the newest ``limit`` releases; by release."""
+    """Return the marks of the newest ``limit`` releases, by release."""
     found: dict[str, list[Version]] = {}
     for release in sorted(release for release, entries in lineage.at.items() if entries[-1].rolled_back is None)[-limit:]:
         found.setdefault(lineage.at[release][-1].key, []).append(release)
@@ -180,12 +198,12 @@ def marks_of(entry: SchemaEntry, lineage: ColumnLineage, limit: int) -> tuple[Re
 
 
 def short(hash_: Fingerprint) -> str:
-    """As much of a hash as marks have."""
+    """Return as much of a hash as marks have."""
     return hash_.partition(":")[2][:16]
 
 
 def are_alike(one: Sequence[ReleaseMark], other: Sequence[ReleaseMark]) -> bool:
-    """Are two schemas of one hash of the same columns, as ``doubts`` would say? True if either says nothing of itself."""
+    """Return whether two schemas of one hash are of the same columns, as ``doubts`` would say. True if either says nothing of itself."""
     if not one or not other:
         return True
     pairs = [(mark, its) for mark in one for its in other if not set(mark.releases).isdisjoint(its.releases)]

@@ -44,7 +44,7 @@ class End:
 
     @classmethod
     def of(cls, env: EnvironmentRoot) -> End:
-        """Raises NoEnvironment."""
+        """Read the ledger of one end. Raises NoEnvironment."""
         return cls(env, LedgerReader(env).state())
 
     @property
@@ -52,11 +52,11 @@ class End:
         return EnvId(self.state.config.env_id)
 
     def rewrite_to(self, shard: ShardId) -> bool:
-        """Was the table made by a rewrite, which kept the rows? False also if that is no longer known."""
+        """Return whether the table was made by a rewrite, which kept the rows. False also if that is no longer known."""
         return self._rewrite(shard) is not None
 
     def goes_back(self, shard: ShardId) -> bool:
-        """Was the table made by a rewrite with a way back for the rows? False also if that is no longer known."""
+        """Return whether the table was made by a rewrite with a way back for the rows. False also if that is no longer known."""
         step = self._rewrite(shard)
         return step is not None and step.down is not None
 
@@ -65,11 +65,11 @@ class End:
         return made.step if made is not None and isinstance(made.step, RewriteStep) else None
 
     def retired_for(self, shard: ShardId) -> Sequence[Shard]:
-        """The tables that were sealed because their rows are in ``shard``: the one before it, and what a rollback to it retired."""
+        """Return the tables that were sealed because their rows are in ``shard``: the one before it, and what a rollback to it retired."""
         return self._retired.get(shard, ())
 
     def undone_to(self, shard: ShardId) -> Sequence[ShardId]:
-        """Of those, what rollbacks to ``shard`` have retired."""
+        """Return those tables of ``retired_for`` that rollbacks to ``shard`` have retired."""
         return [row.shard for row in self.retired_for(shard) if row.generation > self.state.shards[shard].generation]
 
     @functools.cached_property
@@ -88,18 +88,18 @@ class StreamEnds:
 
     @classmethod
     def of(cls, origin: EnvironmentRoot, target: EnvironmentRoot) -> StreamEnds:
-        """Raises NoEnvironment, LoopingStream."""
+        """Read the ledgers of both ends. Raises NoEnvironment, LoopingStream."""
         found = cls(End.of(origin), End.of(target))
         if found.origin.env_id == found.target.env_id:
             raise LoopingStream(env_id=found.origin.env_id)
         return found
 
     def again(self) -> StreamEnds:
-        """With both ledgers as they are now."""
+        """Read both ledgers as they are now."""
         return StreamEnds.of(self.origin.env, self.target.env)
 
     def require(self, collection: CollectionName) -> None:
-        """Raises NotInRelease unless both ends have the collection."""
+        """Raise NotInRelease unless both ends have the collection."""
         for end in (self.origin, self.target):
             if collection not in end.state.objects:
                 release = end.state.release
@@ -124,7 +124,7 @@ class Standing:
 
 
 def standing_in(target: End, stream: Stream, table: EventTable, shard: ShardId) -> Standing:
-    """Where the rows of ``table`` stand in the versions of ``shard``, one of the origin's tables; ``NOTHING`` is possible."""
+    """Return where the rows of ``table`` are in the versions of ``shard``, one of the origin's tables; ``NOTHING`` is possible."""
     own = position(table.store, stream, shard)
     before = (_through(target, stream, row, table.shard, shard) for row in target.retired_for(table.shard.shard))
     # The later term, first: what was restored since then is in no table before, be it at a lower version.
@@ -145,7 +145,7 @@ def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: S
 
 
 def standing(ends: StreamEnds, stream: Stream, table: EventTable) -> Standing | None:
-    """Where the rows of the target's live table stand; None if no commit of the stream ever came there. Raises OriginReplaced."""
+    """Return where the rows of the target's live table are; None if no commit of the stream ever came there. Raises OriginReplaced."""
     live = ends.origin.state.objects[stream.collection].shard
     followed = [standing_in(ends.target, stream, table, shard) for shard in (live, *_before(ends.origin, live))]
     known = [found for found in followed if found.at != NOTHING]
@@ -179,15 +179,15 @@ def _before(origin: End, shard: ShardId) -> list[ShardId]:
 
 
 def _back_from(origin: End, undone: ShardId) -> int:
-    """Where the table that a rollback went back to goes on with what ``undone`` did not have. Raises OriginReplaced."""
+    """Return where the table that a rollback went back to goes on with what ``undone`` did not have. Raises OriginReplaced."""
     found = successor(origin.env, origin.state, undone, origin.state.shards[undone].sealed_version or 0)
     return NOTHING if found is None else found.after
 
 
 def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | None = None) -> None:
-    """Rows that a rollback brought back after version ``at`` (``of``: from this table), which the stream has not followed, are in no event.
+    """Raise OriginReplaced if a rollback brought rows back after version ``at`` (``of``: from this table).
 
-    Raises OriginReplaced.
+    The stream has not followed that table, so the rows are in no event.
     """
     row, wanted = origin.state.shards[shard], f"{UNDO}/{of or ''}"
     store = origin.env.table_store(row.uri, row.table_id)
@@ -197,11 +197,11 @@ def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | Non
 
 
 def check_standing(ends: StreamEnds, stream: Stream, table: EventTable, where: Standing) -> None:
-    """Of all tables of the target only the live one is brought to, from where it stands by both ledgers; who stood still may have old ones
-    in hand.
+    """Raise unless ``table`` is still the target's live table, and its rows are where both ledgers say.
 
-    Asked after the checkpoint was read, which it does again: should ``table`` be left from now on, or its rows come by another way, its
-    term will be over. Raises CheckpointMoved, OriginReplaced.
+    Only the live table is brought to; a process that stood still may have an old one in hand. Asked after the checkpoint was read, which
+    this does again: should ``table`` be left from now on, or its rows come by another way, its term will be over. Raises CheckpointMoved,
+    OriginReplaced.
     """
     now, name = ends.again(), stream.collection
     is_there = name in now.origin.state.objects and name in now.target.state.objects
@@ -227,7 +227,7 @@ def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: St
 
 
 def _made_the_same(ends: StreamEnds, own: ShardId, drained: ShardId, new: Successor) -> bool:
-    """Did the target's rows go through the rewrite, or back through it, as the origin's did?"""
+    """Return whether the target's rows went through the rewrite, or back through it, as the origin's did."""
     origin, target = ends.origin, ends.target
     if origin.state.shards[new.shard].generation > origin.state.shards[drained].generation:
         return target.rewrite_to(own) and _is_made_alike(ends, new.shard, own)
@@ -235,7 +235,7 @@ def _made_the_same(ends: StreamEnds, own: ShardId, drained: ShardId, new: Succes
 
 
 def _is_made_alike(ends: StreamEnds, there: ShardId, own: ShardId) -> bool:
-    """Did both tables begin with one schema, and with the columns of one release?"""
+    """Return whether both tables began with one schema, and with the columns of one release."""
     theirs, ours = entries_of(ends.origin.state, there), entries_of(ends.target.state, own)
     if not theirs or not ours or fingerprint(theirs[0].declared) != fingerprint(ours[0].declared):
         return False

@@ -17,7 +17,7 @@ _UNDO = "undo/"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Provenance:
     """``action``: of a commit of schemamig's own, None for writers. ``schema_hash``: of a writer's, see ``Stamp``."""
 
     action: str | None = None
@@ -29,21 +29,24 @@ class Said:
         return self.action is not None and (self.action in _HOUSEKEEPING or self.action.startswith(_UNDO))
 
 
-def said_by(commit: LogCommit) -> Said:
-    """Nothing, for whoever does not say it in our words."""
+def provenance_of(commit: LogCommit) -> Provenance:
+    """Return what a commit says of its origin; nothing, if it does not say it in our words."""
     found = _object(commit.user_metadata)
     ours = found.get(RESERVED_PREFIX)
     if isinstance(ours, dict):
-        return Said(action=str(ours.get("action", "")), origin=_text(ours.get("origin")))
+        return Provenance(action=str(ours.get("action", "")), origin=_text(ours.get("origin")))
     schema_hash = _text(found.get("schema_hash"))
     if schema_hash is None or not schema_hash.startswith(f"{ALGORITHM}:"):
-        return Said()
-    return Said(origin=_text(found.get("origin")), schema_hash=Fingerprint(schema_hash))
+        return Provenance()
+    return Provenance(origin=_text(found.get("origin")), schema_hash=Fingerprint(schema_hash))
 
 
-def is_event(commit: LogCommit, said: Said, env_id: str) -> bool:
-    """Does a stream from the environment ``env_id`` bring it? Not what changes no row, nor what came from elsewhere: none is relayed."""
-    return commit.changes_rows and not said.is_housekeeping and said.origin in (None, env_id)
+def is_event(commit: LogCommit, provenance: Provenance, env_id: str) -> bool:
+    """Return whether a stream from the environment ``env_id`` brings the commit.
+
+    It brings none that changes no row, and none that came from elsewhere: nothing is relayed.
+    """
+    return commit.changes_rows and not provenance.is_housekeeping and provenance.origin in (None, env_id)
 
 
 def _object(text: Any) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def states(env: EnvironmentRoot) -> Iterator[StreamState | NoteDamaged]:
 
 
 def read_states(env: EnvironmentRoot) -> tuple[StreamState, ...]:
-    """Those that can be read, by origin and collection."""
+    """Return the states that can be read, by origin and collection."""
     return tuple(state for state in states(env) if isinstance(state, StreamState))
 
 

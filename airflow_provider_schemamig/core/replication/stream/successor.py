@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.names import SEAL_PREFIX, Fingerprint, Shar
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, OriginReplaced
 from airflow_provider_schemamig.core.replication.stream.events import entry_at, next_events, row_of
-from airflow_provider_schemamig.core.replication.stream.provenance import is_event, said_by
+from airflow_provider_schemamig.core.replication.stream.provenance import is_event, provenance_of
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -39,10 +39,11 @@ class Successor:
 
 
 def successor(env: EnvironmentRoot, state: State, shard: ShardId, seen: int) -> Successor | None:
-    """None as long as ``shard`` is the collection's own, or has something after version ``seen`` that is still to be brought.
+    """Return the table that took the place of ``shard``.
 
-    Raises OriginReplaced if the rows that the origin has now did not come from it; LogCleaned if it cannot be told any more where they
-    begin; PlanMissing.
+    None as long as ``shard`` is the collection's own, or has something after version ``seen`` that is still to be brought. Raises
+    OriginReplaced if the rows that the origin has now did not come from it; LogCleaned if it cannot be told any more where they begin;
+    PlanMissing.
     """
     row = row_of(state, shard)
     if row.state is not ShardState.RETIRED:
@@ -78,7 +79,7 @@ def _filled(store: ReadStore, shard: Shard, env_id: str) -> int:
     after = 0
     try:
         for commit in commits(store, 0):
-            if is_event(commit, said_by(commit), env_id):
+            if is_event(commit, provenance_of(commit), env_id):
                 break
             after = commit.version
     except LogTruncated as error:
@@ -87,13 +88,15 @@ def _filled(store: ReadStore, shard: Shard, env_id: str) -> int:
 
 
 def was_left_after(env: EnvironmentRoot, shard: Shard, undone: ShardId, at: int) -> bool:
-    """Was the shard, which is live again, sealed for ``undone`` at version ``at`` or later? Raises LogCleaned."""
+    """Return whether the shard, which is live again, was sealed for ``undone`` at version ``at`` or later. Raises LogCleaned."""
     return any(_is_seal(commit, undone) for commit in _commits(env.table_store(shard.uri, shard.table_id), shard, max(at - 1, 0)))
 
 
 def _opened_after(env: EnvironmentRoot, shard: Shard, undone: ShardId) -> int:
-    """The newest version at which a shard that was opened again was sealed for ``undone``. What a rollback then brought into it was seen
-    before. Raises OriginReplaced, LogCleaned."""
+    """Return the newest version at which a shard that was opened again was sealed for ``undone``.
+
+    What a rollback then brought into it was seen before. Raises OriginReplaced, LogCleaned.
+    """
     store = env.table_store(shard.uri, shard.table_id)
     for version in range(list_log(store).version, 0, -1):
         if any(_is_seal(commit, undone) for commit in _commits(store, shard, version - 1, version)):

@@ -14,10 +14,11 @@ from airflow_provider_schemamig.core.schema.changes import (
     Relax,
     RenameColumn,
     ReorderColumns,
+    SetClause,
     SetComment,
-    SetDefault,
     SetNotNull,
 )
+from airflow_provider_schemamig.core.schema.clauses import clause_of, readers_of, renamed
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.expressions.parse import column_references
 from airflow_provider_schemamig.core.schema.expressions.renames import rename_columns
@@ -37,7 +38,10 @@ from airflow_provider_schemamig.core.schema.paths import (
 
 
 def add(declaration: Declaration, change: AddColumn) -> Declaration:
-    """Last in its struct. Where the column stands already (hidden, say) with this type, it gets what else the change says of it."""
+    """Add a column as the last in its struct.
+
+    If a column of this type is there already (hidden, for example), it gets what else the change says of it.
+    """
     parent, name = parent_and_name(change.path)
 
     def edit(fields: Fields) -> Fields:
@@ -52,7 +56,7 @@ def add(declaration: Declaration, change: AddColumn) -> Declaration:
 
 
 def drop(declaration: Declaration, change: DropColumn) -> Declaration:
-    """A column that is not there is dropped already."""
+    """Drop a column; a column that is not there is dropped already."""
     parent, name = parent_and_name(change.path)
     fields = struct_at(declaration.fields, parent)
     if fields is None or all(f.name != name for f in fields):
@@ -64,7 +68,7 @@ def drop(declaration: Declaration, change: DropColumn) -> Declaration:
 
 
 def rename(declaration: Declaration, change: RenameColumn) -> Declaration:
-    """The column's name, and everywhere it is used: partitioning, clustering, keys, references to itself, CHECKs.
+    """Rename a column, also wherever its name is used: partitioning, clustering, keys, references to itself, CHECKs.
 
     Raises RenameInLambda for a nested field that a CHECK uses inside a lambda.
     """
@@ -98,24 +102,26 @@ def set_not_null(declaration: Declaration, change: SetNotNull) -> Declaration:
     return _in_slot(declaration, change, change.path, lambda slot: replace(slot, nullable=False))
 
 
-def set_default(declaration: Declaration, change: SetDefault) -> Declaration:
+def set_clause(declaration: Declaration, change: SetClause) -> Declaration:
+    clause = clause_of(change)
+
     def edit(field: Field) -> Field:
-        if field.default not in (change.old, change.new):
-            raise _refused(declaration, change, f"its default is {field.default}")
-        return replace(field, default=change.new)
+        if clause.of(field) not in (change.old, change.new):
+            raise _refused(declaration, change, f"its {clause.noun} is {clause.of(field)}")
+        return clause.put(field, change.new)
 
     return _in_field(declaration, change, change.path, edit)
 
 
 def set_comment(declaration: Declaration, change: SetComment) -> Declaration:
-    """Whatever the comment was: nothing depends on it."""
+    """Set a comment, whatever it was before: nothing depends on it."""
     if not change.path:
         return replace(declaration, comment=change.new)
     return _in_field(declaration, change, change.path, lambda field: replace(field, comment=change.new))
 
 
 def reorder(declaration: Declaration, change: ReorderColumns) -> Declaration:
-    """The fields listed come first, in that order; others keep their order behind them. Listed names that are not there do not matter."""
+    """Put the listed fields first, in that order; others keep their order behind them. Listed names that are not there do not matter."""
     position = {name: number for number, name in enumerate(change.new)}
 
     def edit(fields: Fields) -> Fields:
@@ -132,6 +138,7 @@ def _rename_uses(declaration: Declaration, renames: dict[ColumnPath, str]) -> De
     checks = declaration.checks
     return replace(
         declaration,
+        fields=renamed(declaration.fields, renames),
         partitioned_by=new(declaration.partitioned_by),
         clustered_by=new(declaration.clustered_by),
         checks=tuple(replace(check, expression=rename_columns(check.expression, renames, declaration.fields)) for check in checks),
@@ -162,7 +169,8 @@ def _user_of(declaration: Declaration, path: str) -> str | None:
         return None
     users = (check.name for check in declaration.checks if path.lower() in map(str.lower, column_references(check.expression)))
     found = next(users, None)
-    return None if found is None else f"the CHECK {found}"
+    reader = next((field.name for _, field in readers_of(declaration.fields, path)), None)
+    return f"the CHECK {found}" if found is not None else None if reader is None else f"the column {reader}"
 
 
 def _taken(fields: Fields | list[Field], name: str) -> Field | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.apply import columns, table
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 
@@ -22,7 +23,7 @@ _APPLIERS: dict[type[Any], Callable[[Declaration, Any], Declaration]] = {
     c.ChangeType: columns.change_type,
     c.Relax: columns.relax,
     c.SetNotNull: columns.set_not_null,
-    c.SetDefault: columns.set_default,
+    **{clause.change: columns.set_clause for clause in CLAUSES},
     c.SetComment: columns.set_comment,
     c.ReorderColumns: columns.reorder,
     c.SetProperty: table.set_property,
@@ -76,8 +77,8 @@ def _(change: c.SetNotNull) -> c.Change:
 
 
 @inverse.register
-def _(change: c.SetDefault) -> c.Change:
-    return c.SetDefault(change.path, change.new, change.old)
+def _(change: c.SetClause) -> c.Change:
+    return type(change)(change.path, change.new, change.old)
 
 
 @inverse.register

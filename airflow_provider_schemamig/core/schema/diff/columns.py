@@ -20,9 +20,9 @@ from airflow_provider_schemamig.core.schema.changes import (
     RenameColumn,
     ReorderColumns,
     SetComment,
-    SetDefault,
     SetNotNull,
 )
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES, readers_of, renamed
 from airflow_provider_schemamig.core.schema.diff.level import FieldLevel
 from airflow_provider_schemamig.core.schema.diff.renames import in_order, retired_name
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, UnknownRename
@@ -99,9 +99,13 @@ class _Place:
 def compare_columns(
     now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath] = frozenset()
 ) -> ColumnDifferences:
-    """``kept``: hidden fields of ``now`` that are nobody's to use again or to drop. Raises UnknownRename, HiddenConflict."""
+    """Compare the columns of declarations. Raises UnknownRename, HiddenConflict.
+
+    ``kept``: hidden fields of ``now`` that nobody may use again or drop.
+    """
     comparison = _Comparison(old, new, renames, kept)
-    comparison.struct(now.fields, old.fields, new.fields, _Place(), None)
+    now_fields, old_fields = (renamed(fields, renames) for fields in (now.fields, old.fields))  # a clause that only follows is no other one
+    comparison.struct(now_fields, old_fields, new.fields, _Place(), None)
     unused = sorted(set(renames) - comparison.used_renames)
     if unused:
         raise UnknownRename(collection=old.name, path=unused[0], name=renames[unused[0]], reason="the old declaration has no such column")
@@ -116,9 +120,13 @@ class _Comparison:
         self._collection = old.name
         self._renames = renames
         self._pinned_old, self._pinned_new = _pinned(old), _pinned(new)
+        self._computed = _computed(old)
 
     def struct(self, now: Fields, old: Fields, new: Fields, place: _Place, free: bool | None) -> None:
-        """``free``: whether a shadow column can stand in for the column around it; None for the columns themselves."""
+        """Compare the fields of a struct.
+
+        ``free``: whether a shadow column can stand in for the column around it; None for the columns themselves.
+        """
         if now == old == new and not self._renames:
             return
         level = FieldLevel(now, old, self._match(old, new, place))
@@ -156,8 +164,9 @@ class _Comparison:
     def _field(self, now: Field, old: Field, new: Field, place: _Place, free: bool | None) -> None:
         path = ColumnPath(place.now)
         self._nullability(now.nullable, old.nullable, new.nullable, path)
-        if new.default not in (old.default, now.default):
-            self.found.changes.append(SetDefault(path, now.default, new.default))
+        for clause in CLAUSES:
+            if clause.of(new) not in (clause.of(old), clause.of(now)):
+                self.found.changes.append(clause.change(path, clause.of(now), clause.of(new)))
         self._comment(now.comment, old.comment, new.comment, path)
         if free is None:
             free = old.name not in self._pinned_old and new.name not in self._pinned_new
@@ -192,12 +201,18 @@ class _Comparison:
     def _other_type(self, now: DataType, old: DataType, new: DataType, path: ColumnPath, free: bool) -> None:
         if is_widening(old, new) and is_widening(new, now):
             return  # left wider than needed by an earlier release: it holds every value already
-        if is_widening(now, new):
+        if self._is_computed(path):
+            self.found.changes.append(ChangeType(path, now, new, widening=False, shadowable=False))
+        elif is_widening(now, new):
             self.found.changes.append(ChangeType(path, now, new, widening=True, shadowable=free))
         elif is_widening(old, new):
             raise HiddenConflict(collection=self._collection, path=path, found=type_sql(now), wanted=type_sql(new))
         else:
             self.found.changes.append(ChangeType(path, now, new, widening=False, shadowable=free))
+
+    def _is_computed(self, path: str) -> bool:
+        """Return whether the column around ``path`` is generated, or read by one that is: Delta gives it no other type, nor a shadow."""
+        return path.partition(".")[0] in self._computed
 
     def _add(self, column: Field, level: FieldLevel, place: _Place) -> None:
         hidden = level.hidden.get(column.name.lower())
@@ -213,7 +228,7 @@ class _Comparison:
             level.early.append(column.name)
 
     def _reuse(self, hidden: Field, wanted: Field, place: _Place) -> None:
-        """The table has the column already, hidden since a rollback: only what is missing on it is left to do."""
+        """Use a column that the table has already, hidden since a rollback: only what is missing on it is left to do."""
         path = ColumnPath(place.now)
         if hidden.name != wanted.name or canonical_type(hidden.type) != canonical_type(wanted.type):
             found = f"{hidden.name} {type_sql(hidden.type)}"
@@ -224,7 +239,7 @@ class _Comparison:
             self._field(hidden, hidden, wanted, place, False if place.now.count(".") else None)
 
     def _refuse_taken(self, level: FieldLevel, place: _Place) -> None:
-        """A rename to the name of a hidden column has nowhere to go."""
+        """Refuse a rename to the name of a hidden column."""
         for _, name in level.renames:
             hidden = level.hidden.get(name.lower())
             if hidden is not None:
@@ -236,7 +251,8 @@ class _Comparison:
 
     def _drop(self, level: FieldLevel, place: _Place) -> None:
         claimed = {name.lower() for _, name in level.renames} | {name.lower() for name in level.late}
-        for column in level.leaving:
+        # A column that reads others goes before them.
+        for column in sorted(level.leaving, key=lambda column: column.generated is None):
             retired_as = None
             if column.name.lower() in claimed:
                 retired_as = retired_name(column.name, level.occupied)
@@ -258,4 +274,15 @@ class _Comparison:
 
 def _pinned(declaration: Declaration) -> frozenset[str]:
     """Columns a shadow column cannot stand in for: the layout of files, keys and their references hang on them."""
-    return key_columns(declaration) | set(declaration.partitioned_by) | {path.partition(".")[0] for path in declaration.clustered_by}
+    return (
+        key_columns(declaration)
+        | _computed(declaration)
+        | set(declaration.partitioned_by)
+        | {path.partition(".")[0] for path in declaration.clustered_by}
+    )
+
+
+def _computed(declaration: Declaration) -> frozenset[str]:
+    """Generated columns, and those that one of them reads."""
+    found = declaration.fields
+    return frozenset(f.name for f in found if f.generated is not None or next(readers_of(found, f.name), None) is not None)

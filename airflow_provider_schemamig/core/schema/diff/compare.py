@@ -54,9 +54,10 @@ class Comparison:
 
 
 def diff(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str] = NO_RENAMES) -> Diff:
-    """What leads from ``old`` to ``new``. ``renames``: old path -> new last name; without one, a renamed column is a drop and an add.
+    """Return what leads from ``old`` to ``new``.
 
-    The collections' own names are not compared. Raises UnknownRename, NameTaken, RenameInLambda.
+    ``renames``: old path -> new last name; without one, a renamed column is a drop and an add. The collections' own names are not compared.
+    Raises UnknownRename, NameTaken, RenameInLambda.
     """
     if old == new and not renames:
         return Diff()
@@ -75,8 +76,10 @@ def diff(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str] =
 def compare(
     now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath] = frozenset()
 ) -> Comparison:
-    """All that has to happen to a table that looks like ``now`` so that ``old`` becomes ``new``; ``kept`` as in ``diff.columns``. Raises
-    as ``diff``, and HiddenConflict."""
+    """Return all that has to happen to a table that looks like ``now`` so that ``old`` becomes ``new``.
+
+    ``kept``: as in ``diff.columns``. Raises as ``diff``, and HiddenConflict.
+    """
     columns = compare_columns(now, old, new, renames, kept)
     late = frozenset(addition.path.partition(".")[0].lower() for addition in columns.late)
     # A constraint on a column that makes way is not the new one's, though it reads the same.

@@ -26,7 +26,7 @@ class Names:
     late: frozenset[str]
 
     def now(self, column: str, used_by: str) -> str:
-        """A column or dotted path of the new declaration as the table calls it now. Raises NameTaken."""
+        """Return a column or dotted path of the new declaration as the table calls it now. Raises NameTaken."""
         if column.partition(".")[0].lower() in self.late:
             raise NameTaken(path=column, used_by=used_by)
         return translate(column, self.new_to_now)
@@ -62,10 +62,10 @@ def added_constraints(now: Declaration, old: Declaration, new: Declaration, name
 
 
 def _dropped_checks(now: Declaration, old: Declaration, new: Declaration, names: Names) -> Iterator[Change]:
-    standing = {check.name: check for check in now.checks}
+    live = {check.name: check for check in now.checks}
     wanted = {check.name: check for check in new.checks}
     for check in old.checks:
-        here, after = standing.get(check.name), wanted.get(check.name)
+        here, after = live.get(check.name), wanted.get(check.name)
         if here is None or _renamed_check(check, names, old) == after:
             continue
         if after is None or here != _check_now(after, names, new):
@@ -75,11 +75,11 @@ def _dropped_checks(now: Declaration, old: Declaration, new: Declaration, names:
 def _added_checks(now: Declaration, old: Declaration, new: Declaration, names: Names) -> Iterator[Change]:
     before = {_renamed_check(check, names, old) for check in old.checks}
     declared = {check.name for check in old.checks}
-    standing = {check.name: check for check in now.checks}
+    live = {check.name: check for check in now.checks}
     for check in new.checks:
         if check in before:
             continue
-        wanted, here = _check_now(check, names, new), standing.get(check.name)
+        wanted, here = _check_now(check, names, new), live.get(check.name)
         if here == wanted:
             continue
         if here is not None and check.name not in declared:  # left behind by a rollback
@@ -90,9 +90,9 @@ def _added_checks(now: Declaration, old: Declaration, new: Declaration, names: N
 def _dropped_primary_key(now: Declaration, old: Declaration, new: Declaration, names: Names) -> Iterator[Change]:
     if old.primary_key is None or _renamed_primary_key(old, names) == new.primary_key:
         return
-    standing = now.primary_key or old.primary_key
-    if new.primary_key is None or standing != _key_now(new.primary_key, names, "a PRIMARY KEY"):
-        yield DropKey(standing, primary=True)
+    live = now.primary_key or old.primary_key
+    if new.primary_key is None or live != _key_now(new.primary_key, names, "a PRIMARY KEY"):
+        yield DropKey(live, primary=True)
 
 
 def _renamed_primary_key(old: Declaration, names: Names) -> Key | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
 from airflow_provider_schemamig.core.schema.properties import FORGETS
@@ -63,8 +64,9 @@ def _fields(expected: Fields, found: Fields, prefix: str) -> Iterator[Drift]:
 
 def _field(expected: Field, found: Field, path: str) -> Iterator[Drift]:
     yield from _nullability(expected.nullable, found.nullable, path)
-    if expected.default != found.default:
-        yield Drift(path, f"DEFAULT {expected.default}", f"DEFAULT {found.default}")
+    for clause in CLAUSES:
+        if clause.of(expected) != clause.of(found):
+            yield Drift(path, clause.sql(clause.of(expected)), clause.sql(clause.of(found)))
     yield from _type(expected.type, found.type, path)
 
 

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.schema.paths import translate
 
 
 def layout(now: Declaration, old: Declaration, new: Declaration, names: Names) -> Iterator[Change]:
-    """Partitioning and clustering, columns under the names the table has now. Raises NameTaken."""
+    """Yield partitioning and clustering, with columns under the names that the table has now. Raises NameTaken."""
     if _renamed(old.partitioned_by, names) != new.partitioned_by:
         columns = tuple(names.now(column, "PARTITIONED BY") for column in new.partitioned_by)
         if columns != now.partitioned_by:
@@ -24,15 +24,15 @@ def layout(now: Declaration, old: Declaration, new: Declaration, names: Names) -
 
 
 def properties(now: Declaration, old: Declaration, new: Declaration) -> Iterator[Change]:
-    """Declared properties set, changed or no longer declared, as far as the table does not have them so already."""
-    standing, before, after = dict(now.properties), dict(old.properties), dict(new.properties)
+    """Yield declared properties that are set, changed or no longer declared, unless the table has them so already."""
+    live, before, after = dict(now.properties), dict(old.properties), dict(new.properties)
     for key in sorted(before.keys() | after.keys()):
-        if before.get(key) != after.get(key) and standing.get(key) != after.get(key):
-            yield SetProperty(key, standing.get(key), after.get(key))
+        if before.get(key) != after.get(key) and live.get(key) != after.get(key):
+            yield SetProperty(key, live.get(key), after.get(key))
 
 
 def comment(now: Declaration, old: Declaration, new: Declaration) -> Iterator[Change]:
-    """The collection's comment; one on the table that nobody declared is left alone."""
+    """Yield the collection's comment; a comment on the table that nobody declared is left alone."""
     if now.comment != new.comment and (old.comment != new.comment or new.comment is not None):
         yield SetComment(ColumnPath(""), now.comment, new.comment)
 

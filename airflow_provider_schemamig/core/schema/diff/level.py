@@ -47,13 +47,13 @@ class FieldLevel:
                 self.leaving.append(here)
 
     def added(self, new: Fields) -> list[Field]:
-        """The new declaration's fields that the table has not got as any declared field."""
+        """Return the new declaration's fields that the table has not got as any declared field."""
         kept = {pair.new.name for pair in self.pairs}
         return [f for f in new if f.name not in kept]
 
     @property
     def renames(self) -> list[tuple[str, str]]:
-        """(name on the table, new name) where they differ."""
+        """Return (name on the table, new name) where they differ."""
         return [(pair.now.name, pair.new.name) for pair in self.pairs if pair.now.name != pair.new.name]
 
     def order_after(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def phases(
 
 
 def relaxed(drops: Iterable[DroppedField]) -> Iterator[Relax]:
-    """Every NOT NULL inside what will be dropped: Delta checks a nested one even where the struct around it is NULL."""
+    """Yield a change for every NOT NULL inside what will be dropped: Delta checks a nested one even where the struct around it is NULL."""
     for drop in drops:
         parent, _ = parent_and_name(drop.path)
         for path, field in walk((drop.field,), f"{parent}." if parent else ""):
@@ -72,7 +72,8 @@ def relaxed(drops: Iterable[DroppedField]) -> Iterator[Relax]:
 
 
 def _cutover(columns: ColumnDifferences, old: Declaration) -> list[Change]:
-    """Columns whose name is taken step aside, renames, additions under the names now free, orders. Empty if only an order differs."""
+    """Return columns whose name is taken stepping aside, renames, additions under the names now free, orders. Empty if only an order
+    differs."""
     for addition in columns.late:
         if addition.cost is not Cost.INSTANT:
             raise NameTaken(collection=old.name, path=addition.path, used_by="filling older rows")

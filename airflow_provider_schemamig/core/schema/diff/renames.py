@@ -6,6 +6,7 @@ Renames are applied one after the other, so each needs its new name to be free a
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -14,14 +15,16 @@ from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 
 _SWAP = f"{RESERVED_PREFIX}_swap_"
-_RETIRED = f"{RESERVED_PREFIX}_retired_"
+_RETIRED = "retired"
 #: The two of a change of type: the values of the new type before the swap (or after it was taken back), those of the old one after it.
-_SHADOW = f"{RESERVED_PREFIX}_new_"
-_OUTDATED = f"{RESERVED_PREFIX}_old_"
+_SHADOW = "new"
+_OUTDATED = "old"
+#: The column's own name is all that comes after: whatever a column is called, no stand-in of another one is called so.
+_STAND_IN = re.compile(rf"{RESERVED_PREFIX}_({_SHADOW}|{_OUTDATED})\d*_")
 
 
 def retired_name(name: str, taken: Iterable[str]) -> str:
-    """The name of a column that is about to be dropped and whose own name a new one takes. ``taken``: lower-case names beside it."""
+    """Return the name of a column that is about to be dropped and whose name a new one takes. ``taken``: lower-case names beside it."""
     return _free(_RETIRED, name, taken)
 
 
@@ -36,29 +39,29 @@ def outdated_name(name: str, taken: Iterable[str]) -> str:
 
 
 def is_outdated(column: str) -> bool:
-    return column.startswith(_OUTDATED)
+    found = _STAND_IN.match(column)
+    return found is not None and found[1] == _OUTDATED
 
 
 def is_stand_in(column: str) -> bool:
-    """True for a column of a change of type that is not the one in use: rows that others write have no value in it, or an old one."""
-    return column.startswith((_SHADOW, _OUTDATED))
+    """Return whether a column is one of a change of type that is not in use: rows that others write have no value in it, or an old one."""
+    return _STAND_IN.match(column) is not None
 
 
 def stands_in_for(column: str, name: str) -> bool:
     """Return whether ``column`` is a stand-in of the column called ``name``."""
-    return re.fullmatch(rf"(?:{_SHADOW}|{_OUTDATED}){re.escape(name)}(?:_\d+)?", column) is not None
+    found = _STAND_IN.match(column)
+    return found is not None and column[found.end() :] == name
 
 
-def _free(prefix: str, name: str, taken: Iterable[str]) -> str:
-    used, number, found = set(taken), 1, f"{prefix}{name}"
-    while found.lower() in used:
-        number += 1
-        found = f"{prefix}{name}_{number}"
-    return found
+def _free(kind: str, name: str, taken: Iterable[str]) -> str:
+    """Return the first such name that is not taken. A number stands before the column's name, which may itself end in one."""
+    used, numbers = set(taken), itertools.chain([""], itertools.count(2))
+    return next(found for number in numbers if (found := f"{RESERVED_PREFIX}_{kind}{number}_{name}").lower() not in used)
 
 
 def in_order(renames: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """(old, new) names of one struct in an order in which every new name is free when its turn comes."""
+    """Return (old, new) names of one struct in an order in which every new name is free when its turn comes."""
     pending = dict(renames)
     ordered: list[tuple[str, str]] = []
     while pending:

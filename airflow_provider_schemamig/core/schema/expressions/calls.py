@@ -28,7 +28,7 @@ class Call:
 
 
 def functions_called(expression: str) -> tuple[str, ...]:
-    """The names of the functions an expression calls, in lower case and in its order; those without parentheses, too.
+    """Return the names of the functions an expression calls, in lower case and in its order, also of those without parentheses.
 
     ``expression`` is a canonical one (``schema.expressions``), or raises BrokenText.
     """
@@ -43,7 +43,7 @@ def not_constant(expression: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def calls(expression: str) -> tuple[Call, ...]:
-    """The calls in an expression, in its order. Raises BrokenText."""
+    """Return the calls in an expression, in its order. Raises BrokenText."""
     return tuple(_calls(tokens(expression)))
 
 

@@ -53,9 +53,10 @@ class _Piece:
 
 @functools.lru_cache(maxsize=16384)
 def canonical_text(text: str) -> str:
-    """The canonical text of an expression; applying it again changes nothing. Raises BrokenText; syntax beyond tokens is not looked at.
+    """Return the canonical text of an expression; applying it again changes nothing.
 
-    It goes into fingerprints and onto tables, so it is read back: it has the very tokens of ``text``, or it is refused.
+    It goes into fingerprints and onto tables, so it is read back: it has the very tokens of ``text``, or it is refused. Raises BrokenText;
+    syntax beyond tokens is not looked at.
     """
     found = _without_outer_parentheses(_tokens(text))
     _refuse_shifts(found)
@@ -75,7 +76,8 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _value(token: Token) -> tuple[str, str]:
-    """What is equal for tokens that mean the same: backticks, case and the spelling of operators do not count, a string's text does."""
+    """Return what is equal for tokens that mean the same: backticks, case and the spelling of operators do not count, a string's text
+    does."""
     match token.kind:
         case TokenKind.WORD | TokenKind.QUOTED:
             return "name", token.text.lower()
@@ -107,7 +109,7 @@ def _refuse_shifts(found: Sequence[Token]) -> None:
 
 
 def _closing(found: Sequence[Token]) -> int:
-    """Where the parenthesis that opens at 0 closes."""
+    """Return where the parenthesis that opens at 0 closes."""
     depth = 0
     for number, token in enumerate(found):
         if token.kind is TokenKind.SYMBOL:
@@ -152,7 +154,8 @@ def _text(token: Token, source: str, before: str, is_type: bool, following: Toke
 
 
 def _is_spelled_in_capitals(word: str, following: Token | None) -> bool:
-    """Keywords, functions and the type of a literal (``date'2020-01-01'``); never a column, nor a field's name behind AS."""
+    """Return whether a word is a keyword, a function or the type of a literal (``date'2020-01-01'``), not a column or a field's name behind
+    AS."""
     if following is not None and (following.text == "(" or following.kind is TokenKind.STRING):
         return True
     return word.upper() in _KEYWORDS and _PLAIN.fullmatch(word) is not None

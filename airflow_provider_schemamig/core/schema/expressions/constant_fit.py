@@ -40,7 +40,7 @@ def default_fault(expression: str, data_type: DataType) -> str | None:
 
 
 def cast(found: Constant, wanted: DataType) -> Constant:
-    """``CAST(found AS wanted)``. Raises NotConstant."""
+    """Evaluate ``CAST(found AS wanted)``. Raises NotConstant."""
     name = wanted.name if isinstance(wanted, Primitive) else ""
     if name == "boolean" and isinstance(found.value, str) and found.value.strip().lower() in ("true", "false"):
         return Constant(wanted, found.value.strip().lower() == "true")
@@ -50,7 +50,7 @@ def cast(found: Constant, wanted: DataType) -> Constant:
 
 
 def stored(found: Constant, wanted: DataType) -> Constant:
-    """``found`` as a column of the type holds it. Raises NotConstant."""
+    """Return ``found`` as a column of the type holds it. Raises NotConstant."""
     if found.type == NULL or found.type == wanted:
         return Constant(wanted, found.value) if found.type == wanted else Constant(NULL)
     match found.type, wanted:
@@ -116,8 +116,8 @@ def _parsed(text: str, name: str) -> Decimal | None:
 def _held(value: Decimal, name: str) -> Decimal | None:
     """Return the number as the type holds it: integers drop what is behind the point, decimals round it; None if it does not fit."""
     if name in _BITS:
-        whole = value.to_integral_value(rounding=ROUND_DOWN)
-        return whole if -(2 ** _BITS[name]) <= whole < 2 ** _BITS[name] else None
+        truncated = value.to_integral_value(rounding=ROUND_DOWN)
+        return truncated if -(2 ** _BITS[name]) <= truncated < 2 ** _BITS[name] else None
     decimal = decimal_of(name)
     if decimal is None:
         return value if value.copy_abs() <= _LARGEST[name] else None
@@ -145,7 +145,8 @@ def _is_moment(text: str, name: str) -> bool:
 
 
 def _is_wider(here: DataType, wanted: DataType) -> bool:
-    """Whether every value of one type is one of the other, so that Spark never fails: for values that are not known, and inside others."""
+    """Return whether every value of one type is one of the other, so that Spark never fails: for values that are not known, and inside
+    others."""
     match here, wanted:
         case _ if here in (wanted, NULL):
             return True

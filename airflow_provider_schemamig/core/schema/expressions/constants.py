@@ -274,7 +274,7 @@ def _why_not(name: str, has_arguments: bool) -> str:
 
 
 def _type_of(value: Decimal, before: DataType | None = None) -> DataType:
-    """Spark's type of a number without a suffix; a negative one keeps its kind."""
+    """Return Spark's type of a number without a suffix; a negative one keeps its kind."""
     if before is not None and before in (Primitive("double"), Primitive("float")):
         return before
     if value == value.to_integral_value() and value.as_tuple().exponent == 0:

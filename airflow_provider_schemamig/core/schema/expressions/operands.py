@@ -65,7 +65,7 @@ def _written(operator: str) -> str:
 
 
 def _condition_faults(parsed: exp.Expr, kind: Kind) -> Iterator[str]:
-    """Of IF, and of CASE without a value of its own."""
+    """Yield faults of IF, and of CASE without a value of its own."""
     from sqlglot import exp
 
     for node in parsed.find_all(exp.If):
@@ -76,7 +76,7 @@ def _condition_faults(parsed: exp.Expr, kind: Kind) -> Iterator[str]:
 
 
 def _index_faults(parsed: exp.Expr, kind: Kind, fields: Fields) -> Iterator[str]:
-    """Of whole columns: ``arr[x]``; ``arr['q']`` are the fields q of an ARRAY of STRUCT."""
+    """Yield faults of indexes on whole columns: ``arr[x]``; ``arr['q']`` are the fields q of an ARRAY of STRUCT."""
     from sqlglot import exp
 
     types = {field.name.lower(): field.type for field in fields}
@@ -92,7 +92,7 @@ def _index_faults(parsed: exp.Expr, kind: Kind, fields: Fields) -> Iterator[str]
 
 
 def _choice_faults(parsed: exp.Expr, kind: Kind) -> Iterator[str]:
-    """Of COALESCE and ARRAY, whose values are of one type."""
+    """Yield faults of COALESCE and ARRAY, whose values are of one type."""
     from sqlglot import exp
 
     for node in parsed.find_all(exp.Coalesce, exp.Array):

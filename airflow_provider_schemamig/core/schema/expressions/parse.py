@@ -47,7 +47,7 @@ def canonical_expression(text: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def column_references(text: str) -> tuple[str, ...]:
-    """The columns an expression uses, as it names them: the first part of each reference, sorted. Raises InvalidExpression."""
+    """Return the columns an expression uses, as it names them: the first part of each reference, sorted. Raises InvalidExpression."""
     from sqlglot import exp
 
     return tuple(sorted({identifiers(column)[0].name for column in parse_expression(text).find_all(exp.Column)}))
@@ -108,7 +108,7 @@ def _places_of(text: str, wanted: Mapping[str, str]) -> dict[tuple[int, int], st
 
 
 def _names(text: str) -> Iterator[Token]:
-    """Words and quoted names that may be a column: no function, no type, nothing behind a dot."""
+    """Yield words and quoted names that may be a column: no function, no type, nothing behind a dot."""
     found = tokens(text)
     for before, token, after in zip((None, *found), found, (*found[1:], None), strict=False):
         inside = before is not None and (before.text == "." or before.upper == "AS")
@@ -135,7 +135,7 @@ def what_is_wrong(error: ParseError) -> str:
 
 
 def parse_expression(text: str) -> exp.Expr:
-    """sqlglot's tree of one expression. Raises InvalidExpression."""
+    """Parse one expression into sqlglot's tree. Raises InvalidExpression."""
     import sqlglot
     from sqlglot.errors import ParseError, TokenError
 

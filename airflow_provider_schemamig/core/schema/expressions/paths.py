@@ -29,7 +29,7 @@ class FollowedPath:
 
 
 def follow_column(column: exp.Column, fields: Sequence[Field]) -> FollowedPath:
-    """Where a column reference of an expression over ``fields`` ends."""
+    """Return where a column reference of an expression over ``fields`` ends."""
     here = FollowedPath(column, Struct(tuple(fields)))
     for part in identifiers(column):
         here = _step(here, part)
@@ -37,7 +37,7 @@ def follow_column(column: exp.Column, fields: Sequence[Field]) -> FollowedPath:
 
 
 def follow(here: FollowedPath) -> FollowedPath:
-    """Goes on through the fields, indexes and keys behind ``here``."""
+    """Follow the fields, indexes and keys behind ``here``."""
     from sqlglot import exp
 
     while here.node.parent is not None and here.node.arg_key == "this":
@@ -76,7 +76,7 @@ def leaves_below(data_type: DataType, path: str) -> Iterator[str]:
 
 
 def _step(here: FollowedPath, name: exp.Expr) -> FollowedPath:
-    """``here`` followed by a field's name."""
+    """Follow a field's name from ``here``."""
     if here.lost:
         return replace(here, lost=(*here.lost, name))
     if isinstance(here.type, Map):  # ``m.k`` is the value of the key k, whatever k is
@@ -94,7 +94,7 @@ def _step(here: FollowedPath, name: exp.Expr) -> FollowedPath:
 
 
 def _in_brackets(here: FollowedPath, bracket: exp.Bracket) -> FollowedPath:
-    """``here`` followed by ``[0]``, by a map's key, or by a struct field's name as a string."""
+    """Follow ``[0]``, a map's key, or a struct field's name as a string from ``here``."""
     from sqlglot import exp
 
     if here.lost:

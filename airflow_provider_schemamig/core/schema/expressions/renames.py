@@ -26,21 +26,14 @@ _NAMELESS = frozenset(["ARRAY_SIZE", "CARDINALITY", "ISNOTNULL", "ISNULL", "SIZE
 _GIVE_THE_LAMBDA = frozenset(["AGGREGATE", "EXISTS", "FORALL", "REDUCE", "TRANSFORM"])
 
 
-@dataclass(eq=False)
 class RenameInLambda(Refusal):
     """A CHECK uses a renamed field where the name cannot be told from others, inside a lambda mostly."""
 
     code = "rename_in_lambda"
+    message = "{path} is renamed, and the CHECK ({expression}) uses that name where it cannot be followed."
+    next_action = "Drop the CHECK in one release, rename in the next, and add the CHECK again in a third."
     expression: str
     path: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.path} is renamed, and the CHECK ({self.expression}) uses that name where it cannot be followed."
-
-    @property
-    def next_action(self) -> str:
-        return "Drop the CHECK in one release, rename in the next, and add the CHECK again in a third."
 
 
 def rename_columns(text: str, renames: Mapping[ColumnPath, str], fields: Sequence[Field]) -> str:
@@ -79,7 +72,7 @@ class _Renaming:
         return text
 
     def _refuse_lost(self, reference: FollowedPath) -> None:
-        """A name that leads nowhere could be anybody's: a table's, or a field's of a type that is not known."""
+        """Refuse a name that leads nowhere: it could be anybody's, a table's or a field's of a type that is not known."""
         names = {path.rpartition(".")[2]: path for path in self.wanted}
         for node in reference.lost:
             path = names.get(node.name.lower())
@@ -87,7 +80,7 @@ class _Renaming:
                 raise self._refusal(path)
 
     def _refuse_names_inside(self, reference: FollowedPath) -> None:
-        """A whole value has the names of the fields inside: ``to_json(s)`` and ``f(s).x`` find others after a rename."""
+        """Refuse a whole value with renamed fields inside: ``to_json(s)`` and ``f(s).x`` find other names after a rename."""
         inside = (path.lower() for path in leaves_below(reference.type, reference.path)) if not reference.lost else ()
         path = next((path for path in inside if path in self.wanted), None)
         if path is not None and not _names_do_not_count(reference):
@@ -125,7 +118,7 @@ class _Renaming:
         return string_sql(new) if isinstance(name, exp.Literal) else quote(new)
 
     def _read_back(self, expression: exp.Expr, found: Sequence[tuple[exp.Expr, str]], text: str) -> None:
-        """The new text is the old tree with other names, and nothing but that."""
+        """Check that the new text is the old tree with other names, and nothing but that."""
         for name, path in found:
             name.set("this", self.wanted[path][1])
         if _tree(expression) != _tree(parse_expression(text)):
@@ -169,7 +162,7 @@ def _uses_single_fields(body: exp.Lambda, reference: FollowedPath) -> bool:
 
 
 def _tree(expression: exp.Expr) -> exp.Expr:
-    """To compare: backticks do not count."""
+    """Return a tree to compare, in which backticks do not count."""
     from sqlglot import exp
 
     copy = expression.copy()

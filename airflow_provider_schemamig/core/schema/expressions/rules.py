@@ -7,16 +7,14 @@ for a DEFAULT (it can be written as its value) and let pass for a CHECK, of whic
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.schema.expressions.calls import Call, calls
-from airflow_provider_schemamig.core.schema.expressions.constant_fit import cast, default_fault
+from airflow_provider_schemamig.core.schema.expressions.constant_fit import cast
 from airflow_provider_schemamig.core.schema.expressions.constants import Constant, NotConstant
 from airflow_provider_schemamig.core.schema.expressions.functions import GENERATORS
 from airflow_provider_schemamig.core.schema.expressions.kinds import atom, cast_kind, column_type, kind_of
@@ -25,8 +23,7 @@ from airflow_provider_schemamig.core.schema.expressions.operators import takes
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, has_subquery, parse_expression, unknown_references
 from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
 from airflow_provider_schemamig.core.schema.expressions.tokens import TokenKind, tokens
-from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
-from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -55,80 +52,40 @@ _NO_SIGNS = frozenset("$?:{}@#;")
 _COMPARISONS = ("=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>")
 
 
-@dataclass(eq=False)
-class UnusableExpression(Refusal):
-    """A CHECK or DEFAULT that no writer could evaluate: every write would fail, of everybody."""
-
-    code = "unusable_expression"
-    used_by: str
-    expression: str
-    reason: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.used_by} cannot be {self.expression}: {self.reason}."
-
-    @property
-    def next_action(self) -> str:
-        return "Write it so that every engine can evaluate it; docs/schema-changes.md lists what a CHECK and a DEFAULT may be."
-
-
-def refuse_default(path: str, expression: str | None, data_type: DataType) -> None:
-    """Raises UnusableExpression."""
-    fault = None if expression is None else default_fault(expression, data_type)
-    if fault is not None:
-        raise UnusableExpression(used_by=f"the DEFAULT of {path}", expression=str(expression), reason=fault)
-
-
-def refuse_check(name: str, expression: str, fields: Sequence[Field]) -> None:
-    """Raises UnusableExpression."""
-    fault = check_fault(expression, tuple(fields))
-    if fault is not None:
-        raise UnusableExpression(used_by=f"the CHECK {name}", expression=expression, reason=fault)
-
-
-def unusable_in(declaration: Declaration) -> Iterator[UnusableExpression]:
-    """Everything in a declaration that no writer could evaluate."""
-    for field in declaration.fields:
-        fault = None if field.default is None else default_fault(field.default, field.type)
-        if fault is not None:
-            used_by = f"the DEFAULT of {field.name}"
-            yield UnusableExpression(collection=declaration.name, used_by=used_by, expression=str(field.default), reason=fault)
-    for check in declaration.checks:
-        fault = check_fault(check.expression, declaration.fields)
-        if fault is not None:
-            used_by = f"the CHECK {check.name}"
-            yield UnusableExpression(collection=declaration.name, used_by=used_by, expression=check.expression, reason=fault)
-
-
-def newly_unusable(old: Declaration | None, new: Declaration) -> Iterator[UnusableExpression]:
-    """``unusable_in`` the new declaration, without what the old one said in the same words: it stands on tables already."""
-    before = set() if old is None else {(found.used_by, found.expression) for found in unusable_in(old)}
-    return (found for found in unusable_in(new) if (found.used_by, found.expression) not in before)
-
-
 @functools.lru_cache(maxsize=4096)
 def check_fault(expression: str, fields: tuple[Field, ...]) -> str | None:
     """Return why no writer could evaluate a CHECK over ``fields``, without a full stop; None: as far as can be told, all can."""
+    return next(expression_faults(expression, fields, "boolean"), None)
+
+
+def expression_faults(expression: str, fields: tuple[Field, ...], wanted: str | None) -> Iterator[str]:
+    """Return all of why no writer could evaluate an expression over ``fields``. ``wanted``: the kind of its value, None for any."""
     from sqlglot import exp
 
     try:
         parsed = parse_expression(expression)
         if has_subquery(expression):
-            return "it reads a table"
+            yield "it reads a table"
+            return
         unknown = unknown_references(expression, fields)
         if unknown:
-            return f"there is no column {unknown[0]}"
+            yield f"there is no column {unknown[0]}"
+            return
     except InvalidExpression as broken:
-        return f"it is no valid expression ({broken.reason.rstrip('.')})"
+        yield f"it is no valid expression ({broken.reason.rstrip('.')})"
+        return
     if parsed.find(exp.Window) is not None:
-        return "OVER needs more than one row"
-    faults = itertools.chain(_word_faults(expression), _call_faults(expression), _type_faults(parsed, expression, fields))
-    return next(faults, None)
+        yield "OVER needs more than one row"
+    yield from _word_faults(expression)
+    yield from _call_faults(expression)
+    yield from _type_faults(parsed, expression, fields, wanted)
 
 
 def _word_faults(expression: str) -> Iterator[str]:
-    """What the parser here reads and Spark's does not: ``a IS NULL = b``, ``a IN (1) = b``; ``0x1F`` is a number here and a name there."""
+    """Yield what the parser here reads and Spark's does not.
+
+    That is ``a IS NULL = b`` and ``a IN (1) = b``; ``0x1F`` is a number here and a name there.
+    """
     if "${" in expression:
         yield "Spark puts a setting of the session, or of the environment, in the place of ${...}, also in a text"
     found = [token for token in tokens(expression) if token.end > token.start]
@@ -170,7 +127,7 @@ def _call_fault(call: Call) -> str | None:
     return None
 
 
-def _type_faults(parsed: exp.Expr, expression: str, fields: tuple[Field, ...]) -> Iterator[str]:
+def _type_faults(parsed: exp.Expr, expression: str, fields: tuple[Field, ...], wanted: str | None) -> Iterator[str]:
     from sqlglot import exp
 
     for found in parsed.find_all(exp.DataType):
@@ -179,7 +136,7 @@ def _type_faults(parsed: exp.Expr, expression: str, fields: tuple[Field, ...]) -
     kind = kind_of(parsed, fields)
     if kind is None:
         kind = _given(expression)
-    if kind not in (None, "boolean"):
+    if wanted is not None and kind not in (None, wanted):
         yield f"it gives {article(kind)}, and a CHECK gives BOOLEAN"
     yield from _constant_faults(parsed)
     yield from operand_faults(parsed, lambda node: kind_of(node, fields), fields)
@@ -190,7 +147,7 @@ def _type_faults(parsed: exp.Expr, expression: str, fields: tuple[Field, ...]) -
 
 
 def _compared(parsed: exp.Expr) -> Iterator[tuple[str, exp.Expr, exp.Expr]]:
-    """Operator and operands, also where no operator is written."""
+    """Yield operator and operands, also where no operator is written."""
     from sqlglot import exp
 
     for two in parsed.find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ):
@@ -210,7 +167,7 @@ def _compared(parsed: exp.Expr) -> Iterator[tuple[str, exp.Expr, exp.Expr]]:
 
 
 def _constant_faults(parsed: exp.Expr) -> Iterator[str]:
-    """Constants that are no value of their type, and a division by one that is zero: they fail in every row."""
+    """Yield constants that are no value of their type, and divisions by a constant zero: they fail in every row."""
     from sqlglot import exp
 
     for literal in parsed.find_all(exp.Literal):
@@ -260,7 +217,8 @@ def _pattern_fault(pattern: str) -> str | None:
 
 
 def _like_fault(pattern: str, parent: exp.Expr | None) -> str | None:
-    """The sign that escapes stands before ``_``, ``%`` or itself; ``parent``: an ESCAPE, which may name another one than the backslash."""
+    """Return a fault unless the escape sign comes before ``_``, ``%`` or itself; ``parent``: an ESCAPE, which may name another sign than
+    the backslash."""
     from sqlglot import exp
 
     sign = parent.expression.name if isinstance(parent, exp.Escape) else "\\"
@@ -271,7 +229,8 @@ def _like_fault(pattern: str, parent: exp.Expr | None) -> str | None:
 
 
 def _comparison_fault(operator: str, left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:
-    """Values of two kinds that Spark cannot compare, or a text that is no value of the other side's type: that fails in every row."""
+    """Return a fault of two kinds of values that Spark cannot compare, or of a text that is no value of the other side's type: it fails in
+    every row."""
     if any(_has_map(column_type(side, fields)) for side in (left, right)):
         return "a MAP is compared"
     one, other = kind_of(left, fields), kind_of(right, fields)
@@ -311,7 +270,7 @@ def _text_fault(text: exp.Expr, wanted: DataType | None) -> str | None:
 
 
 def _wide(wanted: DataType) -> DataType:
-    """Numbers are compared as the wider of two types: only whether it is a number at all counts."""
+    """Widen a number type: numbers are compared as the wider of two types, so only whether it is a number at all counts."""
     return Primitive("double") if atom(wanted) in NUMBERS else wanted
 
 

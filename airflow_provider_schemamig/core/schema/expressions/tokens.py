@@ -38,7 +38,7 @@ class Token(NamedTuple):
 
     @property
     def upper(self) -> str:
-        """A bare word in capitals, to compare with keywords; other tokens never equal a keyword."""
+        """Return a bare word in capitals, to compare with keywords; other tokens never equal a keyword."""
         return self.text.upper() if self.kind is TokenKind.WORD else ""
 
 
@@ -64,13 +64,13 @@ def tokens(text: str) -> tuple[Token, ...]:
 
 
 def _is_one_string(text: str, last: Token, start: int) -> bool:
-    """``'it''s'`` is one string with a quote in it, since Spark 4.0; sqlglot sees two."""
+    """Return whether two string tokens are one string: Spark 4.0 reads ``'it''s'`` as one with a quote in it, sqlglot sees two."""
     return last.kind is TokenKind.STRING and last.end == start and text[last.start] == text[start] and text[start] in "'\""
 
 
 @cache
 def _spark() -> tuple[Any, dict[Any, TokenKind]]:
-    """sqlglot's dialect, imported when the first statement is read, and the kinds of its tokens that are neither word nor symbol."""
+    """Return sqlglot's dialect, imported when the first statement is read, and the kinds of its tokens that are neither word nor symbol."""
     from sqlglot import TokenType
     from sqlglot.dialects.spark import Spark
 
@@ -84,5 +84,5 @@ def _kind(value: str) -> TokenKind:
 
 
 def _words(text: str, start: int, end: int) -> list[Token]:
-    """A keyword of several words, taken apart."""
+    """Split a keyword of several words."""
     return [Token(TokenKind.WORD, word.group(), start + word.start(), start + word.end()) for word in _WORD.finditer(text[start:end])]

@@ -20,7 +20,7 @@ class Unsupported(Exception):
 
 
 def parse(text: str) -> exp.Expr:
-    """Raises Unsupported."""
+    """Parse a CHECK. Raises Unsupported."""
     try:
         return parse_one(text, read="spark")
     except SqlglotError as error:
@@ -28,7 +28,7 @@ def parse(text: str) -> exp.Expr:
 
 
 def columns_of(expression: exp.Expr) -> set[str]:
-    """The top-level columns it reads, in lower case."""
+    """Return the top-level columns it reads, in lower case."""
     return {_path(column)[0].lower() for column in expression.find_all(exp.Column)}
 
 
@@ -130,7 +130,7 @@ def _all_known(apply: Callable[[], Any], *values: Any) -> Any:
 
 
 def _same(value: Any, other: Any) -> Any:
-    """``value`` as what it is compared with: a date is written as text, and decimals meet floats."""
+    """Convert ``value`` to the type of what it is compared with: a date is written as text, and decimals meet floats."""
     if isinstance(value, str) and isinstance(other, datetime):
         return datetime.fromisoformat(value).replace(tzinfo=other.tzinfo)
     if isinstance(value, str) and isinstance(other, date):

@@ -56,7 +56,7 @@ def _reads_rows(step: MergedStep) -> bool:
 
 
 def _is_made(change: Change, step: Evolve) -> bool:
-    """False for what an upgrade refuses before it looks at any row."""
+    """Return False for what an upgrade refuses before it looks at any row."""
     try:
         check_beside(operations_of(change, step.old)[0].change, phases(step.old, step.old, step.new, step.renames).cutover)
     except NotOnline:
@@ -97,7 +97,7 @@ def _evolved(texts: Sequence[str], old: Declaration, new: Declaration, renames: 
 
 
 def show_row(row: Row, old: Fields, new: Fields, origins: Origins) -> Row:
-    """A row with the columns ``old`` as one with the columns ``new``; ``origins``: new path -> old path."""
+    """Show a row with the columns ``old`` as one with the columns ``new``; ``origins``: new path -> old path."""
     return _fields(row, old, new, origins, "")
 
 

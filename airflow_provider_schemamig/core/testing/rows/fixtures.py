@@ -55,10 +55,10 @@ class Fixtures:
     refusals: tuple[Refusal, ...] = ()
 
     def of(self, version: Version) -> tuple[Fixture, ...]:
-        """Those that are new at ``version``."""
+        """Return the fixtures that are new at ``version``."""
         return tuple(fixture for (at, _), fixture in self.found.items() if at == version)
 
-    def standing(self, collection: CollectionName, version: Version) -> Fixture | None:
+    def newest_for(self, collection: CollectionName, version: Version) -> Fixture | None:
         """Return the rows of the collection as ``version`` declares it: of the newest version up to it that has any."""
         versions = [at for at, name in self.found if name == collection and at <= version]
         return self.found[max(versions), collection] if versions else None
@@ -134,7 +134,7 @@ def read_fixtures(release: Release) -> Fixtures:
 
 
 def completed(fixtures: Fixtures, release: Release) -> Fixtures:
-    """``fixtures`` and, for what they do not have of ``release``, generated ones."""
+    """Return ``fixtures``, with generated ones for what they do not have of ``release``."""
     found = dict(fixtures.found)
     for version, declaration in wanted(release):
         if (version, declaration.name) not in found:
@@ -189,7 +189,7 @@ def _header(line: str) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str | None:
-    """None if there is none. What is no text is as good as damaged: its first line says nothing."""
+    """Read a file, None if there is none. One that is no text is as good as damaged: its first line says nothing."""
     try:
         return path.read_bytes().decode(errors="replace")
     except (FileNotFoundError, NotADirectoryError):

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.core.schema.clauses import rules
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.core.testing.rows import check_sql
@@ -105,7 +106,7 @@ def _atom(name: str, draws: Draws) -> Any:
 
 
 def _unique(data_type: DataType, number: int) -> Any:
-    """Another value for another number, as far as the type has so many."""
+    """Return another value for another number, if the type has so many."""
     match data_type:
         case Primitive(name=name):
             return _unique_atom(name, number)
@@ -150,14 +151,14 @@ def _is_text(name: str) -> bool:
 
 def _mend(declaration: Declaration, row: Row, draws: Draws) -> Row | str:
     """``row`` with other values in the columns of CHECKs that it breaks, or the name of one that nothing was found for."""
-    for check in declaration.checks:
+    for check in rules(declaration):
         try:
             expression = check_sql.parse(check.expression)
             if check_sql.holds(expression, row):
                 continue
         except check_sql.Unsupported:
             return check.name
-        mended = _search(declaration, row, draws, {column for c in declaration.checks for column in _columns(c.expression)})
+        mended = _search(declaration, row, draws, {column for c in rules(declaration) for column in _columns(c.expression)})
         return mended or check.name
     return row
 
@@ -170,9 +171,9 @@ def _columns(text: str) -> set[str]:
 
 
 def _search(declaration: Declaration, row: Row, draws: Draws, names: set[str]) -> Row | None:
-    """A row that all CHECKs hold for, found by trying the values that they name, and those next to them."""
+    """Find a row that all CHECKs hold for, by trying the values that they name, and those next to them."""
     try:
-        expressions = [check_sql.parse(check.expression) for check in declaration.checks]
+        expressions = [check_sql.parse(check.expression) for check in rules(declaration)]
         literals = [literal for expression in expressions for literal in check_sql.literals_of(expression)]
         fields = [field for field in declaration.fields if field.name.lower() in names]
         pools = [_pool(field, row[field.name], literals, draws) for field in fields]
@@ -192,7 +193,7 @@ def _pool(field: Field, value: Any, literals: Sequence[Any], draws: Draws) -> li
 
 
 def _named(data_type: DataType, literals: Sequence[Any]) -> Iterator[Any]:
-    """Literals, their neighbours and texts of their length, where the type takes them."""
+    """Yield literals, their neighbours and texts of their length, where the type takes them."""
     if not isinstance(data_type, Primitive):
         return
     field = (Field("value", data_type),)

@@ -39,7 +39,7 @@ def row_of(text: str, fields: Fields) -> Row:
 
 
 def value_json(value: Any, data_type: DataType) -> Any:
-    """One value as JSON; None stays None."""
+    """Convert one value to JSON; None stays None."""
     if value is None:
         return None
     match data_type:

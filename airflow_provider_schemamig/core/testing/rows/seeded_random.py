@@ -20,7 +20,7 @@ class Draws:
         self._count = 0
 
     def below(self, limit: int) -> int:
-        """0 <= n < ``limit``."""
+        """Return 0 <= n < ``limit``."""
         self._count += 1
         digest = hashlib.sha256(f"{self._seed}/{self._count}".encode()).digest()
         return int.from_bytes(digest[:8], "big") % limit

@@ -25,30 +25,12 @@ from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.core.testing.rows.row_codec import Row
 
-#: What a plain append keeps: it writes whole rows, their NULLs counted, under the names that the files have.
-WRITABLE = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "clustering",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "inCommitTimestamp",
-        "invariants",
-        "timestampNtz",
-        "typeWidening",
-        "v2Checkpoint",
-    }
-)
 _TAG = Tag(Generation(0), Epoch(0), "test rows")
 _MOMENT = ("timestamp", "timestamp_ntz")
 
 
 def append_rows(store: Store, head: Head, rows: Sequence[Row]) -> None:
-    """One commit with ``rows``, which have the table's columns by name; a file for each partition."""
+    """Append one commit with ``rows``, which have the table's columns by name; a file for each partition."""
     fields = head.schema["fields"]
     partitioned = list(head.metadata.get("partitionColumns") or ())
     parts: dict[tuple[str | None, ...], list[Row]] = {}
@@ -84,7 +66,7 @@ def _add(store: Store, fields: list[Any], partitioned: list[str], key: tuple[str
 
 
 def _statistics(columns: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Of numbers and NULLs: what handles ask for where a promise was taken back."""
+    """Return statistics of numbers and NULLs: handles ask for them where a promise was taken back."""
     import pyarrow.compute as pc
 
     return {
@@ -110,7 +92,7 @@ def _limits(columns: Mapping[str, Any], limit: Callable[[Any], Any]) -> dict[str
 
 
 def _null_count(values: Any) -> Any:
-    """Of a struct, those of its fields."""
+    """Count the NULLs; of a struct, those of its fields."""
     import pyarrow as pa
 
     if pa.types.is_struct(values.type):
@@ -119,7 +101,7 @@ def _null_count(values: Any) -> Any:
 
 
 def _stored(value: Any, kind: Any) -> Any:
-    """A value by the physical names of what is in it."""
+    """Return a value by the physical names of what is in it."""
     if value is None or isinstance(kind, str):
         return value
     match kind["type"]:
@@ -161,7 +143,7 @@ def _arrow(kind: Any) -> Any:
 
 
 def _partition_text(value: Any) -> str | None:
-    """A partition's value as Delta's protocol spells it."""
+    """Write a partition's value as Delta's protocol spells it."""
     match value:
         case None:
             return None
@@ -184,7 +166,7 @@ _MOST_FILES = 20_000
 
 
 def scan(store: ReadStore, head: Head) -> Iterator[Row]:
-    """The rows of the table at the head's version, by its columns' names. Raises NotImplementedError for deletion vectors."""
+    """Yield the rows of the table at the head's version, by its columns' names. Raises NotImplementedError for deletion vectors."""
     fields = head.schema["fields"]
     partitioned = set(head.metadata.get("partitionColumns") or ())
     for add in active_files(store, head.version).values():
@@ -230,7 +212,7 @@ def _logical(value: Any, kind: Any) -> Any:
 
 
 def _parsed(text: str | None, kind: str) -> Any:
-    """A partition's value; an empty text is NULL."""
+    """Parse a partition's value; an empty text is NULL."""
     if not text:
         return None
     if kind in ("byte", "short", "integer", "long"):

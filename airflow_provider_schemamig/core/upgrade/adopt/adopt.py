@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pendulum
 
@@ -75,6 +76,16 @@ class Adoption:
     tables: tuple[AdoptedTable, ...]
     notes: tuple[str, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``schemamig adopt`` prints."""
+        return {
+            "version": str(self.version),
+            "generation": self.generation,
+            "files": list(self.files),
+            "tables": [asdict(table) for table in self.tables],
+            "notes": list(self.notes),
+        }
+
 
 def adopt(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str, str]], *, create: bool = False) -> Adoption:
     """Take ``tables`` (name, URI or path) under management at the release that declares them as they are.
@@ -105,7 +116,7 @@ def adopt(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str, s
 
 
 def _refuse_made_anew(env: EnvironmentRoot, state: State | None, named: Sequence[tuple[CollectionName, Location]]) -> None:
-    """Raises AnotherTable: at the place of a table that is managed there is another one now, and it is not."""
+    """Raise AnotherTable if another table, which is not managed, is at the place of one that is."""
     refusals: list[SchemamigError] = []
     for collection, location in named:
         if state is not None and is_managed(env, state, collection, location):
@@ -152,7 +163,7 @@ def _release(path: Path, state: State | None, found: Sequence[FoundTable]) -> Ad
 
 
 def _taken_back(folder: KnownFolder, state: State | None, source: Version, found: Sequence[FoundTable]) -> AdoptedRelease | None:
-    """At the environment's own release, if that declares all of these tables: they were given back before."""
+    """Return the environment's own release, if it declares all of these tables, because they were given back before; else None."""
     release = folder.release
     declared = release.declarations(source) if source in release.snapshots else {}
     if not all(table.collection in declared for table in found):
@@ -175,7 +186,7 @@ def _next(folder: KnownFolder, new: Sequence[FoundTable]) -> NextVersion:
 
 
 def _differences(version: Version, head: Mapping[CollectionName, Declaration], found: Sequence[FoundTable]) -> list[SchemamigError]:
-    """Tables that the release declares otherwise than they are."""
+    """Return a refusal for each table that the release declares otherwise than it is."""
     refusals: list[SchemamigError] = []
     for table in found:
         declared = head.get(table.collection)
@@ -197,7 +208,7 @@ def _differences_of(declared: Declaration, live: Declaration) -> Iterator[str]:
 
 
 def _refuse_more(folder: KnownFolder, state: State | None, found: Sequence[FoundTable]) -> None:
-    """Between where the environment is and the folder's head only these tables may come."""
+    """Refuse more than these tables between where the environment is and the folder's head."""
     release = folder.release
     names = {table.collection for table in found}
     declared = release.declarations(release.version)
@@ -224,7 +235,7 @@ def _record(
     found: Sequence[FoundTable],
     files: tuple[str, ...],
 ) -> Adoption:
-    """ONE append for all tables; done by a twin meanwhile: nothing more happens."""
+    """Write all tables down in ONE append; nothing more happens if a twin did it meanwhile."""
     started = pendulum.now("UTC")
     taken: list[AdoptedTable] = []
     generation = Generation(0)
@@ -266,7 +277,7 @@ def adopted_rows(
     now: pendulum.DateTime,
     verb: str,
 ) -> list[Update]:
-    """The collections ``found`` as they are, in ``shards``, at ``release``, by a deployment of ``verb`` that is committed."""
+    """Return the rows of the collections ``found`` as they are, in ``shards``, at ``release``, by a committed deployment of ``verb``."""
     fingerprints = state.release_set()
     updates: list[Update] = []
     for table, shard in zip(found, shards, strict=True):
@@ -332,7 +343,7 @@ def _taken(table: FoundTable, shard: Shard) -> AdoptedTable:
 
 
 def _remember(env: EnvironmentRoot, taken: Sequence[AdoptedTable], generation: Generation, started: pendulum.DateTime) -> tuple[str, ...]:
-    """One line of audit a table; the adoption does not fail because of it."""
+    """Write one line of audit a table; the adoption does not fail because of it."""
     entries = [
         HistoryEntry.ended("adopt", started, collection=table.collection, generation=generation, detail=table.uri) for table in taken
     ]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.delta.features import UnsupportedFeature, check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
-from airflow_provider_schemamig.core.delta.metadata.dependents import GENERATED
 from airflow_provider_schemamig.core.delta.metadata.forbidden import check_keeps_rows
 from airflow_provider_schemamig.core.delta.names import fields_in, unenforced_not_nulls
 from airflow_provider_schemamig.core.ledger.state import State
@@ -101,7 +100,10 @@ def refuse_place(env: EnvironmentRoot, state: State | None, collection: Collecti
 
 
 def _refuse_nested(location: Location, others: Sequence[tuple[CollectionName, Location]]) -> None:
-    """A VACUUM of a table removes what lies in its folder and is not its own, another table's files, too."""
+    """Refuse a table inside of another one's folder, or around it.
+
+    A VACUUM of a table removes what lies in its folder and is not its own, another table's files, too.
+    """
     place = _place(location) + "/"
     for name, other in others:
         there = _place(other) + "/"
@@ -129,12 +131,10 @@ _IDENTITY = "delta.identity."
 
 
 def remarks_on(head: Head) -> tuple[str, ...]:
-    """One line each: generated and identity columns, NOT NULL where Delta does not enforce it, table features we do not know."""
+    """One line each: identity columns, NOT NULL where Delta does not enforce it, table features we do not know."""
     found: list[str] = []
     for path, field in fields_in(head.schema):
         metadata = field.get("metadata") or {}
-        if GENERATED in metadata:
-            found.append(f"{path} is generated always as ({metadata[GENERATED]}): so it stays on this table, a new one would not have it")
         if any(key.startswith(_IDENTITY) for key in metadata):
             found.append(f"{path} is an identity column: so it stays on this table, a new one would not have it")
     for field in head.schema["fields"]:

@@ -74,21 +74,14 @@ class _Overtaken(Exception):
 
 
 @dataclass
-class Work:
-    """A leader's hands. Every append through ``append`` carries the leadership and is refused if another leader took over."""
+class LeaderView:
+    """What a leader sees: a function that takes this writes nothing to the ledger."""
 
     env: EnvironmentRoot
-    ledger: LedgerWriter
     state: State
     deployment: Deployment
     plan: Plan
     leadership: Leadership
-    listen: Listener
-    results: list[StageResult] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    #: When this very run was about to append what commits the release; None: it did not, or found it committed.
-    committed_at: pendulum.DateTime | None = None
-    _done: Callable[[State], bool] = field(default=lambda state: False)
 
     @property
     def epoch(self) -> Epoch:
@@ -97,6 +90,37 @@ class Work:
     @property
     def generation(self) -> Generation:
         return self.deployment.generation
+
+    def is_committed(self, state: State) -> bool:
+        """Return whether the deployment is: by this process, or by a twin."""
+        return state.deployments[self.generation].state is DeploymentState.COMMITTED
+
+    def fence(self, shard: ShardId) -> Fence:
+        return fence_of(self.state, shard, self.epoch)
+
+    def evolutions(self) -> tuple[Evolve, ...]:
+        """Return the steps that change live tables."""
+        return tuple(step for step in self.plan.target.steps if isinstance(step, Evolve))
+
+    def changes(self, kind: type[EvolutionStage], step: Evolve) -> tuple[Change, ...]:
+        """Return the changes of the step's stage of ``kind``, as the ledger now leaves it to be run; none if there is no such stage."""
+        return next((stage.changes for stage in self.plan.evolution(step, self.state) if isinstance(stage, kind)), ())
+
+    def tag(self, action: str) -> Tag:
+        return Tag(generation=self.generation, epoch=self.epoch, action=action)
+
+
+@dataclass
+class Work(LeaderView):
+    """A leader's hands. Every append through ``append`` carries the leadership and is refused if another leader took over."""
+
+    ledger: LedgerWriter
+    listen: Listener
+    results: list[StageResult] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    #: When this very run was about to append what commits the release; None: it did not, or found it committed.
+    committed_at: pendulum.DateTime | None = None
+    _done: Callable[[State], bool] = field(default=lambda state: False)
 
     def append(self, decide: Callable[[State], Sequence[Update]]) -> State:
         def unless_done(state: State) -> Sequence[Update]:
@@ -119,8 +143,11 @@ class Work:
 
     @contextlib.contextmanager
     def until(self, done: Callable[[State], bool]) -> Iterator[None]:
-        """The work inside ends without an error once ``done``: twins of one generation are legal, and the slower one must neither
-        announce what is over nor take what the faster one made of the tables for drift."""
+        """End the work inside without an error once ``done`` is true.
+
+        Twins of one generation are legal, and the slower one must neither announce what is over nor take what the faster one made of the
+        tables for drift.
+        """
         outer, self._done = self._done, done
         try:
             yield
@@ -133,24 +160,6 @@ class Work:
                 raise
         finally:
             self._done = outer
-
-    def is_committed(self, state: State) -> bool:
-        """Return whether the deployment is: by this process, or by a twin."""
-        return state.deployments[self.generation].state is DeploymentState.COMMITTED
-
-    def fence(self, shard: ShardId) -> Fence:
-        return fence_of(self.state, shard, self.epoch)
-
-    def evolutions(self) -> tuple[Evolve, ...]:
-        """Return the steps that change live tables."""
-        return tuple(step for step in self.plan.target.steps if isinstance(step, Evolve))
-
-    def changes(self, kind: type[EvolutionStage], step: Evolve) -> tuple[Change, ...]:
-        """Return the changes of the step's stage of ``kind``, as the ledger now leaves it to be run; none if there is no such stage."""
-        return next((stage.changes for stage in self.plan.evolution(step, self.state) if isinstance(stage, kind)), ())
-
-    def tag(self, action: str) -> Tag:
-        return Tag(generation=self.generation, epoch=self.epoch, action=action)
 
     def report(self, kind: str, collection: str | None, version: int | None, started: float, done: int = 1, total: int = 1) -> None:
         seconds = time.monotonic() - started
@@ -206,7 +215,7 @@ def lead(env: EnvironmentRoot, generation: Generation, listen: Listener, *, task
         first = CLAIM_ANEW if over else f"Run `schemamig promote --generation {generation}` first."
         raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
     leadership = Leadership(generation, leader.epoch)
-    return Work(env, ledger, state, deployment, plan_of(env, deployment), leadership, listen)
+    return Work(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen)
 
 
 def keep_fences(work: Work) -> None:
@@ -228,7 +237,7 @@ def keep_fences(work: Work) -> None:
 
 
 def no_open_deployment(state: State) -> None:
-    """Raises DeploymentOpen while a deployment is promoted and not committed."""
+    """Raise DeploymentOpen while a deployment is promoted and not committed."""
     leader = state.leader
     if leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
         raise DeploymentOpen(generation=leader.generation)
@@ -240,11 +249,11 @@ def give_up_ways_back(state: State) -> list[Update]:
     now = pendulum.now("UTC")
     for hold in open_holds(state):
         if hold.until > now or hold.state is HoldState.ROLLING_BACK:
-            raise HoldOpen(generation=hold.generation, until=hold.until)
+            raise HoldOpen(generation=hold.generation, until=hold.until, state=hold.state)
     return [Put(replace(hold, state=HoldState.CONTRACTING)) for hold in open_holds(state) if hold.state is HoldState.OPEN]
 
 
 def no_open_hold(state: State) -> None:
-    """Raises HoldOpen while a release can be rolled back: what its way back may undo hangs on what came to the tables since."""
+    """Raise HoldOpen while a release can be rolled back: what its way back may undo depends on what came to the tables since."""
     for hold in open_holds(state):
-        raise HoldOpen(generation=hold.generation, until=hold.until)
+        raise HoldOpen(generation=hold.generation, until=hold.until, state=hold.state)

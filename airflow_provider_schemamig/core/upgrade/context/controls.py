@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pendulum
 
@@ -18,26 +18,19 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, LAST_STEP
+from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, last_step_key
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import Refusal
 
 
-@dataclass(eq=False)
 class BadThrottle(Refusal):
     """A limit that no work could keep."""
 
     code = "bad_throttle"
+    message = "this limit cannot be kept: {reason}."
+    next_action = "Rows a second, files a batch and commits a minute are 1 or more; a window is two different hours UTC, such as 22-6."
     reason: str
-
-    @property
-    def message(self) -> str:
-        return f"this limit cannot be kept: {self.reason}."
-
-    @property
-    def next_action(self) -> str:
-        return "Rows a second, files a batch and commits a minute are 1 or more; a window is two different hours UTC, such as 22-6."
 
 
 def pause(env: EnvironmentRoot, collection: str | None, *, by: str | None = None, reason: str | None = None) -> Control:
@@ -58,16 +51,17 @@ def postpone(env: EnvironmentRoot, collection: str | None, *, by: str | None = N
     """Work on the rows of ``collection`` (None: of all) goes on, also if it was paused, but the last step of an online change, the commit
     after it, waits for ``resume``. Rows that come meanwhile are filled right before it. The control of the last step."""
     _say(env, "postpone", collection, by, reason, lambda control, _: _running(control), postponed=True)
-    scope = f"{LAST_STEP}{collection or EVERYWHERE}"
-    return LedgerReader(env).state().controls.get(scope, Control(scope))
+    last = Control(collection or EVERYWHERE, last_step=True)
+    return LedgerReader(env).state().controls.get(last.key, last)
 
 
 def force(env: EnvironmentRoot, collection: str, *, by: str | None = None) -> Control:
-    """Writers are sealed off for the last step of the online change of ``collection`` after they were faster once (else: twice), and for a
-    fill that they outrun.
+    """Let writers be sealed off for the last step of the online change of ``collection`` after they were faster once (else: twice).
 
-    It is said of one change: when that has ended it is forgotten. Takes a postponement of the collection back, not one of all."""
-    wanted, started = Control(f"{LAST_STEP}{collection}", paused=False), pendulum.now("UTC")
+    The same holds for a fill that they outrun. It applies to one change: when that has ended it is forgotten. Takes a postponement of the
+    collection back, not one of all.
+    """
+    wanted, started = Control(collection, last_step=True), pendulum.now("UTC")
 
     def decide(state: State) -> Sequence[Update]:
         _check_known(state, collection)
@@ -115,10 +109,13 @@ def _say(
     *,
     postponed: bool | None = None,
 ) -> Control:
-    """``postponed`` None: the last step stays as it is. Said again, a pause keeps its time."""
+    """Write a control of ``collection`` (None: of all) and return it; a pause that is repeated keeps its time.
+
+    ``postponed`` None: the last step stays as it is.
+    """
     scope, started = collection or EVERYWHERE, pendulum.now("UTC")
     # Whoever waits for it is shown both, and the ledger keeps them: not with a credential that somebody pasted along.
-    last, who = Control(f"{LAST_STEP}{scope}"), blank_typed(by or getpass.getuser())
+    last, who = Control(scope, last_step=True), blank_typed(by or getpass.getuser())
     why = "".join(letter for letter in " ".join(blank_typed(reason or "").split()) if letter.isprintable()) or None
 
     def paused(control: Control) -> Control:
@@ -143,8 +140,11 @@ def _running(control: Control) -> Control:
 
 
 def _check_known(state: State, collection: str) -> None:
-    """Also of a name that is gone since: what was said of it still holds whatever goes back to it, and has to be taken back."""
+    """Raise UnknownCollection for a name that nothing has.
+
+    A name that is gone since is taken if it has a control, which still holds whatever goes back to it, and has to be taken back.
+    """
     is_built = any(row.collection == CollectionName(collection) for row in state.replacements.values())
-    was_said = collection in state.controls or f"{LAST_STEP}{collection}" in state.controls
+    was_said = collection in state.controls or last_step_key(collection) in state.controls
     if collection not in state.objects and not is_built and not was_said:
         raise UnknownCollection(collection=collection)

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.release.merge.chain import Create
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 
 #: Raises if an append on this state may not be made.
@@ -22,11 +22,14 @@ Allow = Callable[[State], None]
 
 
 def always(state: State) -> None:
-    """For appends that nobody holds."""
+    """Allow appends that nobody holds."""
 
 
-def unless_paused(work: Work, stage: str) -> Allow:
-    """Raises Paused if somebody paused a collection of the plan, or all; not once the cut-over's own commits were announced."""
+def unless_paused(work: LeaderView, stage: str) -> Allow:
+    """Return a check that raises Paused if somebody paused a collection of the plan, or all.
+
+    It does not once the cut-over's own commits were announced.
+    """
     names = collections_of(work.plan)
 
     def allow(state: State) -> None:
@@ -42,7 +45,7 @@ def collections_of(plan: Plan) -> frozenset[CollectionName]:
     return frozenset(found | {step.old.name for step in plan.target.steps if not isinstance(step, Create)})
 
 
-def _is_past_return(work: Work, state: State) -> bool:
+def _is_past_return(work: LeaderView, state: State) -> bool:
     return any(
         intent.kind is IntentKind.CUTOVER and (intent.generation, intent.epoch) == (work.generation, work.epoch)
         for intent in state.intents.values()
@@ -50,7 +53,7 @@ def _is_past_return(work: Work, state: State) -> bool:
 
 
 def has_ended(state: State, generation: Generation) -> bool:
-    """Whether the generation was given up, was rolled back, or another one leads: whoever waits in its name need not wait any more."""
+    """Return whether the generation was given up, was rolled back, or another one leads: whoever waits in its name may stop."""
     found, leader = state.deployments.get(generation), state.leader
     over = found is None or found.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
     return over or (leader is not None and leader.generation > generation)

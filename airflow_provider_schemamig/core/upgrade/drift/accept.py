@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pendulum
 
@@ -28,7 +29,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Create, MergedSt
 from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_statement
 from airflow_provider_schemamig.core.release.steps import Evolution
 from airflow_provider_schemamig.core.schema.changes import Change
-from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -62,6 +63,15 @@ class AcceptedDrift:
     files: tuple[str, ...]
     changes: tuple[tuple[CollectionName, tuple[Change, ...]], ...]
     notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``schemamig accept`` prints."""
+        return {
+            "version": str(self.version) if self.version else None,
+            "files": list(self.files),
+            "accepted": [{"collection": name, "changes": [change_json(change) for change in changes]} for name, changes in self.changes],
+            "notes": list(self.notes),
+        }
 
 
 @dataclass(frozen=True)
@@ -207,7 +217,7 @@ def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequen
 
 
 def _who(env: EnvironmentRoot, state: State, item: _Taken) -> str:
-    """By which statements, as far as the log still tells."""
+    """Describe by which statements the changes were made, as far as the log still tells."""
     store = table_store(env, state, item.foreign.entry.shard)
     began = began_at(store, item.foreign)
     if began is None:
@@ -217,7 +227,7 @@ def _who(env: EnvironmentRoot, state: State, item: _Taken) -> str:
 
 
 def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[MergedStep]) -> None:
-    """The folder is further than the environment: what it does next has to contain what was done."""
+    """Refuse a folder that is further than the environment, if its next steps do not contain what was done."""
     by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
     refusals = []
     for item in taken:
@@ -236,7 +246,7 @@ def _ahead(state: State, item: _Taken) -> Ahead:
 
 
 def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
-    """ONE append. A twin that took over the very same leaves nothing to do."""
+    """Write what was taken over in ONE append; if a twin took over the very same, nothing is left to do."""
 
     def decide(state: State) -> Sequence[Update]:
         no_open_deployment(state)
@@ -281,7 +291,7 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
 
 
 def _remember(env: EnvironmentRoot, state: State, taken: Sequence[_Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:
-    """One line of audit a collection."""
+    """Write one line of audit a collection, and return the notes."""
     generation = state.leader.generation if state.leader is not None else None
     ids = {item.name: item.id_text for item in taken if item.foreign.has_other_id}
     details = {item.name: f"into {version}: {'; '.join(map(describe, item.changes)) or ids.get(item.name, '')}" for item in taken}

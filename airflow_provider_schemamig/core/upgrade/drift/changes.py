@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
+from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
@@ -48,17 +49,17 @@ class Foreign:
 
     @cached_property
     def changes(self) -> tuple[c.Change, ...]:
-        """From what is recorded to what is there. Raises NameTaken, RenameInLambda."""
+        """Return the changes from what is recorded to what is there. Raises NameTaken, RenameInLambda."""
         return _worth(diff(self.recorded, self.live, self.renames).changes)
 
     @cached_property
     def back(self) -> tuple[c.Change, ...]:
-        """From what is there to what is recorded, orders included. Raises as ``changes``."""
+        """Return the changes from what is there to what is recorded, orders included. Raises as ``changes``."""
         return diff(self.live, self.recorded, inverse_renames(tuple(self.renames.items()))).changes
 
     @cached_property
     def visible(self) -> tuple[c.Change, ...]:
-        """The changes without those of hidden columns, which no release declares. Raises as ``changes``, and NotApplicable."""
+        """Return the changes without those of hidden columns, which no release declares. Raises as ``changes``, and NotApplicable."""
         declared = {path for path, _ in walk(self.entry.declared.fields)}
         hidden = _outermost(path for path, _ in walk(self.recorded.fields) if path not in declared)
         if not hidden:
@@ -70,7 +71,7 @@ class Foreign:
 
 
 def foreign_changes(state: State, collection: CollectionName, head: Head) -> Foreign | None:
-    """None if the table is as recorded; not to be asked about another table.
+    """Return the changes that others made to a table; None if the table is as recorded. Not to be asked about another table.
 
     Intents are not looked at: ``drift_of`` says whether the table is about to be changed by us.
     """
@@ -85,12 +86,12 @@ def foreign_changes(state: State, collection: CollectionName, head: Head) -> For
 
 
 def _comparable(declaration: Declaration) -> Declaration:
-    """Without what is no part of drift: keys are on no table, clustering is not in its metaData."""
+    """Return the declaration without what is no part of drift: keys are on no table, clustering is not in its metaData."""
     return replace(declaration, clustered_by=(), primary_key=None, uniques=(), foreign_keys=())
 
 
 def _worth(changes: Iterable[c.Change]) -> tuple[c.Change, ...]:
-    """Without comments and orders, which are no drift."""
+    """Return the changes without comments and orders, which are no drift."""
     return tuple(change for change in changes if change.cost is not c.Cost.NONE)
 
 
@@ -103,8 +104,10 @@ def _outermost(paths: Iterable[ColumnPath]) -> list[ColumnPath]:
 
 
 def _renames(entry: SchemaEntry, head: Head) -> dict[ColumnPath, str]:
-    """Recorded fields that are there, in the same struct, by the name they have in the data files, under a name that nobody had, or that
-    another one had and lost."""
+    """Return the recorded fields that have another name now, by the name they have in the data files, in the same struct.
+
+    The new name is one that nobody had, or that another one had and lost.
+    """
     live = {path: physical_name(field) for path, field in fields_in(head.schema)}
     stored, moved = dict(entry.stored_names), {ColumnPath(difference.path) for difference in exchanged(entry, head)}
     known = [path for path, _ in walk(entry.physical.fields)]
@@ -178,7 +181,7 @@ def _left(foreign: Foreign, head: Head) -> list[str]:
 
 
 def _judged(store: ReadStore, foreign: Foreign, change: c.Change, began: int | None, files_came: bool) -> tuple[str | None, str | None]:
-    """(what the change loses, why it cannot be made), each None if there is nothing to say."""
+    """Return (what the change loses, why it cannot be made), each None if there is nothing to say."""
     before = "" if began is None else f" (RESTORE TABLE to version {began - 1} would bring its values back, and undo all since)"
     match change:
         case c.DropColumn(path=path) if files_came:
@@ -213,7 +216,10 @@ def _tried(foreign: Foreign, changes: Sequence[c.Change], forget: Sequence[Colum
 
 
 def refused_by_evolution(foreign: Foreign) -> tuple[str, ...]:
-    """Changes that no evolution step can stand for: whoever made them made new rows, let names change hands, or takes the fence away."""
+    """Describe the changes that no evolution step can stand for.
+
+    Whoever made them made new rows, let columns exchange names, or takes the fence away.
+    """
     found = [
         f"{difference.path} is {difference.found}, and an upgrade that makes the step of it would change these names again"
         for difference in exchanged(foreign.entry, foreign.head)
@@ -223,8 +229,10 @@ def refused_by_evolution(foreign: Foreign) -> tuple[str, ...]:
             found.append(f"no release sets {FORGETS}, because schemamig's fence on the table would be forgotten")
         elif isinstance(change, c.ChangeType) and not change.widening:
             found.append(f"{change.path} has another type, and its values were converted")
-        elif change.cost is c.Cost.REWRITE:
+        elif isinstance(change, c.ChangePartitioning):
             found.append("the table is partitioned otherwise")
+        elif change.cost is c.Cost.REWRITE:
+            found.append(f"{describe(change)}: older rows may have other values")
     return tuple(found)
 
 
@@ -234,7 +242,7 @@ def taken_over(foreign: Foreign) -> Declaration:
 
 
 def dropped(foreign: Foreign) -> tuple[ColumnPath, ...]:
-    """Declared columns that are gone, by their recorded paths."""
+    """Return the declared columns that are gone, by their recorded paths."""
     gone = (
         path for path, _ in walk(foreign.entry.declared.fields) if field_at(foreign.live.fields, translate(path, foreign.renames)) is None
     )
@@ -242,6 +250,6 @@ def dropped(foreign: Foreign) -> tuple[ColumnPath, ...]:
 
 
 def declared_renames(foreign: Foreign) -> dict[ColumnPath, str]:
-    """The renames among declared columns."""
+    """Return the renames among declared columns."""
     declared = {path for path, _ in walk(foreign.entry.declared.fields)}
     return {path: name for path, name in foreign.renames.items() if path in declared}

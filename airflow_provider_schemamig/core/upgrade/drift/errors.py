@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.ledger.admin.findings import REMEDIES
 from airflow_provider_schemamig.exceptions import Refusal
@@ -13,17 +12,13 @@ _NO_OTHER_WAY = (
 )
 
 
-@dataclass(eq=False)
 class CannotAccept(Refusal):
     """What was done to the table is nothing that an evolution of the release can say. ``undoable``: ``revert`` can undo it."""
 
     code = "cannot_accept"
+    message = "the change of the table cannot be taken into the release: {reasons:; }."
     reasons: Sequence[str]
     undoable: bool = True
-
-    @property
-    def message(self) -> str:
-        return f"the change of the table cannot be taken into the release: {'; '.join(self.reasons)}."
 
     @property
     def next_action(self) -> str:
@@ -32,17 +27,13 @@ class CannotAccept(Refusal):
         return f"Undo it (`schemamig revert --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
 
 
-@dataclass(eq=False)
 class CannotRevert(Refusal):
     """The change has no inverse. ``acceptable``: ``accept`` can take it over."""
 
     code = "cannot_revert"
+    message = "the change of the table cannot be undone: {reasons:; }."
     reasons: Sequence[str]
     acceptable: bool = True
-
-    @property
-    def message(self) -> str:
-        return f"the change of the table cannot be undone: {'; '.join(self.reasons)}."
 
     @property
     def next_action(self) -> str:
@@ -51,17 +42,13 @@ class CannotRevert(Refusal):
         return f"Take it over (`schemamig accept --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
 
 
-@dataclass(eq=False)
 class LossyRevert(Refusal):
     """Undoing the change would lose values. ``acceptable``: ``accept`` can take it over."""
 
     code = "lossy_revert"
+    message = "undoing the change loses values: {losses:; }."
     losses: Sequence[str]
     acceptable: bool = True
-
-    @property
-    def message(self) -> str:
-        return f"undoing the change loses values: {'; '.join(self.losses)}."
 
     @property
     def next_action(self) -> str:
@@ -69,21 +56,14 @@ class LossyRevert(Refusal):
         return f"Run it again with --allow-lossy if that is what you want; `schemamig {keeps}` keeps everything."
 
 
-@dataclass(eq=False)
 class SealedByLostHistory(Refusal):
     """No drift, and no writer gets anything in: nothing in the ledger is going to open that seal. ``moved_to``: what it names."""
 
     code = "sealed_by_lost_history"
+    message = (
+        "the table at {uri} is as recorded, but it is sealed for {moved_to}, which the ledger does not know (was it restored or rebuilt?): "
+        "every write to the table is refused, and there is nothing else to undo."
+    )
+    next_action = f"{REMEDIES['seal_unknown']} `schemamig ledger verify` lists all such tables."
     uri: str
     moved_to: str
-
-    @property
-    def message(self) -> str:
-        return (
-            f"the table at {self.uri} is as recorded, but sealed for {self.moved_to}, of which the ledger does not know "
-            "(it was restored or rebuilt?): every write to it is refused, and there is nothing else to undo."
-        )
-
-    @property
-    def next_action(self) -> str:
-        return f"{REMEDIES['seal_unknown']} `schemamig ledger verify` lists all such tables."

@@ -17,7 +17,10 @@ from airflow_provider_schemamig.exceptions import Refusal
 
 
 def ways_on(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> list[dict[str, Any]]:
-    """``way``, ``command``, ``does`` (one text a change), ``loses``, ``why_not`` (empty: it can be done), for accept, revert, unmanage."""
+    """Return what can be done about drift: accept, revert, unmanage.
+
+    Each has ``way``, ``command``, ``does`` (one text a change), ``loses``, ``why_not`` (empty: it can be done).
+    """
     if head.is_another:
         return [_unmanage(env, collection)]
     foreign = foreign_changes(state, collection, head)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pendulum
 
@@ -17,18 +18,18 @@ from airflow_provider_schemamig.core.delta.commit.fence import fence_txns
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table, read_head
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, DriftRevertIntent, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Listener, silent
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
-from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
-from airflow_provider_schemamig.core.upgrade.context.context import Work, lead, no_open_deployment
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work, lead, no_open_deployment
 from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
 from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory
@@ -47,6 +48,16 @@ class RevertedDrift:
     changes: tuple[Change, ...]
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``schemamig revert`` prints."""
+        return {
+            "collection": self.collection,
+            "table_version": self.table_version,
+            "changes": [change_json(change) for change in self.changes],
+            "losses": list(self.losses),
+            "notes": list(self.notes),
+        }
 
 
 def revert(env: EnvironmentRoot, collection: str, *, allow_lossy: bool = False, listen: Listener = silent) -> RevertedDrift:
@@ -78,7 +89,7 @@ def _work(env: EnvironmentRoot, state: State, listen: Listener) -> Work:
 def _refuse_others(work: Work, name: CollectionName) -> None:
     """Work that is not ours, or of a schema: who began it knows how to end it."""
     for intent in work.state.intents_of(work.state.objects[name].shard):
-        if intent.kind is not IntentKind.REVERT or intent.before is not None:
+        if not isinstance(intent, DriftRevertIntent):
             first = "Run the command that was cut short again, or the next upgrade: it settles what was left open."
             raise CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
 
@@ -120,8 +131,11 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> RevertedDrift 
     return RevertedDrift(name, version, changes, found.losses, notes)
 
 
-def _refuse_lost_seal(work: Work, name: CollectionName, head: Head) -> None:
-    """Whoever asks for it looks for why nothing can be written: that there is nothing to undo would be no answer."""
+def _refuse_lost_seal(work: LeaderView, name: CollectionName, head: Head) -> None:
+    """Raise SealedByLostHistory for a seal that the ledger does not know.
+
+    Whoever asks for a revert then looks for why nothing can be written: that there is nothing to undo would be no answer.
+    """
     shard = work.state.shard_of(name)
     if head.sealed_for is not None and shard.sealed_for is None and not work.state.intents_of(shard.shard):
         raise SealedByLostHistory(collection=name, uri=head.location.uri, moved_to=head.sealed_for)
@@ -129,7 +143,14 @@ def _refuse_lost_seal(work: Work, name: CollectionName, head: Head) -> None:
 
 def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:
     shard = work.state.objects[name].shard
-    intent = Intent(name, shard, work.generation, work.epoch, IntentKind.REVERT, head.version, None, None, reached=None)
+    intent = DriftRevertIntent(
+        collection=name,
+        shard=shard,
+        generation=work.generation,
+        epoch=work.epoch,
+        kind=IntentKind.REVERT,
+        base_version=head.version,
+    )
     work.append(lambda state: [Put(intent)])
     fence, tag = work.fence(shard), work.tag(IntentKind.REVERT.value)
     try:
@@ -153,9 +174,12 @@ def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: R
 
 
 def _closed(state: State, name: CollectionName, head: Head) -> Sequence[Update]:
-    """... and what came again is written down by its new name in the data files. Nothing is under way: nothing of ours came."""
+    """Return the updates that end a revert, and that record what came again by its new name in the data files.
+
+    None if nothing is under way: then nothing of ours came.
+    """
     shard = state.objects[name].shard
-    under_way = [intent for intent in state.intents_of(shard) if intent.kind is IntentKind.REVERT]
+    under_way = [intent for intent in state.intents_of(shard) if isinstance(intent, DriftRevertIntent)]
     return [*(Drop(Intent, intent.key) for intent in under_way), *(as_on_table(state, state.entry(name), head) if under_way else ())]
 
 
@@ -166,7 +190,7 @@ def _mapping_note(before: Head, after: Head) -> tuple[str, ...]:
     return (f"the table needs more of its readers and writers now: {added}",)
 
 
-def _remembered(env: EnvironmentRoot, work: Work, done: RevertedDrift, started: pendulum.DateTime) -> RevertedDrift:
+def _remembered(env: EnvironmentRoot, work: LeaderView, done: RevertedDrift, started: pendulum.DateTime) -> RevertedDrift:
     if done.table_version is None:
         return done
     detail = "; ".join((*map(describe, done.changes), *done.notes))

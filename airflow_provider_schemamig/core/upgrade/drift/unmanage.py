@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pendulum
 
@@ -21,7 +22,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Create
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 from airflow_provider_schemamig.core.storage import InvalidLocation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP
+from airflow_provider_schemamig.core.transfer.throttle import last_step_key
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
 from airflow_provider_schemamig.core.upgrade.context.context import give_up_ways_back, no_open_deployment, plan_of
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
@@ -36,6 +37,10 @@ class GivenBack:
     collection: CollectionName
     uri: str | None
     notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``schemamig unmanage`` prints."""
+        return {"collection": self.collection, "uri": self.uri, "unmanaged": self.uri is not None, "notes": list(self.notes)}
 
 
 def unmanage(env: EnvironmentRoot, collection: str) -> GivenBack:
@@ -70,7 +75,7 @@ def unmanage(env: EnvironmentRoot, collection: str) -> GivenBack:
 
 
 def _place(env: EnvironmentRoot, shard_uri: str) -> str:
-    """Where the table is. One that was adopted at a place that is none to this software any more is given back all the same."""
+    """Return where the table is, also if it was adopted at a place that this software does not accept any more."""
     try:
         return env.table_location(shard_uri).uri
     except InvalidLocation:
@@ -96,12 +101,15 @@ def _refuse_use(env: EnvironmentRoot, state: State, name: CollectionName) -> Non
 
 
 def _forgotten(state: State, name: CollectionName) -> list[Update]:
-    """Its rows go, the environment's fingerprint is that of the others, and the epoch rises: whoever was at work on it is fenced."""
+    """Return the updates that forget a collection.
+
+    Its rows go, the environment's fingerprint is that of the others, and the epoch rises: whoever was at work on it is fenced.
+    """
     shard: ShardId = state.objects[name].shard
     updates: list[Update] = [Drop(Object, name), *forget_shards({shard}, state)]
     updates += [Drop(Ahead, row.key) for row in state.ahead.values() if row.collection == name]
     updates += [Drop(Progress, row.key) for row in state.progress.values() if row.collection == name]
-    updates += [Drop(Control, scope) for scope in (name, f"{LAST_STEP}{name}") if scope in state.controls]
+    updates += [Drop(Control, key) for key in (name, last_step_key(name)) if key in state.controls]
     if state.release is not None:
         own = state.released(state.objects[name])
         left = {known: released for known, released in state.release_set().items() if known not in own}

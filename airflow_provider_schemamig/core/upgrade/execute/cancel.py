@@ -20,7 +20,10 @@ _OVER = (DeploymentState.CANCELLED, DeploymentState.ROLLED_BACK)
 
 
 def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener) -> Outcome:
-    """Refused (WrongState) once it was promoted. The state first: copies that still run see it and end; then files, rows last."""
+    """Cancel a claim: its state first, which copies that still run see, and end; then its files, its rows last.
+
+    Raises WrongState once it was promoted.
+    """
     ledger = LedgerWriter(env)
 
     def give_up(state: State) -> Sequence[Update]:

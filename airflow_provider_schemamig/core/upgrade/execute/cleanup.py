@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.storage.own_places import SCRATCH
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
-from airflow_provider_schemamig.core.upgrade.context.context import StageResult, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, StageResult, Work
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_another
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
@@ -25,7 +25,7 @@ _UNFINISHED = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 
 
 def clean_up(work: Work) -> None:
-    """Later generations are never touched."""
+    """Remove what this generation and earlier ones left; later generations are never touched."""
     stale = stale_shards(work.state, work.generation)
     for generation in sorted({*(shard.generation for shard in (*stale, *_copied(work))), *_ended_since(work)}):
         remove_scratch(work.env, generation)
@@ -49,19 +49,22 @@ def clean_up(work: Work) -> None:
 
 
 def _is_left_behind(state: State, pinned: Pin, generation: Generation) -> bool:
-    """A generation's pin whose generation is over; a person's stays until the person takes it back, or the table is gone."""
+    """Return whether a pin is a generation's that is over, or its table is gone; a person's stays until the person takes it back."""
     if pinned.shard not in state.shards:
         return True
     return pinned.holder.isdecimal() and int(pinned.holder) <= generation
 
 
 def remove_scratch(env: EnvironmentRoot, generation: Generation) -> None:
-    """What killed statements of a generation left of their scratch tables."""
+    """Remove what killed statements of a generation left of their scratch tables."""
     env.store().delete_tree(f"{SCRATCH}/{generation}")
 
 
-def _ended_since(work: Work) -> list[Generation]:
-    """Generations since the last release before this one, whose clean-up took care of those before: of some nothing else may be left."""
+def _ended_since(work: LeaderView) -> list[Generation]:
+    """Return the generations since the last release before this one; some of them may have left nothing else.
+
+    The clean-up of that release took care of those before it.
+    """
     earlier = [known for known in work.state.deployments.values() if known.generation < work.generation]
     last = max((known.generation for known in earlier if known.state is DeploymentState.COMMITTED), default=0)
     return [known.generation for known in earlier if known.generation >= last]
@@ -74,7 +77,7 @@ def _copied(work: Work) -> list[Shard]:
 
 
 def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
-    """Files first, rows after: a crash in between is found and finished by the next clean-up."""
+    """Remove the files, and after them the rows: a crash in between is found and finished by the next clean-up."""
     work.results += delete_tables(work.env, work.state, shards, kind, work.listen)
     if shards:
         work.append(functools.partial(forget_shards, {shard.shard for shard in shards}))
@@ -102,8 +105,10 @@ def forget_shards(gone: Set[ShardId], state: State) -> list[Update]:
 
 
 def stale_shards(state: State, generation: Generation) -> tuple[Shard, ...]:
-    """Shards that no object points at and that an earlier generation was building when it ended, or brought and took back; of this
-    one, whose release is in, those that it gave up for another (a process that died in between left them)."""
+    """Return the shards that no object points at and that an ended generation was building, or brought and took back.
+
+    Of this generation, whose release is in, those that it gave up for another (a process that died in between left them).
+    """
     used = {item.shard for item in state.objects.values()}
     used |= {row.shard for row in state.replacements.values() if row.generation == generation}
     return tuple(

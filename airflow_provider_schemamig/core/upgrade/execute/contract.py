@@ -42,9 +42,9 @@ from airflow_provider_schemamig.exceptions import raise_refusals
 
 
 def end_holds(work: Work, allow: Allow) -> None:
-    """The first stage of a new deployment: end the holds that its plan says are ended, the oldest first.
+    """End the holds that the plan says are ended, the oldest first: the first stage of a new deployment.
 
-    ``HoldInUse`` if live nodes need one, unless told to ignore them.
+    Raises HoldInUse if live nodes need one, unless told to ignore them.
     """
     for hold in unclosed_holds(work.state):
         if hold.generation in work.plan.ends:
@@ -54,13 +54,13 @@ def end_holds(work: Work, allow: Allow) -> None:
 
 
 def due_holds(state: State, generation: Generation | None = None, *, at_once: bool = False) -> list[Hold]:
-    """Those to be ended now, the oldest first: their time is over, or ``at_once``; ``generation``: only its."""
+    """Return the holds to be ended now, the oldest first: their time is over, or ``at_once``; ``generation``: only its."""
     now = pendulum.now("UTC")
     found = [hold for hold in unclosed_holds(state) if (at_once or hold.until <= now) and generation in (None, hold.generation)]
     return sorted(found, key=lambda hold: (hold.state is not HoldState.KEEPING, hold.generation))  # nobody's way back waits for those
 
 
-def contract_due(work: Work, generation: Generation | None, *, at_once: bool, ignore_nodes: bool) -> None:
+def contract_due(work: Work, generation: Generation | None, at_once: bool, ignore_nodes: bool) -> None:
     """End ``due_holds``. Raises RollbackOpen, HoldInUse unless ``ignore_nodes``, HoldKeeps."""
     due = due_holds(work.state, generation, at_once=at_once)
     for other in unclosed_holds(work.state) if due else ():
@@ -77,7 +77,7 @@ def check_unused(work: Work, hold: Hold) -> None:
 
 
 def check_oldest(state: State, hold: Hold) -> None:
-    """Raises HoldKeeps while an older one is open: its way back leads over what this one keeps."""
+    """Raise HoldKeeps while an older hold is open: its way back leads over what this one keeps."""
     if hold.state is HoldState.KEEPING:
         return
     for older in open_holds(state):
@@ -150,8 +150,11 @@ def _left_alone(work: Work, shard: Shard) -> None:
 
 
 def _give_back(work: Work, shard: Shard) -> None:
-    """An adopted table is its owners' again. Of a removed collection it is opened; one whose rows live on in another shard stays sealed,
-    or somebody would go on writing into a table that nobody reads."""
+    """Give an adopted table back to its owners.
+
+    The table of a removed collection is opened; one whose rows live on in another shard stays sealed, or somebody would go on writing into
+    a table that nobody reads.
+    """
     if shard.sealed_for != NOWHERE:
         work.notes.append(
             f"{shard.collection}: {shard.uri} was adopted, so its files stay; it stays sealed, its rows are in {shard.sealed_for}"
@@ -171,7 +174,7 @@ def _mark(state: State, hold: Hold, to: HoldState) -> list[Update]:
 
 
 def _move(work: Work, held: HeldTable) -> Move | None:
-    """The commit that drops what the hold kept of a table; None if it is gone already, with its collection or by an earlier try."""
+    """Return the commit that drops what the hold kept of a table; None if it is gone already, with its collection or by an earlier try."""
     name = live_collection(work.state, held.shard)
     if name is None:
         return None

@@ -27,6 +27,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     IntentKind,
     Object,
     SchemaEntry,
+    SealIntent,
     Shard,
     ShardState,
 )
@@ -39,7 +40,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.errors import Paused
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, unless_paused
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand_move, not_expanded
@@ -116,7 +117,7 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
     work.deployment = work.state.deployments[work.generation]
 
 
-def _announced(work: Work, allow: Allow) -> tuple[Intent, ...]:
+def _announced(work: Work, allow: Allow) -> tuple[SealIntent, ...]:
     try:
         return announce_seals(work, _to_seal(work), allow)
     except Paused:
@@ -124,8 +125,8 @@ def _announced(work: Work, allow: Allow) -> tuple[Intent, ...]:
         raise
 
 
-def _as_moved(work: Work, item: Landed, moved: Mapping[CollectionName, int]) -> Landed:
-    """With what the cut-over's commit made of it: the version, if no earlier commit began the schema, and the names."""
+def _as_moved(work: LeaderView, item: Landed, moved: Mapping[CollectionName, int]) -> Landed:
+    """Return the collection with what the cut-over's commit made of it: names, and the version if no earlier one began the schema."""
     source = item.step.old.name
     since = item.since if item.since >= 0 else moved.get(source, 0)
     names = stored_names(_head(work, source).schema) if source in moved else item.stored_names
@@ -165,8 +166,8 @@ def _check_expanded(work: Work) -> list[Landed]:
     return landed
 
 
-def _check_names(work: Work, collection: CollectionName, head: Head) -> None:
-    """As long as nothing was cut over, every column has the name that the ledger knows it by. Raises DriftFound."""
+def _check_names(work: LeaderView, collection: CollectionName, head: Head) -> None:
+    """Raise DriftFound unless every column has the name that the ledger knows it by, as long as nothing was cut over."""
     entry = work.state.entry(collection)
     is_begun = (entry.shard, IntentKind.CUTOVER, work.generation) in work.state.intents
     found = () if is_begun else exchanged(entry, head)
@@ -174,7 +175,7 @@ def _check_names(work: Work, collection: CollectionName, head: Head) -> None:
         raise DriftFound(collection=collection, differences=tuple(map(str, found)), under_way=True)
 
 
-def _begun_at(work: Work, collection: CollectionName) -> int | None:
+def _begun_at(work: LeaderView, collection: CollectionName) -> int | None:
     """Return the first commit of this deployment on the table, if it had any before the cut-over."""
     shard = head_shard(work, collection)
     expanded = work.state.intents.get((shard, IntentKind.EXPAND, work.generation))
@@ -189,16 +190,16 @@ def _begun_at(work: Work, collection: CollectionName) -> int | None:
         return changed.base_version + 1
 
 
-def _not_changed(work: Work, collection: CollectionName) -> WrongState:
+def _not_changed(work: LeaderView, collection: CollectionName) -> WrongState:
     first = f"Run `schemamig change --generation {work.generation}` first: its online changes are not at their end."
     return WrongState(collection=collection, generation=work.generation, state="not changed", task="cutover", first=first)
 
 
-def head_shard(work: Work, collection: CollectionName) -> ShardId:
+def head_shard(work: LeaderView, collection: CollectionName) -> ShardId:
     return work.state.objects[collection].shard
 
 
-def _head(work: Work, collection: CollectionName) -> Head:
+def _head(work: LeaderView, collection: CollectionName) -> Head:
     store = table_store(work.env, work.state, head_shard(work, collection))
     head = head_or_none(store)
     if head is None:
@@ -206,8 +207,8 @@ def _head(work: Work, collection: CollectionName) -> Head:
     return head
 
 
-def _cutover_moves(work: Work) -> list[Move]:
-    """Of all tables but those of ``Swaps``."""
+def _cutover_moves(work: LeaderView) -> list[Move]:
+    """Return the cut-over's commits on all tables but those of ``Swaps``."""
     moves = []
     for step in work.evolutions():
         source, changes, online = step.old.name, work.changes(s.CutOver, step), course(work, step)
@@ -220,14 +221,14 @@ def _cutover_moves(work: Work) -> list[Move]:
 # --- seals ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _to_seal(work: Work) -> dict[CollectionName, ShardId]:
+def _to_seal(work: LeaderView) -> dict[CollectionName, ShardId]:
     """Return the shards that the commit replaces or removes, as far as there is a table."""
     names = [stage.collection for stage in work.plan.of_kind(s.Seal) if stage.collection in work.state.objects]
     shards = {name: head_shard(work, name) for name in names}
     return {name: shard for name, shard in shards.items() if head_or_none(table_store(work.env, work.state, shard)) is not None}
 
 
-def _successor(work: Work, collection: CollectionName) -> ShardId:
+def _successor(work: LeaderView, collection: CollectionName) -> ShardId:
     for step in work.plan.target.steps:
         if isinstance(step, Replace | RewriteStep) and step.old.name == collection:
             return work.state.replacements[replacement_key(step.collection, work.deployment)].shard
@@ -238,7 +239,7 @@ def _successor(work: Work, collection: CollectionName) -> ShardId:
 
 
 def _commit(
-    work: Work, landed: Sequence[Landed], seals: Sequence[Intent], followed: Sequence[CaughtUpRewrite], swaps: Swaps, allow: Allow
+    work: Work, landed: Sequence[Landed], seals: Sequence[SealIntent], followed: Sequence[CaughtUpRewrite], swaps: Swaps, allow: Allow
 ) -> None:
     started, at = time.monotonic(), pendulum.now("UTC")
     sealed = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)).version for intent in seals}
@@ -281,8 +282,8 @@ def _commit(
     work.report("commit", None, None, started)
 
 
-def _held(work: Work, state: State, landed: Sequence[Landed], seals: Sequence[Intent]) -> list[HeldTable]:
-    """By the state before the commit: there is what the way back leads to."""
+def _held(work: LeaderView, state: State, landed: Sequence[Landed], seals: Sequence[SealIntent]) -> list[HeldTable]:
+    """Return the held tables by the state before the commit, which is what the way back leads to."""
     found = [
         evolved_table(state, work.plan.evolution(item.step, state), item.step, before=item.before, names=item.stored_names)
         for item in landed
@@ -290,7 +291,7 @@ def _held(work: Work, state: State, landed: Sequence[Landed], seals: Sequence[In
     return [*found, *sealed_tables(state, work.plan, {intent.shard: intent for intent in seals})]
 
 
-def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
+def _evolved(work: LeaderView, state: State, item: Landed) -> list[Update]:
     step = item.step
     source = step.old.name
     known = state.objects[source]
@@ -308,7 +309,7 @@ def _evolved(work: Work, state: State, item: Landed) -> list[Update]:
     return updates
 
 
-def _new_object(work: Work, state: State, declaration: Declaration, shard: Shard) -> list[Update]:
+def _new_object(work: LeaderView, state: State, declaration: Declaration, shard: Shard) -> list[Update]:
     collection, target = declaration.name, work.plan.target
     schema_id = state.next_schema_id(collection)
     release = None if target.ahead else target.version
@@ -320,19 +321,22 @@ def _new_object(work: Work, state: State, declaration: Declaration, shard: Shard
     return [*updates, Put(went_ahead(state, None, declaration, schema_id, work.epoch))] if target.ahead else updates
 
 
-def _created(work: Work, state: State, step: Create) -> list[Update]:
+def _created(work: LeaderView, state: State, step: Create) -> list[Update]:
     return _new_object(work, state, step.new, new_shard(state, step.collection, work.deployment))
 
 
-def _replaced(work: Work, state: State, step: Replace | RewriteStep, sealed: Mapping[ShardId, int]) -> list[Update]:
+def _replaced(work: LeaderView, state: State, step: Replace | RewriteStep, sealed: Mapping[ShardId, int]) -> list[Update]:
     row = state.replacements[replacement_key(step.collection, work.deployment)]
     updates = _new_object(work, state, step.new, state.shards[row.shard])
     updates.append(Put(_retired(work, state, step.old.name, row.shard, sealed)))
     return updates if step.old.name == step.collection else [Drop(Object, step.old.name), *updates]
 
 
-def _removed(work: Work, state: State, collection: CollectionName, sealed: Mapping[ShardId, int]) -> list[Update]:
-    """Outside of a release the next one has to remove it, too, unless no release ever had it."""
+def _removed(work: LeaderView, state: State, collection: CollectionName, sealed: Mapping[ShardId, int]) -> list[Update]:
+    """Return the updates that remove a collection.
+
+    Outside of a release the next one has to remove it, too, unless no release ever had it.
+    """
     updates: list[Update] = [Drop(Object, collection), Put(_retired(work, state, collection, NOWHERE, sealed))]
     if not work.plan.target.ahead or not state.released(state.objects[collection]):
         return updates
@@ -340,18 +344,18 @@ def _removed(work: Work, state: State, collection: CollectionName, sealed: Mappi
     return [*updates, Put(went_ahead(state, collection, no_table(collection), schema_id, work.epoch))]
 
 
-def _retired(work: Work, state: State, collection: CollectionName, successor: ShardId, sealed: Mapping[ShardId, int]) -> Shard:
+def _retired(work: LeaderView, state: State, collection: CollectionName, successor: ShardId, sealed: Mapping[ShardId, int]) -> Shard:
     old = state.shards[state.objects[collection].shard]
     version = sealed.get(old.shard)
     return replace(old, state=ShardState.RETIRED, retired_by=work.generation, sealed_for=successor, sealed_version=version)
 
 
-def _restatements(work: Work) -> tuple[Declaration, ...]:
+def _restatements(work: LeaderView) -> tuple[Declaration, ...]:
     return work.plan.of_kind(s.Commit)[0].restated
 
 
-def _restated(work: Work, state: State) -> list[Update]:
-    """A schema id of its own: readers of the release before get its columns in its order."""
+def _restated(work: LeaderView, state: State) -> list[Update]:
+    """Give what is restated a schema id of its own, so that readers of the release before get its columns in its order."""
     updates: list[Update] = []
     for declaration in _restatements(work):
         entry, known = state.entry(declaration.name), state.objects[declaration.name]
@@ -362,9 +366,12 @@ def _restated(work: Work, state: State) -> list[Update]:
     return updates
 
 
-def _holds(work: Work, state: State, tables: Sequence[HeldTable]) -> list[Update]:
-    """The way back. A new environment has none; a deployment that only settles leaves those there are. A rollback that was begun and not
-    ended is taken back: the tables are as its release had them."""
+def _holds(work: LeaderView, state: State, tables: Sequence[HeldTable]) -> list[Update]:
+    """Return the updates of the holds, which are the way back.
+
+    A new environment has none; a deployment that only settles leaves those there are. A rollback that was begun and not ended is taken
+    back: the tables are as its release had them.
+    """
     source = work.plan.target.source
     begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
     back: list[Update] = [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from airflow_provider_schemamig.core.delta.commit.create import create_table
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind, Shard
+from airflow_provider_schemamig.core.ledger.rows import CreateIntent, IntentKind, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import unless_paused
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.execute.contract import end_holds
@@ -19,58 +19,30 @@ from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import inside_tables, new_shard, table_id_of
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
-def expand(work: Work, jobs: Jobs = without_spark) -> None:
-    """Do all up to the cut-over that needs no Spark, but for ``recovery.settle``. Safe to repeat: what is in place is adopted."""
-    if work.deployment.state is DeploymentState.COMMITTED:
-        return
-    with work.until(work.is_committed):
-        settle(work, lambda collection: expanded(work, collection), jobs)
-        if work.plan.target.is_deployed:
-            end_holds(work, unless_paused(work, "expand"))
-        _create(work)
-        moves = [move for step in work.evolutions() if (move := expand_move(work, step)) is not None]
-        move_all(work, IntentKind.EXPAND, moves, unless_paused(work, "expand"))
+def settle_first(work: Work, jobs: Jobs) -> None:
+    """Adopt or undo what earlier leaders left; the only stage of this task that may need Spark."""
+    settle(work, lambda collection: expanded(work, collection), jobs)
 
 
-def expand_move(work: Work, step: Evolve) -> Move | None:
-    """Return the collection's expand commit, or None if it needs none."""
-    source, changes = step.old.name, work.changes(s.Expand, step)
-    if not changes:
-        return None
-    return Move(source, work.state.objects[source].shard, work.state.entry(source).physical, changes)
+def end_planned_holds(work: Work, _jobs: Jobs) -> None:
+    """End the holds that the plan ends before their time."""
+    if work.plan.target.is_deployed:
+        end_holds(work, unless_paused(work, "expand"))
 
 
-def expanded(work: Work, collection: CollectionName) -> Declaration | None:
-    """The physical schema this plan's expand gives a collection; None if the plan does not evolve it."""
-    for step in work.evolutions():
-        if step.old.name == collection:
-            move = expand_move(work, step)
-            return move.after if move is not None else None
-    return None
+def expand_tables(work: Work, _jobs: Jobs) -> None:
+    """Commit what readers and writers of the source release do not notice. Safe to repeat: what is in place is adopted."""
+    moves = [move for step in work.evolutions() if (move := expand_move(work, step)) is not None]
+    move_all(work, IntentKind.EXPAND, moves, unless_paused(work, "expand"))
 
 
-def not_expanded(work: Work, collection: CollectionName | None, why: str, task: str = "cutover") -> WrongState:
-    first = f"Run `schemamig expand --generation {work.generation}` again: {why}."
-    return WrongState(collection=collection, generation=work.generation, state="not expanded", task=task, first=first)
-
-
-def check_expanded(work: Work, step: Evolve) -> None:
-    """Raises WrongState if the collection lacks its expand commit."""
-    move = expand_move(work, step)
-    if move is None:
-        return
-    intent = work.state.intents.get((move.shard, IntentKind.EXPAND, work.generation))
-    if intent is None or intent.epoch != work.epoch or intent.done_version is None:
-        raise not_expanded(work, step.collection, "it lacks its expand commit", task="change")
-
-
-def _create(work: Work) -> None:
-    """Tables of new collections: one append with shards and intents, one version-0 commit each, one append with the results."""
+def create_tables(work: Work, _jobs: Jobs) -> None:
+    """Make the tables of new collections: one append with shards and intents, one version-0 commit each, one append with the results."""
     creates = work.plan.of_kind(s.CreateShard)
     if not creates:
         return
@@ -96,5 +68,45 @@ def _create(work: Work) -> None:
         work.report("create", stage.collection, head.version, started, number, len(creates))
 
 
-def _create_intent(work: Work, stage: s.CreateShard, shard: Shard) -> Intent:
-    return Intent(stage.collection, shard.shard, work.generation, work.epoch, IntentKind.CREATE, -1, None, stage.declaration, reached=None)
+def expand_move(work: LeaderView, step: Evolve) -> Move | None:
+    """Return the collection's expand commit, or None if it needs none."""
+    source, changes = step.old.name, work.changes(s.Expand, step)
+    if not changes:
+        return None
+    return Move(source, work.state.objects[source].shard, work.state.entry(source).physical, changes)
+
+
+def expanded(work: LeaderView, collection: CollectionName) -> Declaration | None:
+    """Return the physical schema this plan's expand gives a collection; None if the plan does not evolve it."""
+    for step in work.evolutions():
+        if step.old.name == collection:
+            move = expand_move(work, step)
+            return move.after if move is not None else None
+    return None
+
+
+def not_expanded(work: LeaderView, collection: CollectionName | None, why: str, task: str = "cutover") -> WrongState:
+    first = f"Run `schemamig expand --generation {work.generation}` again: {why}."
+    return WrongState(collection=collection, generation=work.generation, state="not expanded", task=task, first=first)
+
+
+def check_expanded(work: LeaderView, step: Evolve) -> None:
+    """Raise WrongState if the collection lacks its expand commit."""
+    move = expand_move(work, step)
+    if move is None:
+        return
+    intent = work.state.intents.get((move.shard, IntentKind.EXPAND, work.generation))
+    if intent is None or intent.epoch != work.epoch or intent.done_version is None:
+        raise not_expanded(work, step.collection, "it lacks its expand commit", task="change")
+
+
+def _create_intent(work: LeaderView, stage: s.CreateShard, shard: Shard) -> CreateIntent:
+    return CreateIntent(
+        collection=stage.collection,
+        shard=shard.shard,
+        generation=work.generation,
+        epoch=work.epoch,
+        kind=IntentKind.CREATE,
+        base_version=-1,
+        after=stage.declaration,
+    )

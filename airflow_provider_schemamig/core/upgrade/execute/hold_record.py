@@ -37,7 +37,7 @@ def evolved_table(state: State, stages: Sequence[s.Stage], step: Evolve, *, befo
 
 
 def sealed_tables(state: State, plan: Plan, seals: Mapping[ShardId, Intent]) -> Iterator[HeldTable]:
-    """Of what is replaced, rewritten and removed."""
+    """Yield the held tables of what is replaced, rewritten and removed."""
     for step in plan.target.steps:
         if isinstance(step, Replace | RewriteStep | Remove) and step.old.name in state.objects:
             entry = state.entry(step.old.name)

@@ -1,9 +1,9 @@
 """The online changes of a plan, between expand and cut-over: every element walks its path to PUBLIC.
 
-Per collection the steps are set in turns (``online.operation.schedule``). A turn is at most one metadata commit, the ledger rows of the
-elements it took along, and the work on rows that the next turn waits for. The last turn of columns that change places is the cut-over's
+Per collection the steps are set in rounds (``online.operation.schedule``). A round is at most one metadata commit, the ledger rows of the
+elements it took along, and the work on rows that the next round waits for. The last round of columns that change places is the cut-over's
 (``rename_swaps``); before it their rows are filled here. Where a killed run was is seen from the table, whose physical
-schema belongs to one turn, and from the elements; what it had filled is seen from the log. Work that fails for good walks the whole
+schema belongs to one round, and from the elements; what it had filled is seen from the log. Work that fails for good walks the whole
 collection back, in one commit, so that no writer is held to a rule that is not going to come.
 """
 
@@ -25,8 +25,8 @@ from airflow_provider_schemamig.core.online.keys import key_of
 from airflow_provider_schemamig.core.online.operation import Enter, Operation, Recluster, Reorg, Round, RowWork, Validate
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP, Pace, forced
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last_step_key
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.execute.expand import check_expanded
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import (
@@ -55,7 +55,7 @@ from airflow_provider_schemamig.core.upgrade.verify.keys import ask
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
-def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> None:
+def change_online(work: Work, jobs: Jobs, collections: Sequence[str] | None = None) -> None:
     """Take the online changes of all collections, or of the named ones, as far as they come before the cut-over. Safe to repeat: what
     is done is found done.
 
@@ -95,7 +95,7 @@ def change_online(work: Work, collections: Sequence[str] | None, jobs: Jobs) -> 
 
 def _forget_force(work: Work, collection: CollectionName) -> None:
     if forced(work.state, collection):
-        work.append(lambda state: [Drop(Control, f"{LAST_STEP}{collection}")] if forced(state, collection) else [])
+        work.append(lambda state: [Drop(Control, last_step_key(collection))] if forced(state, collection) else [])
 
 
 class _Run:
@@ -107,13 +107,13 @@ class _Run:
         self._pace = Pace(work.newest, work.listen, waits=work.env.waits)
 
     def to_the_end(self) -> None:
-        for number, turn in enumerate(turn for turn in self._course.turns if not turn.swaps):
-            if not self._is_entered(turn):
+        for number, online_round in enumerate(online_round for online_round in self._course.rounds if not online_round.swaps):
+            if not self._is_entered(online_round):
                 self._pace.begin_step("change", self._course.collection)
                 if number == self._course.last_step and not self._has_reached(number + 1):
                     self._pace.begin_last_step("change", self._course.collection)
-                self._enter(number, turn)
-            for operation, step in turn.work:
+                self._enter(number, online_round)
+            for operation, step in online_round.work:
                 if self._element(operation).checked_version is None:
                     self._pace.begin_step("change", self._course.collection)
                     self._do(number, operation, step)
@@ -121,17 +121,20 @@ class _Run:
     # -- the ledger's elements --------------------------------------------------------------------------------------------------------
 
     def _element(self, operation: Operation) -> Element:
-        """As the ledger has it, or as it is before its first step."""
+        """Return an element as the ledger has it, or as it is before its first step."""
         known = self._work.state.elements.get((self._course.collection, operation.name, operation.spec))
         if known is not None and known.epoch == self._work.epoch and known.state is not ElementState.ABSENT:
             return known
         return absent(self._work, self._course, operation)
 
-    def _is_entered(self, turn: Round) -> bool:
-        return all(is_at_least(operation, self._element(operation).state, step.state) for operation, step in turn.entering)
+    def _is_entered(self, online_round: Round) -> bool:
+        return all(is_at_least(operation, self._element(operation).state, step.state) for operation, step in online_round.entering)
 
     def _put(self, elements: Mapping[Operation, Element]) -> None:
-        """What a twin did meanwhile is never taken back; what it walked back is not begun again. Raises WalkedBack."""
+        """Write elements into the ledger.
+
+        What a twin did meanwhile is never taken back; what it walked back is not begun again. Raises WalkedBack.
+        """
         seen = self._work.state.elements
 
         def decide(state: State) -> Sequence[Update]:
@@ -153,28 +156,28 @@ class _Run:
 
     # -- steps ------------------------------------------------------------------------------------------------------------------------
 
-    def _enter(self, number: int, turn: Round) -> None:
-        """The turn's commit, and what the ledger says of the elements that it takes along."""
-        version = self._commit(number, turn) if turn.changes else None
+    def _enter(self, number: int, online_round: Round) -> None:
+        """Make the round's commit, and write down the elements that it takes along."""
+        version = self._commit(number, online_round) if online_round.changes else None
         now = pendulum.now("UTC")
         elements: dict[Operation, Element] = {}
-        for operation, step in turn.entering:
+        for operation, step in online_round.entering:
             known = elements.get(operation, self._element(operation))
             made = version if isinstance(step, Enter) else known.table_version
             elements[operation] = replace(known, state=step.state, since=now, table_version=made)
         self._put(elements)
 
-    def _commit(self, number: int, turn: Round) -> int:
+    def _commit(self, number: int, online_round: Round) -> int:
         item = self._course
         begin, origin = item.reached[number], item.origin
         try:
-            move = Move(item.collection, item.shard, begin, turn.changes, origin=origin, asked_later=True)
+            move = Move(item.collection, item.shard, begin, online_round.changes, origin=origin, asked_later=True)
             return move_all(self._work, IntentKind.CHANGE, [move])[item.collection]
         except DriftFound:
             self._work.look_again()
-            if not self._is_entered(turn):
+            if not self._is_entered(online_round):
                 raise
-            return self._element(turn.entering[-1][0]).table_version or 0  # a twin was here, and has gone on
+            return self._element(online_round.entering[-1][0]).table_version or 0  # a twin was here, and has gone on
 
     def _has_reached(self, number: int) -> bool:
         head = read_head(self._store)
@@ -195,8 +198,11 @@ class _Run:
         self._put({operation: replace(element, checked_version=version)})
 
     def _validate(self, element: Element, step: Validate) -> int:
-        """At the newest version: a rule on the table is enforced since an earlier one, so what comes later keeps it. A key is not on the
-        table, so what comes during its scan is looked at, too. Raises DataViolation."""
+        """Validate an element at the newest version, and return that.
+
+        A rule on the table is enforced since an earlier one, so what comes later keeps it. A key is not on the table, so what comes during
+        its scan is looked at, too. Raises DataViolation.
+        """
         started = time.monotonic()
         key, collection, state = key_of(element), self._course.collection, self._work.state
         if key is not None:
@@ -213,10 +219,11 @@ class _Run:
 
 
 def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
-    """Every element of the course to ABSENT, and the table back in one commit; what has to stay (a column that files carry) is hidden.
+    """Move every element of the course back to ABSENT, and the table back in one commit.
 
-    The ledger comes before that commit: killed in between, the next try begins with what the table has. The intent stays and tells what
-    that is. Before the ledger come the rows, which may refuse: then nothing goes back. Raises as ``column_swap.bring_back``.
+    What has to stay (a column that files carry) is hidden. The ledger comes before that commit: after a kill in between, the next try
+    begins with what the table has, which the intent, which stays, tells. Before the ledger come the rows, which may refuse: then nothing
+    goes back. Raises as ``column_swap.bring_back``.
     """
     now = _left_at(work, item)
     if now is not None:
@@ -227,7 +234,7 @@ def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
     _take_back(work, item, jobs)
 
 
-def _left_at(work: Work, item: Course) -> Declaration | None:
+def _left_at(work: LeaderView, item: Course) -> Declaration | None:
     """Return what the table has; None if nothing was changed yet, or somebody else changed it: the next look tells."""
     intent = change_intent_of(work, item.shard)
     if intent is None:
@@ -235,7 +242,7 @@ def _left_at(work: Work, item: Course) -> Declaration | None:
     return shown(intent, read_head(table_store(work.env, work.state, item.shard)))
 
 
-def _home(work: Work, item: Course, now: Declaration) -> WayHome:
+def _home(work: LeaderView, item: Course, now: Declaration) -> WayHome:
     intent = change_intent_of(work, item.shard)
     assert intent is not None  # it told what ``now`` is
     return WayHome(item.collection, item.shard, now, item.origin, (), intent.base_version)

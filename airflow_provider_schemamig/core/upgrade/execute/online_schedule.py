@@ -1,4 +1,4 @@
-"""The way of one table through its online changes: turn after turn in ``change``, and columns that change places in the cut-over."""
+"""The way of one table through its online changes: round after round in ``change``, and columns that change places in the cut-over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 import pendulum
 
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import Element, IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.online.errors import CannotBackfill
 from airflow_provider_schemamig.core.online.operation import Operation, Reorg, Round, RowWork, Swap, schedule
@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.element_states import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import past_of
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import shown, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Expand, Online
@@ -31,21 +31,21 @@ from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
 
 @dataclass(frozen=True)
 class Course:
-    """All that is to happen to one table: ``begin`` is its physical schema before the first turn."""
+    """All that is to happen to one table: ``begin`` is its physical schema before the first round."""
 
     collection: CollectionName
     shard: ShardId
     begin: Declaration
-    turns: tuple[Round, ...]
+    rounds: tuple[Round, ...]
     #: Where going back leads: the same, unless an attempt before this one was walked back.
     origin: Declaration
 
     @cached_property
     def reached(self) -> tuple[Declaration, ...]:
-        """Return the physical schema before the first turn, and after the commit of each."""
+        """Return the physical schema before the first round, and after the commit of each."""
         found = [self.begin]
-        for turn in self.turns:
-            found.append(apply(found[-1], turn.changes))
+        for online_round in self.rounds:
+            found.append(apply(found[-1], online_round.changes))
         return tuple(found)
 
     @property
@@ -54,31 +54,33 @@ class Course:
 
     @property
     def swap(self) -> Round | None:
-        """Return the turn in which columns change places: the cut-over's, all others are those of ``change``."""
-        return self.turns[-1] if self.turns and self.turns[-1].swaps else None
+        """Return the round in which columns change places: the cut-over's, all others are those of ``change``."""
+        return self.rounds[-1] if self.rounds and self.rounds[-1].swaps else None
 
     @property
     def changed(self) -> Declaration:
-        """The physical schema at the end of ``change``."""
+        """Return the physical schema at the end of ``change``."""
         return self.reached[-2] if self.swap is not None else self.end
 
     @cached_property
     def last_step(self) -> int | None:
-        """The turn of ``change`` whose commit comes when all work on rows is done, which may be postponed; None: no commit comes after work
-        on rows, or it is the cut-over's."""
-        made = [number for number, turn in enumerate(self.turns) if turn.changes]
-        found = made[-1] if made and any(turn.work for turn in self.turns[: made[-1]]) else None
+        """Return the round of ``change`` whose commit comes when all work on rows is done, and which may be postponed.
+
+        None: no commit comes after work on rows, or it is the cut-over's.
+        """
+        made = [number for number, online_round in enumerate(self.rounds) if online_round.changes]
+        found = made[-1] if made and any(online_round.work for online_round in self.rounds[: made[-1]]) else None
         return None if self.swap is not None else found
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """Each once, in the order in which they begin."""
-        found = {(operation.name, operation.spec): operation for turn in self.turns for operation, _ in turn.entering}
+        """Return each operation once, in the order in which they begin."""
+        found = {(operation.name, operation.spec): operation for online_round in self.rounds for operation, _ in online_round.entering}
         return tuple(found.values())
 
 
-def course(work: Work, step: Evolve) -> Course | None:
-    """The way of an evolved collection through its online changes; None if it has none.
+def course(work: LeaderView, step: Evolve) -> Course | None:
+    """Return the way of an evolved collection through its online changes; None if it has none.
 
     It begins where expand ended, or where an attempt that was walked back left the table (a filled column stays, hidden).
     """
@@ -93,26 +95,26 @@ def course(work: Work, step: Evolve) -> Course | None:
     if intent is not None and states == {ElementState.ABSENT}:
         head = read_head(table_store(work.env, work.state, shard))
         begin = shown(intent, head) or begin
-    turns = schedule(chains_of(changes, begin))
-    return Course(source, shard, begin, turns, begin if intent is None else intent.before or begin)
+    rounds = schedule(chains_of(changes, begin))
+    return Course(source, shard, begin, rounds, begin if intent is None else intent.before)
 
 
-def expanded(work: Work, step: Evolve) -> Declaration:
+def expanded(work: LeaderView, step: Evolve) -> Declaration:
     """Return what the table looks like at the end of expand."""
     return apply(work.state.entry(step.old.name).physical, work.changes(Expand, step))
 
 
-def change_intent_of(work: Work, shard: ShardId) -> Intent | None:
-    intent = work.state.intents.get((shard, IntentKind.CHANGE, work.generation))
+def change_intent_of(work: LeaderView, shard: ShardId) -> TransitionIntent | None:
+    intent = work.state.transition(shard, IntentKind.CHANGE, work.generation)
     return intent if intent is not None and intent.epoch == work.epoch else None
 
 
-def elements_of(work: Work, shard: ShardId) -> tuple[Element, ...]:
+def elements_of(work: LeaderView, shard: ShardId) -> tuple[Element, ...]:
     return tuple(element for element in work.state.elements_of(shard) if element.epoch == work.epoch)
 
 
-def absent(work: Work, item: Course, operation: Operation, error: str | None = None) -> Element:
-    """An element before its first step, or walked back because of ``error``."""
+def absent(work: LeaderView, item: Course, operation: Operation, error: str | None = None) -> Element:
+    """Return an element before its first step, or walked back because of ``error``."""
     return Element(
         collection=item.collection,
         name=operation.name,
@@ -134,7 +136,7 @@ def absent(work: Work, item: Course, operation: Operation, error: str | None = N
 
 
 def tell(work: Work, collection: CollectionName, operation: Operation, state: ElementState) -> None:
-    """Whoever listens: an element has reached a state."""
+    """Tell whoever listens that an element has reached a state."""
     measures = {"element_state": list(ElementState).index(state)}
     work.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
 
@@ -170,8 +172,8 @@ def fill_due(work: Work, item: Course, operation: Operation, step: Reorg, jobs: 
         return head.version  # a twin was here: all was filled, and it has gone on
 
 
-def is_cut_over(work: Work, item: Course) -> bool:
-    """The table has gone on from the end of ``change``, or is about to: by an earlier run, or by a twin."""
+def is_cut_over(work: LeaderView, item: Course) -> bool:
+    """Return whether the table has gone on from the end of ``change``, or is about to: by an earlier run, or by a twin."""
     intent = work.state.intents.get((item.shard, IntentKind.CUTOVER, work.generation))
     return intent is not None and intent.epoch == work.epoch
 

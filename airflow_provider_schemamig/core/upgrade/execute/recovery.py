@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.commit.commit import Committed, Metad
 from airflow_provider_schemamig.core.delta.commit.fence import put_fence
 from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
-from airflow_provider_schemamig.core.ledger.rows import Element, Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Element, Intent, IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is_in_place, look_or_none, shown, table_store
@@ -77,12 +77,12 @@ def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, going_back
         work.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < work.epoch])
 
 
-def _stale(work: Work, state: State) -> list[Intent]:
+def _stale(work: LeaderView, state: State) -> list[Intent]:
     return [intent for intent in state.intents.values() if intent.epoch < work.epoch]
 
 
 def _unless_settled(state: State, intents: Sequence[Intent], updates: Sequence[Update]) -> Sequence[Update]:
-    """Nothing if a twin wrote it down already: it may have gone on from there."""
+    """Return the updates; none if a twin wrote them down already, as it may have gone on from there."""
     return updates if any(state.intents.get((i.shard, i.kind, i.generation)) == i for i in intents) else []
 
 
@@ -104,7 +104,7 @@ def _settle_shard(
         return []  # a twin settled it, and may have gone on
     dropped.append(Put(replace(work.state.shards[shard], fenced_by=work.epoch)))
     head = _as_recorded(work, store, head, shard, intents, fenced)
-    undos = [intent for intent in work.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
+    undos = [i for i in work.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.UNDO]
     dropped += [Drop(Intent, undo.key) for undo in undos if undo not in intents]
     undone = next((undo for undo in undos if is_done(work.state, undo, head)), None)
     if undone is not None:
@@ -117,7 +117,7 @@ def _settle_shard(
     if done[-1].kind is IntentKind.REVERT and going_back:
         return one_each([*dropped, Put(replace(done[-1], epoch=work.epoch, done_version=made_at(store, done[-1], head)))])
     collection, last = done[0].collection, done[-1].after
-    if last is not None and len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
+    if len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
         adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=made_at(store, done[0], head))
         return one_each(
             [*dropped, Put(adopted)]
@@ -125,26 +125,26 @@ def _settle_shard(
     return one_each([*dropped, *_undo(work, store, shard, done, fenced, jobs, lossy)])
 
 
-def _done(state: State, head: Head, intents: Sequence[Intent]) -> Sequence[Intent]:
-    """Those that are in place on the table, which stands where the last of them led to. Raises DriftFound if it is nowhere on their way."""
-    moves = [_as_far_as_it_came(intent, head) for intent in intents if intent.before is not None and intent.after is not None]
-    reached = _reached(state, head, moves) if moves else -1
+def _done(state: State, head: Head, intents: Sequence[Intent]) -> Sequence[TransitionIntent]:
+    """Return the intents in place on the table, which is where the last of them led to. Raises DriftFound if it is nowhere there."""
+    announced = [_as_far_as_it_came(intent, head) for intent in intents if isinstance(intent, TransitionIntent)]
+    reached = _reached(state, head, announced) if announced else -1
     if reached is None:
-        live = head.declaration(moves[0].collection)
-        differences = live_differences(moves[0].before or live, live)
-        raise DriftFound(collection=moves[0].collection, differences=tuple(map(str, differences)), under_way=True)
-    return moves[: reached + 1]
+        live = head.declaration(announced[0].collection)
+        differences = live_differences(announced[0].before, live)
+        raise DriftFound(collection=announced[0].collection, differences=tuple(map(str, differences)), under_way=True)
+    return announced[: reached + 1]
 
 
-def _as_far_as_it_came(intent: Intent, head: Head) -> Intent:
-    """Of a step that was announced and never made, the one before it."""
+def _as_far_as_it_came(intent: TransitionIntent, head: Head) -> TransitionIntent:
+    """Return the step before one that was announced and never made; else the intent as it is."""
     if intent.reached is None or shown(intent, head) is not intent.reached:
         return intent
     return replace(intent, after=intent.reached, reached=None)
 
 
 def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent], fenced: int) -> Head:
-    """Seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
+    """Set seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
     if not any(intent.kind in (IntentKind.SEAL, IntentKind.REVERT) for intent in intents):
         return head
     recorded = work.state.shards[shard].sealed_for
@@ -166,22 +166,20 @@ def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: 
     return committed.head
 
 
-def _reached(state: State, head: Head, moves: Sequence[Intent]) -> int | None:
-    """Index of the last move that is in place on the table, -1 if none is; None if the table is nowhere on the way: drift."""
-    for index in range(len(moves) - 1, -1, -1):
-        if is_done(state, moves[index], head):
+def _reached(state: State, head: Head, announced: Sequence[TransitionIntent]) -> int | None:
+    """Return the index of the last intent in place on the table, -1 if none is; None if the table is nowhere on the way: drift."""
+    for index in range(len(announced) - 1, -1, -1):
+        if is_done(state, announced[index], head):
             return index
-    before = moves[0].before
-    if before is not None and not live_differences(before, head.declaration(before.name)):
+    before = announced[0].before
+    if not live_differences(before, head.declaration(before.name)):
         return -1
     return None
 
 
-def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenced: int, jobs: Jobs, lossy: bool) -> list[Update]:
+def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[TransitionIntent], fenced: int, jobs: Jobs, lossy: bool) -> list[Update]:
     """Walk the moves back, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
     first, last = done[0], done[-1]
-    if first.before is None or last.after is None:
-        return []
     now, wanted = last.after, first.before
     renames = tuple(rename for intent in done for rename in intent.renames)
     home = WayHome(first.collection, shard, now, wanted, renames, first.base_version, lossy)
@@ -214,19 +212,29 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[Intent], fenc
         raise unfinished(work.state, last, (stays.reason,)) from stays
     if committed is not None:
         stand(first.collection, [committed])
-        work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
+    work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
     own = [intent for intent in work.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
     return [*(Drop(Intent, undo.key) for undo in own), *_record(work.state, shard, after_way_back(now, back), head)]
 
 
 def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, head: Head) -> None:
-    """Where the undo leads to, before it is done: what has to stay behind is neither in the ledger nor in what is undone, and whoever comes
-    next would take it for somebody else's doing. Nothing of a twin's that has settled it: its commit is in ours' way."""
+    """Announce where the undo leads to, before it is done.
+
+    What has to stay behind is neither in the ledger nor in what is undone, and whoever comes next would take it for somebody else's doing.
+    Nothing is announced of what a twin has settled: its commit stops ours.
+    """
     before = {path for path, _ in walk(home.wanted.fields)}
     same = tuple((path, parent_and_name(path)[1]) for path, _ in home.renames if path in before)
-    after, epoch = after_way_back(home.now, back), work.epoch
-    undo = Intent(
-        home.collection, home.shard, work.generation, epoch, IntentKind.UNDO, head.version, home.now, after, reached=None, renames=same
+    undo = TransitionIntent(
+        collection=home.collection,
+        shard=home.shard,
+        generation=work.generation,
+        epoch=work.epoch,
+        kind=IntentKind.UNDO,
+        base_version=head.version,
+        before=home.now,
+        after=after_way_back(home.now, back),
+        renames=same,
     )
 
     def announce(state: State) -> list[Update]:
@@ -239,7 +247,7 @@ def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, 
 
 
 def _record(state: State, shard: ShardId, physical: Declaration | None, head: Head) -> list[Update]:
-    """The physical schema of a live shard, and what ``head`` calls its fields in the data files, written into its current schema entry."""
+    """Return the updates that record the physical schema of a live shard, and what ``head`` calls its fields in the data files."""
     found = live_collection(state, shard)
     if found is None or physical is None:
         return []
@@ -248,8 +256,8 @@ def _record(state: State, shard: ShardId, physical: Declaration | None, head: He
 
 
 def _drift_undone(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> list[Update]:
-    """Of a ``revert`` that died: it may have added again what somebody had dropped."""
+    """Return the updates after a ``revert`` that died: it may have added again what somebody had dropped."""
     found = live_collection(state, shard)
-    if found is None or not any(intent.kind is IntentKind.REVERT and intent.before is None for intent in intents):
+    if found is None or not any(isinstance(intent, DriftRevertIntent) for intent in intents):
         return []
     return as_on_table(state, state.entry(found), head)

@@ -13,22 +13,22 @@ import functools
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived, commit_changes
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Control, Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import Control, Intent, IntentKind, SwapIntent, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
-from airflow_provider_schemamig.core.transfer.throttle import LAST_STEP, Pace, forced
+from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last_step_key
 from airflow_provider_schemamig.core.upgrade.context.context import Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
@@ -39,7 +39,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES, WayHome, bring_back, rest, until_nobody_writes
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced, SwapTakenBack
-from airflow_provider_schemamig.core.upgrade.tables.inverse import after_way_back, exchanges, way_back
+from airflow_provider_schemamig.core.upgrade.tables.inverse import after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.tables.seals import closed
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, intent_of, move_all, stand
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -72,7 +72,7 @@ class Swaps:
     work: Work
     jobs: Jobs
     all: tuple[PlannedSwap, ...]
-    held: tuple[Intent, ...] = ()
+    held: tuple[SwapIntent, ...] = ()
     #: When the first table was about to be swapped, by ``time.monotonic``.
     began: float | None = None
     #: The version of each table at which no row lacked anything.
@@ -94,7 +94,7 @@ class Swaps:
     # -- while everybody reads and writes -------------------------------------------------------------------------------------------------
 
     def wait(self) -> None:
-        """Until nobody wants the last step of any of these tables postponed: all are committed at once."""
+        """Wait until nobody wants the last step of any of these tables postponed: all are committed at once."""
         pace = Pace(self.work.newest, self.work.listen, waits=self.work.env.waits)
         for swap in self.all:
             if not self._is_made(swap):
@@ -175,8 +175,10 @@ class Swaps:
                 raise SwapRaced(collection=swap.collection, uri=head.location.uri, version=head.version, tries=TRIES)
 
     def _race(self, rush: Rush, sealed: Collection[ShardId]) -> dict[CollectionName, int] | list[PlannedSwap]:
-        """One try: the versions, or those whose writers were faster. No table is swapped while another one is not ready, and none that
-        nobody else can write to before one that may still lose its race."""
+        """Try once, and return the versions, or the swaps whose writers were faster.
+
+        No table is swapped while another one is not ready, and none that nobody else can write to before one that may still lose its race.
+        """
         left = [swap for swap in self.all if not self._is_made(swap)]
         for swap in left:
             if self._is_behind(swap):
@@ -195,7 +197,7 @@ class Swaps:
             return [swap for swap in left if self.store(swap).location.uri == arrived.uri] or left
 
     def _too_slow(self, lost: Counter[ShardId]) -> list[PlannedSwap]:
-        """Those to be sealed: after two lost races; after one if somebody said ``force``, or if another table waits, swapped."""
+        """Return the swaps to be sealed: after two lost races; after one if somebody said ``force``, or if another table waits, swapped."""
         state, waiting = self.work.newest(), any(map(self._is_made, self.all))
         return [swap for swap in self.all if lost[swap.shard] >= (1 if waiting or forced(state, swap.collection) else OPEN_RACES)]
 
@@ -211,15 +213,15 @@ class Swaps:
         return tuple(f"{swap.collection}: columns of another type were locked for {seconds:.1f} s at most" for swap in self.all)
 
     def forget_force(self, state: State) -> list[Update]:
-        """It was said of one change, which has ended."""
-        return [Drop(Control, f"{LAST_STEP}{swap.collection}") for swap in self.all if forced(state, swap.collection)]
+        """Drop the ``force``, which applied to one change that has ended."""
+        return [Drop(Control, last_step_key(swap.collection)) for swap in self.all if forced(state, swap.collection)]
 
     def check(self, state: State) -> None:
-        """Raises SwapTakenBack if one of the swaps is not ours any more to commit upon, SealExpired if it took too long."""
+        """Raise SwapTakenBack if one of the swaps is not ours any more to commit upon, SealExpired if it took too long."""
         for intent in self.held:
             if not _is_held(state, intent):
                 raise SwapTakenBack(collection=intent.collection, shard=intent.shard)
-            if intent.deadline is not None and intent.deadline < pendulum.now("UTC"):
+            if intent.deadline < pendulum.now("UTC"):
                 raise SealExpired(seconds=SEAL_SECONDS)
 
 
@@ -228,38 +230,49 @@ def _check_time(started: float) -> None:
         raise SealExpired(seconds=SEAL_SECONDS)
 
 
-def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[Intent, ...]:
-    """One append with the intents of all swaps. Those a twin announced and still holds are held together. One of a swap that could not be
-    taken back keeps its base: rows that came since then have no value in the column that would come back."""
-    held: dict[ShardId, Intent] = {}
+def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[SwapIntent, ...]:
+    """Write the intents of all swaps in one append; those a twin announced and still holds are held together.
+
+    The intent of a swap that could not be taken back keeps its base: rows that came since have no value in the column that would come
+    back.
+    """
+    held: dict[ShardId, SwapIntent] = {}
 
     def announce(state: State) -> list[Update]:
         allow(state)
         deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
         for move in moves:
             known = state.intents.get((move.shard, IntentKind.CUTOVER, work.generation))
-            known = known if known is not None and known.epoch == work.epoch else None
-            if known is not None and known.deadline is not None and known.deadline > pendulum.now("UTC"):
+            known = known if isinstance(known, SwapIntent) and known.epoch == work.epoch else None
+            if known is not None and not known.is_given_up and known.deadline > pendulum.now("UTC"):
                 held[move.shard] = known
                 continue
             base = read_head(table_store(work.env, state, move.shard)).version if known is None else known.base_version
-            held[move.shard] = replace(intent_of(work, IntentKind.CUTOVER, move, base), deadline=deadline)
+            held[move.shard] = _swap_of(intent_of(work, IntentKind.CUTOVER, move, base), deadline)
         return [Put(intent) for intent in held.values() if state.intents.get((intent.shard, intent.kind, intent.generation)) != intent]
 
     work.append(announce)
     return tuple(held.values())
 
 
-def _is_held(state: State, intent: Intent) -> bool:
+def _swap_of(move: TransitionIntent, deadline: pendulum.DateTime) -> SwapIntent:
+    return SwapIntent(**{item.name: getattr(move, item.name) for item in fields(move)}, deadline=deadline)
+
+
+def _is_held(state: State, intent: SwapIntent) -> bool:
     """Return whether it stands as it was announced; its result may be known since."""
     known = state.intents.get((intent.shard, intent.kind, intent.generation))
-    return known is not None and (known.epoch, known.deadline) == (intent.epoch, intent.deadline)
+    return isinstance(known, SwapIntent) and _terms(known) == _terms(intent)
+
+
+def _terms(intent: SwapIntent) -> tuple[Epoch, pendulum.DateTime, bool]:
+    return intent.epoch, intent.deadline, intent.is_given_up
 
 
 # --- back ----------------------------------------------------------------------------------------------------------------------------
 
 
-def lift_swaps(work: Work, held: Sequence[Intent], jobs: Jobs) -> None:
+def lift_swaps(work: Work, held: Sequence[SwapIntent], jobs: Jobs) -> None:
     """Give up swaps whose release was not committed, and let the columns change places again: not if it was, after all, and not if a twin
     or another leader has the tables now. Best effort, on the way out of a failure: the next run does what is left."""
     with contextlib.suppress(SchemamigError):
@@ -267,30 +280,25 @@ def lift_swaps(work: Work, held: Sequence[Intent], jobs: Jobs) -> None:
 
 
 def take_back_swaps(work: Work, jobs: Jobs) -> None:
-    """The swaps of a run that died: nobody is to wait for what comes first in this one. Values that do not go back stay as they are.
+    """Take back the swaps of a run that died: nobody is to wait for what comes first in this one.
 
-    Raises as ``column_swap.bring_back`` otherwise.
+    Values that do not go back stay as they are. Raises as ``column_swap.bring_back`` otherwise.
     """
     own = [intent for intent in work.state.intents.values() if (intent.generation, intent.epoch) == (work.generation, work.epoch)]
-    _take_back(work, [intent for intent in own if intent.kind is IntentKind.CUTOVER and _exchanges(intent)], jobs)
+    _take_back(work, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
 
 
-def _exchanges(intent: Intent) -> bool:
-    """Return whether columns change places, or only names and order are others."""
-    return intent.before is not None and intent.after is not None and bool(exchanges(intent.after, intent.before, intent.renames))
-
-
-def _take_back(work: Work, intents: Sequence[Intent], jobs: Jobs) -> None:
+def _take_back(work: Work, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
     """Give up in the ledger first: whoever would commit upon these swaps finds them gone."""
     if not intents:
         return
 
     def give_up(state: State) -> list[Update]:
-        return [Put(replace(known, deadline=None)) for intent in intents if (known := _known(state, intent)) is not None]
+        return [Put(replace(known, is_given_up=True)) for intent in intents if (known := _known(state, intent)) is not None]
 
     work.append(give_up)
     given = [known for intent in intents if (known := _known(work.state, intent)) is not None]
-    gone: list[Intent] = []
+    gone: list[SwapIntent] = []
     for intent in given:
         with contextlib.suppress(DoesNotGoBack):
             if until_nobody_writes(work, intent.collection, intent.shard, functools.partial(_go_back, work, intent, jobs)):
@@ -298,16 +306,17 @@ def _take_back(work: Work, intents: Sequence[Intent], jobs: Jobs) -> None:
     work.append(lambda state: [Drop(Intent, intent.key) for intent in gone if _known(state, intent) == intent])
 
 
-def _known(state: State, intent: Intent) -> Intent | None:
+def _known(state: State, intent: SwapIntent) -> SwapIntent | None:
     """Return what the ledger says of it now; None if a twin announced it anew."""
     known = state.intents.get((intent.shard, intent.kind, intent.generation))
-    return known if known is not None and known.epoch == intent.epoch and known.deadline in (None, intent.deadline) else None
+    if not isinstance(known, SwapIntent) or known.epoch != intent.epoch:
+        return None
+    return known if known.is_given_up or known.deadline == intent.deadline else None
 
 
-def _go_back(work: Work, intent: Intent, jobs: Jobs) -> bool:
+def _go_back(work: Work, intent: SwapIntent, jobs: Jobs) -> bool:
     """Return whether the table is as it was before its swap. Nothing happens to one that a twin has swapped anew."""
     before, after = intent.before, intent.after
-    assert before is not None and after is not None  # columns change places
     started, store = time.monotonic(), table_store(work.env, work.state, intent.shard)
     if not is_in_place(after, read_head(store)):
         return True

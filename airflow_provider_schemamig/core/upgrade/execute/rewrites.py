@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition
 from airflow_provider_schemamig.core.transfer.row_transfer import Flow
 from airflow_provider_schemamig.core.transfer.tail import Tailed, again, tail, where
 from airflow_provider_schemamig.core.transfer.throttle import Pace
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Copy
 from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, STARTS, Copying, begin_anew, check_source
@@ -78,7 +78,10 @@ def _completed(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> Buildi
 
 
 def _follow(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> CaughtUpRewrite:
-    """A copy that cannot be followed any further is made anew at once: nothing is sealed yet, and without it there is no going on."""
+    """Follow a copy, and make one anew at once that cannot be followed any further.
+
+    Nothing is sealed yet, and without the copy the cut-over cannot go on.
+    """
     for start in range(1, STARTS + 1):
         row, runner = _completed(work, stage, jobs), jobs()
         copying = Copying(work.env, work.ledger, work.deployment, stage, runner, work.listen)
@@ -97,7 +100,7 @@ def _follow(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> CaughtUpR
 
 @contextlib.contextmanager
 def _unless_given_up(work: Work, stage: Copy, shard: ShardId) -> Iterator[None]:
-    """What fails because a twin gave the copy up and took its files away is a matter of trying again. Raises TwinWasFirst."""
+    """Raise TwinWasFirst for what fails because a twin gave the copy up and took its files away: it can be tried again."""
     try:
         yield
     except SchemamigError as error:
@@ -121,12 +124,12 @@ def _near_and_checked(work: Work, stage: Copy, jobs: JobRunner) -> CaughtUpRewri
     return _near(work, replace(followed, checked=checked, checked_source=followed.seen, delta=NO_ROWS), jobs)
 
 
-def _newest(work: Work, flow: Flow) -> int:
+def _newest(work: LeaderView, flow: Flow) -> int:
     return read_head(flow.target_store(work.env)).version
 
 
 def _near(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
-    """Tail rounds until the source is hardly ahead any more, or as far ahead after each: then the last one is as long as any."""
+    """Follow the source until it is hardly ahead any more, or as far ahead after each round: then the last one is as long as any."""
     before = float("inf")
     pace = Pace(work.newest, work.listen, waits=work.env.waits)
     for _ in range(_ROUNDS):
@@ -162,13 +165,19 @@ def _tail(work: Work, followed: CaughtUpRewrite, upto: int, jobs: JobRunner) -> 
     return replace(followed, delta=delta, position=tailed.position, seen=tailed.seen)
 
 
-def _since(work: Work, followed: CaughtUpRewrite) -> LinkPosition:
-    """Where the target stands now. Only its commits after the known position are read: writers wait for some of these looks."""
+def _since(work: LeaderView, followed: CaughtUpRewrite) -> LinkPosition:
+    """Return where the target is now.
+
+    Only its commits after the known position are read, because writers wait for some of these looks.
+    """
     return where(work.env, followed.flow, followed.position.at, followed.position.version)
 
 
 def catch_up(work: Work, followed: Sequence[CaughtUpRewrite], jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
-    """After the seal: the last rows, and the digest of what was tailed since the full one. Raises RewriteDiffers, SourceTouched."""
+    """Bring the last rows after the seal, and compare the digest of what was tailed since the full one.
+
+    Raises RewriteDiffers, SourceTouched.
+    """
     return [_catch_up(work, item, jobs()) for item in followed]
 
 
@@ -193,21 +202,21 @@ def _caught_up(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> Caught
     return followed
 
 
-def check_untouched(work: Work, followed: Sequence[CaughtUpRewrite]) -> None:
+def check_untouched(work: LeaderView, followed: Sequence[CaughtUpRewrite]) -> None:
     """RESTORE alone gets through a seal. Raises SourceTouched if a source is not what was caught up with."""
     for item in followed:
         if _sealed_version(work, item) != item.seen:
             raise SourceTouched(collection=item.stage.source, shard=item.flow.source)
 
 
-def check_current(work: Work, state: State, followed: Sequence[CaughtUpRewrite]) -> None:
-    """Raises TwinWasFirst if a copy was given up meanwhile for another one, which nobody has looked at."""
+def check_current(work: LeaderView, state: State, followed: Sequence[CaughtUpRewrite]) -> None:
+    """Raise TwinWasFirst if a copy was given up meanwhile for another one, which nobody has looked at."""
     for item in followed:
         if row_of(state, work.deployment, item.stage.collection).shard != item.flow.target:
             raise TwinWasFirst(collection=item.stage.collection, step="a copy anew")
 
 
-def _sealed_version(work: Work, followed: CaughtUpRewrite) -> int:
+def _sealed_version(work: LeaderView, followed: CaughtUpRewrite) -> int:
     head = read_head(followed.flow.source_store(work.env))
     if head.sealed_for != followed.flow.target:
         raise SourceTouched(collection=followed.stage.source, shard=followed.flow.source)

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_he
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, STREAM_PREFIX, ShardId
 from airflow_provider_schemamig.core.release.merge.merged import Replace, RewriteStep
 from airflow_provider_schemamig.core.storage import Store
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
@@ -27,11 +27,11 @@ class _Moved(Exception):
     """Another process of this generation did it."""
 
 
-def opened(work: Work, old: ShardId, now: ShardId | None, undo: Undo | None) -> dict[str, int]:
-    """For the commit that opens the sealed table ``old`` again: whoever stood still since before its seal can bring nothing there.
+def opened(work: LeaderView, old: ShardId, now: ShardId | None, undo: Undo | None) -> dict[str, int]:
+    """Return the transaction versions for the commit that opens the sealed table ``old`` again.
 
-    The rows that came to ``now``, its successor, which is sealed by now, come back through ``down`` and count as written from then on;
-    without it they do not come, and are written again.
+    Whoever stood still since before its seal can bring nothing there. The rows that came to ``now``, its successor, which is sealed by
+    now, come back through ``down`` and count as written from then on; without it they do not come, and are written again.
     """
     known = _txns(work, old)
     later = {} if now is None else _txns(work, now)
@@ -44,7 +44,7 @@ def opened(work: Work, old: ShardId, now: ShardId | None, undo: Undo | None) -> 
     return found
 
 
-def hand_on(work: Work) -> None:
+def hand_on(work: LeaderView) -> None:
     """Let the tables that take over know how far writers and streams have come in those that are sealed, which are removed some day.
 
     Should a local disk lose the commit, a stream finds it out by itself as long as the old table is there. Raises Fenced.
@@ -58,14 +58,14 @@ def hand_on(work: Work) -> None:
             _put(work, target, ahead)
 
 
-def _successions(work: Work) -> list[tuple[ShardId, ShardId]]:
+def _successions(work: LeaderView) -> list[tuple[ShardId, ShardId]]:
     """Return the tables whose rows move to another one, or are replaced, and that one."""
     steps = [step for step in work.plan.target.steps if isinstance(step, Replace | RewriteStep) and step.old.name in work.state.objects]
     rows = [work.state.replacements[replacement_key(step.collection, work.deployment)] for step in steps]
     return [(work.state.objects[step.old.name].shard, row.shard) for step, row in zip(steps, rows, strict=True)]
 
 
-def _txns(work: Work, shard: ShardId) -> dict[str, int]:
+def _txns(work: LeaderView, shard: ShardId) -> dict[str, int]:
     """Return the highest number of every application id; none of a table that is not there."""
     try:
         return read_txns(_store(work, shard), "")
@@ -73,7 +73,7 @@ def _txns(work: Work, shard: ShardId) -> dict[str, int]:
         return {}
 
 
-def _put(work: Work, shard: ShardId, txns: Mapping[str, int]) -> None:
+def _put(work: LeaderView, shard: ShardId, txns: Mapping[str, int]) -> None:
     store, fence = _store(work, shard), work.fence(shard)
     head = read_head(store)
 
@@ -105,9 +105,9 @@ def _is_handed_on(app_id: str) -> bool:
 
 
 def _is_own(app_id: str) -> bool:
-    """Fences and statements of ours belong to one table; streams have terms."""
+    """Return whether an id is of a fence or statement of ours, which belongs to one table; streams have terms."""
     return app_id.startswith(f"{RESERVED_PREFIX}:")
 
 
-def _store(work: Work, shard: ShardId) -> Store:
+def _store(work: LeaderView, shard: ShardId) -> Store:
     return table_store(work.env, work.state, shard)

@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, Generation
 from airflow_provider_schemamig.core.online.unfilled import Past
+from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, Field
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
@@ -19,7 +20,7 @@ Names = Sequence[tuple[ColumnPath, str]]
 
 
 def uses_kept(before: SchemaEntry, physical: Declaration, names: Names) -> tuple[Use, ...]:
-    """Those of ``before``, without columns that the table has not any more. ``names``: ``SchemaEntry.stored_names`` of ``physical``."""
+    """Return the uses that ``before`` has of columns that the table still has. ``names``: ``SchemaEntry.stored_names`` of ``physical``."""
     there = _stored(physical, names)
     return tuple(use for use in before.uses if use.column in there)
 
@@ -27,15 +28,15 @@ def uses_kept(before: SchemaEntry, physical: Declaration, names: Names) -> tuple
 def uses_since_rollback(
     state: State, before: SchemaEntry, declared: Declaration, physical: Declaration, names: Names, upto: int
 ) -> tuple[Use, ...]:
-    """... and those that end with a rollback from ``before`` to what is ``declared``, at version ``upto`` of the table."""
+    """Return ``uses_kept``, and those that end with a rollback from ``before`` to what is ``declared``, at the table's version ``upto``."""
     kept, there, stays = uses_kept(before, physical, names), _stored(physical, names), _stored(declared, names)
     ended = [
         Use(column, _in_use_after(state, before, column), upto)
         for column in (before.stored_name(field.name) for field in before.declared.fields)
         if column in there and column not in stays
     ]
-    whole = {use.column for use in ended if use.after == 0}
-    return (*(use for use in kept if use.column not in whole), *ended)
+    used_from_start = {use.column for use in ended if use.after == 0}
+    return (*(use for use in kept if use.column not in used_from_start), *ended)
 
 
 def schemas_rolled_back(state: State, plan: Plan, generation: Generation) -> list[Update]:
@@ -76,19 +77,19 @@ def past_of(state: State, collection: CollectionName, column: Field) -> Past:
 
 
 def spans_of(entry: SchemaEntry, stored: str) -> tuple[tuple[int, int], ...]:
-    """``Past.uses`` of the column with this name in the files."""
+    """Return ``Past.uses`` of the column with this name in the files."""
     return tuple((use.after, use.upto) for use in entry.uses if use.column == stored)
 
 
 def _in_use_after(state: State, newest: SchemaEntry, column: str) -> int:
-    """Where the time ends in which no release had the column. 0: it was filled before the first one had it."""
+    """Return where the time ends in which no release had the column. 0: it was filled before the first one had it."""
     first = newest
     for entry in schemas_upto(state, newest):
         if _declared(entry, column) is None:
             break
         first = entry
     field = _declared(first, column)
-    return 0 if field is None or field.default is not None else first.since_table_version
+    return 0 if field is None or fills_itself(field) else first.since_table_version
 
 
 def schemas_upto(state: State, newest: SchemaEntry) -> list[SchemaEntry]:

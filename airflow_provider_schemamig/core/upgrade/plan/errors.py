@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pendulum
 
@@ -11,7 +10,6 @@ from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.exceptions import Refusal
 
 
-@dataclass(eq=False)
 class HoldKeeps(Refusal):
     """What is asked for would lose what a hold keeps for its way back. ``lost``: what that is; ``asks``: who would take it."""
 
@@ -32,112 +30,73 @@ class HoldKeeps(Refusal):
         return f"{first}, or give that way back up with --end-hold."
 
 
-@dataclass(eq=False)
 class WayBackGone(Refusal):
     """Rows that came in since the release would have to go back, and the log does not tell any more which those are."""
 
     code = "way_back_gone"
+    message = (
+        "a rollback would lose rows: which came in since the release is in the log of {uri}, and that was cleaned up (version {version} is "
+        "gone). Nothing was changed."
+    )
+    next_action = "Stay at the release; or restore that table's _delta_log from a backup and roll back then."
     uri: str
     version: int
 
-    @property
-    def message(self) -> str:
-        return (
-            f"a rollback would lose rows: which came in since the release is in the log of {self.uri}, and that was cleaned up "
-            f"(version {self.version} is gone). Nothing was changed."
-        )
 
-    @property
-    def next_action(self) -> str:
-        return "Stay at the release; or restore that table's _delta_log from a backup and roll back then."
-
-
-@dataclass(eq=False)
 class OldTableMissing(Refusal):
     """The table that a rollback would go back to is not there: its folder was deleted during the hold."""
 
     code = "old_table_missing"
+    message = "the table before the release is not at {uri} any more, so there is nothing to go back to. Nothing was changed."
+    next_action = "Stay at the release; or restore that folder from a backup and roll back then."
     uri: str
 
-    @property
-    def message(self) -> str:
-        return f"the table before the release is not at {self.uri} any more, so there is nothing to go back to. Nothing was changed."
 
-    @property
-    def next_action(self) -> str:
-        return "Stay at the release; or restore that folder from a backup and roll back then."
-
-
-@dataclass(eq=False)
 class Unmanaged(Refusal):
     """A release wants something of a collection that this environment gave back."""
 
     code = "unmanaged"
+    message = "this environment gave the collection back (`unmanage`), and release {version} still uses it."
+    next_action = (
+        'Adopt it again (`schemamig adopt --table {collection}=URI`), or take it out of schema.sql with removal("{collection}"): where it '
+        "is not managed any more, nothing is removed."
+    )
     version: str
 
-    @property
-    def message(self) -> str:
-        return f"this environment gave the collection back (`unmanage`), and release {self.version} still uses it."
 
-    @property
-    def next_action(self) -> str:
-        return (
-            f"Adopt it again (`schemamig adopt --table {self.collection}=URI`), or take it out of schema.sql with "
-            f'removal("{self.collection}"): where it is not managed any more, nothing is removed.'
-        )
-
-
-@dataclass(eq=False)
 class InsideTable(Refusal):
     """A new table would lie in the folder of another one. ``uri``: that folder."""
 
     code = "inside_table"
+    message = "its new table would lie in {uri}, the folder of another Delta table, whose VACUUM deletes what is not its own."
+    next_action = (
+        "Let the owner of that table move it to another folder (one that is managed here: `schemamig unmanage`, move it, `schemamig "
+        "adopt`), or give the collection another name. Changes that need no new table are not concerned."
+    )
     uri: str
 
-    @property
-    def message(self) -> str:
-        return f"its new table would lie in {self.uri}, the folder of another Delta table, whose VACUUM deletes what is not its own."
 
-    @property
-    def next_action(self) -> str:
-        return (
-            "Let the owner of that table move it to another folder (one that is managed here: `schemamig unmanage`, move it, "
-            "`schemamig adopt`), or give the collection another name. Changes that keep the table go on where it is."
-        )
-
-
-@dataclass(eq=False)
 class ReleaseChanged(Refusal):
     """The folder is another than the environment's. ``changed``: the version it says something else of; no ``collections``: its steps."""
 
     code = "release_changed"
+    next_action = (
+        "A deployed release is final: give the change a new version and a migration module. If another branch released {changed}, bring "
+        "its version into this folder first (`schemamig rebase` renumbers the one that is being written)."
+    )
     version: str
     changed: str
     collections: Sequence[str] = ()
 
     @property
     def message(self) -> str:
-        what = f"declares {', '.join(self.collections)} otherwise" if self.collections else "has other steps"
-        return f"the environment is at {self.version}, and this release folder {what} for {self.changed} than what was deployed here."
-
-    @property
-    def next_action(self) -> str:
-        return (
-            "A deployed release is final: give the change a new version and a migration module. If another branch released "
-            f"{self.changed}, bring its version into this folder first (`schemamig rebase` renumbers the one that is being written)."
-        )
+        what = f"declares {', '.join(self.collections)} differently from" if self.collections else "has other steps than"
+        return f"the environment is at {self.version}, and for {self.changed} this release folder {what} what was deployed here."
 
 
-@dataclass(eq=False)
 class WrongRelease(Refusal):
     code = "wrong_release"
+    message = "the environment belongs to the data product {expected!r}, the release folder is {found!r}."
+    next_action = "Check --env and --release: one of them is another product's."
     expected: str
     found: str
-
-    @property
-    def message(self) -> str:
-        return f"the environment belongs to the data product {self.expected!r}, the release folder is {self.found!r}."
-
-    @property
-    def next_action(self) -> str:
-        return "Check --env and --release: one of them is another product's."

@@ -36,12 +36,12 @@ class Timing:
 
 
 def timing_of(state: State | None, estimates: Sequence[Mapping[str, Any]], checked_seconds: float) -> Timing:
-    """``estimates``: what ``preflight`` found about the inputs, with their ``rows``."""
+    """Return the timing of a plan. ``estimates``: what ``preflight`` found about the inputs, with their ``rows``."""
     return Timing(checked_seconds, sum(item["rows"] for item in estimates), None if state is None else rows_per_second(state))
 
 
 def rows_per_second(state: State) -> int | None:
-    """Of the largest copy that the ledger still knows; small ones tell more of Spark's start than of its speed."""
+    """Return the speed of the largest copy that the ledger still knows; small ones tell more of Spark's start than of its speed."""
     rates = [rate for row in state.progress.values() if (rate := _rate(row)) is not None]
     return max(1, round(max(rates)[1])) if rates else None
 

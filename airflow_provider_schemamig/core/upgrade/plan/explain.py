@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,15 @@ from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.element_states import PATHS
 from airflow_provider_schemamig.core.schema.model import Primitive
-from airflow_provider_schemamig.core.schema.properties import WITH_FEATURE
 from airflow_provider_schemamig.core.schema.sql import type_sql
+from airflow_provider_schemamig.core.schema.table_features import (
+    ALLOW_COLUMN_DEFAULTS,
+    CLUSTERING,
+    COLUMN_MAPPING,
+    DECLARABLE,
+    FEATURES,
+    TYPE_WIDENING,
+)
 from airflow_provider_schemamig.core.schema.widening import limits_of
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.planner import OnlineChanges, Plan
@@ -52,7 +59,7 @@ class Explanation:
 
 
 def _aborts(changes: tuple[c.Change, ...]) -> bool:
-    """Clustering is no part of the metadata that a writer's transaction is held to."""
+    """Return whether the changes abort a writer's transaction, whose metadata do not include clustering."""
     return not all(isinstance(change, c.ChangeClustering) for change in changes)
 
 
@@ -65,7 +72,7 @@ def _brings_default(change: c.Change) -> bool:
 
 
 def _way(chain: Chain) -> str:
-    """Each element with the states on its way."""
+    """Describe each element with the states on its way."""
     return ", then ".join(f"{operation.name} {' > '.join(state.value.upper() for state in PATHS[operation.cls])}" for operation in chain)
 
 
@@ -79,8 +86,21 @@ def _widens(change: c.Change) -> bool:
 
 
 def _maps_columns(change: c.Change) -> bool:
-    """Renames or drops a column, also by the swap of a change of type."""
+    """Return whether a change renames or drops a column, also by the swap of a change of type."""
     return isinstance(change, c.RenameColumn | c.DropColumn) or (isinstance(change, c.ChangeType) and not change.widening)
+
+
+def _clusters(change: c.Change) -> bool:
+    return isinstance(change, c.ChangeClustering)
+
+
+#: Which changes bring a feature, in the order in which a plan says so.
+_BRINGS: Mapping[str, Callable[[c.Change], bool]] = {
+    COLUMN_MAPPING: _maps_columns,
+    TYPE_WIDENING: _widens,
+    ALLOW_COLUMN_DEFAULTS: _brings_default,
+    CLUSTERING: _clusters,
+}
 
 
 def _fenced_by_width(source: Version | None, change: c.ChangeType) -> str:
@@ -139,7 +159,7 @@ class _Explainer:
         return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(_ABORTS,))
 
     def visit_end_hold(self, stage: s.EndHold) -> Explanation:
-        """``lines``: each column and table that goes."""
+        """Explain the end of a hold, which lists each column and table that goes."""
         lines = [f"column {change.path}" for change in stage.changes] + [f"table {shard}" for shard in stage.shards]
         gone = (f"generation {stage.generation} cannot be rolled back any more", *(f"{line} is gone" for line in lines))
         what = ", ".join(lines) if lines else "nothing is deleted"
@@ -244,7 +264,7 @@ class _Explainer:
         lines = tuple(describe(change) for change in changes)
         cost = max((change.cost for change in changes), key=lambda cost: cost.rank, default=c.Cost.NONE)
         breaks = [_ABORTS] if _aborts(changes) else []
-        if any(isinstance(change, c.ChangeClustering) for change in changes) and "clustering" not in has:
+        if CLUSTERING not in has and any(map(_clusters, changes)):
             breaks.append(_CLUSTERED)
         if any(isinstance(change, c.AddColumn) for change in changes):
             breaks.append(_ADDED)
@@ -279,18 +299,9 @@ class _Explainer:
 
 def _features(has: frozenset[str], changes: tuple[c.Change, ...]) -> list[str]:
     """Return the protocol features that a commit switches on, in words: they stay, whatever is rolled back."""
-    found = []
-    if "columnMapping" not in has and any(map(_maps_columns, changes)):
-        found.append(
-            "column mapping is switched on (protocol 3,7): older readers, and delta-rs' to_pandas/to_pyarrow, are refused from then on"
-        )
-    if "typeWidening" not in has and any(map(_widens, changes)):
-        found.append("type widening is switched on: delta-rs cannot read the table any more; the wider type stays")
-    if "allowColumnDefaults" not in has and any(map(_brings_default, changes)):
-        found.append("column defaults are switched on: delta-rs cannot write the table any more")
-    if "clustering" not in has and any(isinstance(change, c.ChangeClustering) for change in changes):
-        found.append("clustering is switched on: delta-rs cannot write the table any more, also not after CLUSTER BY NONE")
+    brought = [name for name, brings in _BRINGS.items() if name not in has and any(map(brings, changes))]
+    found = [words for name in brought if (words := FEATURES[name].switched_on)]
     for change in changes:
-        if isinstance(change, c.SetProperty) and change.key in WITH_FEATURE and change.new == "true":
+        if isinstance(change, c.SetProperty) and change.key in DECLARABLE and change.new == "true":
             found.append(f"{change.key} brings a table feature, which stays: older readers or writers may be refused from then on")
     return found

@@ -8,16 +8,16 @@ from typing import Any
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddCheck, AddColumn, Change, SetDefault
-from airflow_provider_schemamig.core.schema.expressions.rules import UnusableExpression
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
+from airflow_provider_schemamig.core.schema.unusable import UnusableExpression
 from airflow_provider_schemamig.core.schema.widening import varchar_length
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, CreateShard, Expand, Online
 
 
 def expressions_of(view: View, plan: Plan) -> list[dict[str, Any]]:
-    """One question each, as ``spark_jobs/preflight.py`` takes them."""
+    """Return one question for each expression, as ``spark_jobs/preflight.py`` takes them."""
     found = [
         question
         for stage in plan.stages
@@ -32,7 +32,7 @@ def expressions_of(view: View, plan: Plan) -> list[dict[str, Any]]:
 
 
 def unusable_of(item: Mapping[str, Any]) -> UnusableExpression:
-    """A finding of the preflight job as a refusal."""
+    """Return a finding of the preflight job as a refusal."""
     used_by, expression, reason = (str(item[name]) for name in ("used_by", "expression", "reason"))
     return UnusableExpression(collection=item["collection"], used_by=used_by, expression=expression, reason=f"Spark says {reason}")
 

@@ -58,8 +58,10 @@ def _evolution(state: State, collection: CollectionName, found: Phases, holds: S
 
 
 def _changes_again(change: AddColumn | ChangeType, table: HeldTable, names: dict[ColumnPath, str]) -> bool:
-    """Whether it is another change of type where this hold's release made one. Where a column took another's place, a field more is one,
-    too: a struct is cast as a whole."""
+    """Return whether this is another change of type where this hold's release made one.
+
+    Where a column took another's place, a field more is one, too, because a struct is cast as one value.
+    """
     path = path_in_files(change.path, names)
     if isinstance(change, AddColumn):
         return len(path) > 1 and path[0] in table.swapped

@@ -89,7 +89,7 @@ class _Followed:
         return touched
 
     def _collection(self, there: CollectionName, own: Step | None, *, is_gone: bool) -> tuple[str, str] | None:
-        """About the collection itself, where its name is what came."""
+        """Return what a release does with the collection itself, where its name is what came; else None."""
         is_released = bool(self.ahead.released.fields) and self.name == self.ahead.released.name
         if is_released or self.name != self.ahead.collection:
             return None
@@ -100,7 +100,10 @@ class _Followed:
         return (f"the collection {self.name}", f"has a {own.kind} for it") if isinstance(own, Replacement | Rewrite) else None
 
     def _read(self, steps: Iterable[Step]) -> tuple[str, str] | None:
-        """By the queries of a release: over several, they would be shown the table without what came."""
+        """Return the query of a release that reads the collection; None if none does.
+
+        Over several releases, the query would be shown the table without what came.
+        """
         if not self.come:
             return None
         for step in steps:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
 from airflow_provider_schemamig.core.delta.names import fields_in, physical_name, stored_names
-from airflow_provider_schemamig.core.ledger.rows import Intent, SchemaEntry, Shard
+from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
@@ -26,21 +26,24 @@ def table_store(env: EnvironmentRoot, state: State, shard: ShardId) -> Store:
 
 
 def known(state: State, collection: str) -> CollectionName:
-    """Raises UnknownCollection."""
+    """Return the name of a collection. Raises UnknownCollection."""
     if collection not in state.objects:
         raise UnknownCollection(collection=collection)
     return CollectionName(collection)
 
 
 def asked_for(state: State, collections: Collection[str] | None) -> Sequence[CollectionName]:
-    """These, or all; sorted. Raises UnknownCollection."""
+    """Return these collections, or all; sorted. Raises UnknownCollection."""
     return [known(state, name) for name in sorted(state.objects if collections is None else collections)]
 
 
 def read_heads(
     env: EnvironmentRoot, state: State | None, collections: Iterable[CollectionName] | None = None
 ) -> Mapping[CollectionName, Head | None]:
-    """The head of every collection's live shard, be it another table that was made in its place (``drift_of``); None where no table is."""
+    """Return the head of every collection's live shard; None where no table is.
+
+    It may be that of another table that was made in its place (``drift_of``).
+    """
     if state is None:
         return {}
     names = state.objects if collections is None else collections
@@ -63,7 +66,7 @@ def head_or_none(store: Store) -> Head | None:
 
 
 def look_or_none(store: Store) -> Head | None:
-    """``head_or_none``, also of another table than the one that is known to lie there: its head says so."""
+    """Return what ``head_or_none`` does, but also the head of another table than the one known to lie there, which says so."""
     try:
         return look_at_head(store)
     except TableMissing:
@@ -96,9 +99,9 @@ def _order(declaration: Declaration) -> list[ColumnPath]:
     return [path for path, _ in walk(declaration.fields) if not is_stand_in(path)]
 
 
-def shown(intent: Intent, head: Head) -> Declaration | None:
+def shown(intent: TransitionIntent, head: Head) -> Declaration | None:
     """Return the physical schema that the table has: the one that the intent was to bring, or that of its step before; None: neither."""
-    found = [step for step in (intent.after, intent.reached) if step is not None and is_in_place(step, head)]
+    found = [step for step in intent.leads_to if is_in_place(step, head)]
     found = [step for step in found if _is_ordered(step, head)] or found
     return next((step for step in found if _is_clustered(step, head)), found[0] if found else None)
 
@@ -107,17 +110,17 @@ def _is_clustered(expected: Declaration, head: Head) -> bool:
     return head.declaration(expected.name).clustered_by == expected.clustered_by
 
 
-def is_done(state: State, intent: Intent, head: Head) -> bool:
+def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
     """Return whether the table is where the intent was to bring it.
 
     An order, names that were swapped, a key, and a property that is no longer declared make no difference between two schemas. The order
     itself tells of the first unless somebody else made another one, the names in the data files of the second, and the table's properties
     of the last; of a key nothing is on the table. The log is not asked: it may have been cleaned up since.
     """
-    if intent.after is None or not is_in_place(intent.after, head):
+    if not is_in_place(intent.after, head):
         return False
     begin = intent.before if intent.reached is None else intent.reached
-    if intent.done_version is not None or begin is None or not is_in_place(begin, head):
+    if intent.done_version is not None or not is_in_place(begin, head):
         return True
     if _order(begin) != _order(intent.after) and (_is_ordered(intent.after, head) or _is_ordered(begin, head)):
         return _is_ordered(intent.after, head)
@@ -129,7 +132,7 @@ def is_done(state: State, intent: Intent, head: Head) -> bool:
     return dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
 
 
-def _is_renamed(state: State, intent: Intent, head: Head) -> bool:
+def _is_renamed(state: State, intent: TransitionIntent, head: Head) -> bool:
     """Return whether every field of the intent's renames is called as it is to be, by what it is called in the data files."""
     name = live_collection(state, intent.shard)
     before = {} if name is None else dict(state.entry(name).stored_names)
@@ -166,13 +169,13 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
     if not found:
         return identity
     for intent in state.intents_of(shard):
-        if any(shown is not None and not live_differences(shown, live) for shown in (intent.after, intent.reached)):
+        if any(not live_differences(step, live) for step in intent.leads_to):
             return identity
     return (*identity, *(str(difference) for difference in found))
 
 
 def id_drift(shard: Shard, head: Head) -> tuple[str, ...]:
-    """In words: the table is another one than the ledger knows, or goes by another id; empty if it is as recorded."""
+    """Describe how the table is another one than the ledger knows, or goes by another id; empty if it is as recorded."""
     if head.table_id == shard.table_id:
         return ()
     if head.is_another:

@@ -41,12 +41,12 @@ def unclosed_holds(state: State | None) -> tuple[Hold, ...]:
 
 
 def open_holds(state: State | None) -> tuple[Hold, ...]:
-    """Those that are there for a way back, the oldest first."""
+    """Return the holds that are there for a way back, the oldest first."""
     return tuple(hold for hold in unclosed_holds(state) if hold.state is not HoldState.KEEPING)
 
 
 def hold_json(hold: Hold) -> dict[str, Any]:
-    """A hold for documents (``pending``)."""
+    """Return a hold for documents (``pending``)."""
     return {
         "generation": hold.generation,
         "from": str(hold.source),
@@ -63,13 +63,13 @@ def needed_by(hold: Hold, nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def retired_by(state: State, hold: Hold) -> tuple[Shard, ...]:
-    """The tables that go with the hold."""
+    """Return the tables that go with the hold."""
     found = (shard for shard in state.shards.values() if shard.state is ShardState.RETIRED and shard.retired_by == hold.generation)
     return tuple(sorted(found, key=lambda shard: (shard.collection, shard.shard)))
 
 
 def names_in_files(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:
-    """The fields that the table has with this schema, by their names in the data files."""
+    """Return the fields that the table has with this schema, by their names in the data files."""
     names = dict(entry.stored_names)
     return {path_in_files(path, names): path for path, _ in walk(entry.physical.fields)}
 
@@ -81,13 +81,16 @@ def dropped_paths(entry: SchemaEntry, held: HeldTable) -> tuple[ColumnPath, ...]
 
 
 def without(entry: SchemaEntry, held: HeldTable) -> Declaration:
-    """The table's schema once the hold has ended."""
+    """Return the table's schema once the hold has ended."""
     paths = dropped_paths(entry, held)
     return apply(entry.physical, [DropColumn(path) for path in paths]) if paths else entry.physical
 
 
 def still_there(state: State, entry: SchemaEntry) -> Declaration:
-    """A schema that a way back leads to, without what the end of an older hold has dropped from the table, and died before it said so."""
+    """Return a schema that a way back leads to, as far as the table still has it.
+
+    The end of an older hold may have dropped a part of it from the table, and died before it said so.
+    """
     ending = [hold for hold in unclosed_holds(state) if hold.state is HoldState.CONTRACTING]
     now = live_collection(state, entry.shard)
     left = names_in_files(state.entry(now)) if now is not None else {}
@@ -105,14 +108,14 @@ def held_of(state: State, shard: ShardId, holds: Collection[Hold]) -> Iterator[t
 
 
 def kept_fields(state: State, collection: CollectionName, holds: Collection[Hold]) -> Mapping[ColumnPath, Hold]:
-    """The hidden fields of a live table that holds keep, as the table calls them now."""
+    """Return the hidden fields of a live table that holds keep, as the table calls them now."""
     entry = state.entry(collection)
     found = held_of(state, entry.shard, holds)
     return {path: hold for hold, table in found for path in dropped_paths(entry, table)}
 
 
 def physical_after(state: State, collection: CollectionName, ended: Collection[Generation]) -> Declaration:
-    """A live table's schema once these holds have ended."""
+    """Return a live table's schema once these holds have ended."""
     entry = state.entry(collection)
     for _, table in held_of(state, entry.shard, [hold for hold in unclosed_holds(state) if hold.generation in ended]):
         entry = replace(entry, physical=without(entry, table))

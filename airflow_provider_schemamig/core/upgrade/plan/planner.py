@@ -35,8 +35,8 @@ from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedSt
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, SetProperty
 from airflow_provider_schemamig.core.schema.diff.phases import Phases, phases
-from airflow_provider_schemamig.core.schema.expressions.rules import UnusableExpression, newly_unusable, unusable_in
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.unusable import UnusableExpression, newly_unusable, unusable_in
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.hold_rules import end_of, holds_in_use, refused_by_holds
@@ -138,7 +138,7 @@ class OnlineChanges:
     changes: tuple[tuple[Change, Chain], ...]
 
     @cached_property
-    def _turns(self) -> tuple[Round, ...]:
+    def _rounds(self) -> tuple[Round, ...]:
         return schedule(self.chains)
 
     @property
@@ -149,17 +149,17 @@ class OnlineChanges:
     def commits(self) -> tuple[tuple[Change, ...], ...]:
         """Return the changes of each metadata commit; what the table has already (a rollback left it there) needs none."""
         found, table = [], self.table
-        for turn in self._turns:
-            after = apply(table, turn.changes)
-            if not turn.swaps and after != table:
-                found.append(turn.changes)
+        for online_round in self._rounds:
+            after = apply(table, online_round.changes)
+            if not online_round.swaps and after != table:
+                found.append(online_round.changes)
             table = after
         return tuple(found)
 
     @property
     def swapped(self) -> tuple[Change, ...]:
         """Return the changes by which columns change places in the cut-over's commit."""
-        return tuple(change for turn in self._turns if turn.swaps for change in turn.changes)
+        return tuple(change for online_round in self._rounds if online_round.swaps for change in online_round.changes)
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class _Planner:
             yield from not_in_release(self._view.state, self._target.steps)
 
     def _check_open_deployment(self) -> None:
-        """At the environment's own version what is open belongs to a deployment that must finish first."""
+        """Refuse to plan at the environment's own version while a deployment is open, which must finish first."""
         state = self._view.state
         if state is None or not state.intents or self._target.is_deployed or state.leader is None:
             return
@@ -285,7 +285,7 @@ class _Planner:
         return False
 
     def _check_new(self, declaration: Declaration) -> None:
-        """What the committer would refuse to make is refused now."""
+        """Refuse now what the committer would refuse to make."""
         unusable = list(unusable_in(declaration))
         self._refusals += unusable
         try:
@@ -296,7 +296,7 @@ class _Planner:
             self._refusals.append(refusal)
 
     def _check_writable(self, collection: CollectionName) -> None:
-        """The seal is a commit, too."""
+        """Refuse a table that cannot be written to: the seal is a commit, too."""
         head = self._view.heads.get(collection)
         try:
             if head is not None:
@@ -315,7 +315,8 @@ class _Planner:
             found = phases(*evolution_inputs(self._view.state, step, self._ended))
             self._kept(step, found)
             chains = self._elements(step, found, head)
-            if not self._view.state.intents_of(self._view.state.objects[source_name].shard):  # else settle comes before
+            # Else recovery comes before, or the table has a field of the name in the way, which the hold's refusal says.
+            if not self._view.state.intents_of(self._view.state.objects[source_name].shard) and not found.taken:
                 self._try_on_the_head(head, self._held_drops(source_name), found, chains)
         except UnusableExpression as refusal:  # one of several, maybe
             unusable = list(newly_unusable(step.old, step.new))
@@ -361,10 +362,10 @@ class _Planner:
     @staticmethod
     def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, chains: Sequence[Chain]) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
-        turns = schedule(chains)
+        rounds = schedule(chains)
         table = TableState(head.protocol, head.metadata, head.clustering)
-        online = [turn.changes for turn in turns]
-        cutover = (*online.pop(), *found.cutover) if turns and turns[-1].swaps else found.cutover
+        online = [online_round.changes for online_round in rounds]
+        cutover = (*online.pop(), *found.cutover) if rounds and rounds[-1].swaps else found.cutover
         for changes in (held, found.expand, *online, cutover, (*found.contract, *left_by(chains))):
             if changes:
                 table = edit(table.protocol, table.metadata, changes, clustering=table.clustering or ())

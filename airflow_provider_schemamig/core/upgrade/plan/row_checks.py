@@ -13,13 +13,13 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 
 
 def check_of(env: EnvironmentRoot, state: State, collection: CollectionName, question: Question) -> dict[str, Any]:
-    """One check over the newest version of ``collection``. What it refers to is there (``check_referenced``)."""
+    """Return one check over the newest version of ``collection``. What it refers to is there (``check_referenced``)."""
     check = {"collection": collection, "uri": _uri(env, state, collection), **question.to_json()}
     return check if question.refers is None else {**check, "referenced_uri": _uri(env, state, question.refers)}
 
 
 def check_referenced(state: State, chain: Chain) -> None:
-    """Raises NotOnline for rows that would refer to a collection that the release before does not have: its table is not in place yet."""
+    """Raise NotOnline for rows that would refer to a collection that the release before does not have: its table is not in place yet."""
     for operation in chain:
         if operation.refers is not None and operation.refers not in state.objects:
             reason = f"{operation.refers} gets its table at the cut-over; add the foreign key in the release after"

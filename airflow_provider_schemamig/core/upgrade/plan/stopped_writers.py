@@ -51,7 +51,10 @@ class WriterTrace:
 
 
 def stopped_writers(env: EnvironmentRoot, view: View, plan: Plan) -> tuple[str, ...]:
-    """A note for each table that the plan seals, or may seal for a moment, and others wrote to. Reads the logs of these tables."""
+    """Return a note for each table that the plan seals, or may seal for a moment, and others wrote to.
+
+    Reads the logs of these tables.
+    """
     found = []
     for collection, how in sorted(_sealed(plan).items()):
         head = view.heads.get(collection)
@@ -71,7 +74,7 @@ def _sealed(plan: Plan) -> Mapping[CollectionName, str]:
 
 
 def foreign_writers(store: ReadStore, version: int, since: pendulum.DateTime) -> Mapping[ForeignWriter, WriterTrace]:
-    """Who changed rows after ``since``, the last one first, as far back as the log goes."""
+    """Return who changed rows after ``since``, the last one first, as far back as the log goes."""
     found: dict[ForeignWriter, list[LogCommit]] = {}
     for commit in _backwards(store, version):
         if _time_of(commit, since) < since:
@@ -97,7 +100,7 @@ def _backwards(store: ReadStore, version: int) -> Iterator[LogCommit]:
 
 
 def _is_ours(commit: LogCommit) -> bool:
-    """A stage's, or that of a handle, which waits behind a seal."""
+    """Return whether a commit is a stage's, or that of a handle, which waits behind a seal."""
     if about_of(commit) is not None:
         return True
     try:

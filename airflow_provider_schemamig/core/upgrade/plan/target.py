@@ -43,7 +43,7 @@ class Target:
 
     @property
     def is_deployed(self) -> bool:
-        """False if there is nothing to do but to finish what somebody else began."""
+        """Return whether there is more to do than to finish what somebody else began."""
         return self.source != self.version or bool(self.steps)
 
     def inputs_of(self, collection: CollectionName) -> tuple[FillInput, ...]:
@@ -116,7 +116,10 @@ def passed(release: Release, state: State | None) -> tuple[tuple[Version, str], 
 
 
 def fingerprint_reached(state: State, target: Target) -> Fingerprint:
-    """Of the collections that there are once the steps are done: not the target's if some were given back or adopted since it was made."""
+    """Return the fingerprint of the collections that there are once the steps are done.
+
+    It is not the target's if some were given back or adopted since that was made.
+    """
     if target.ahead:
         return set_fingerprint(state.release_set())
     reached = {step.collection: fingerprint(step.new) for step in target.steps if not isinstance(step, Remove)}
@@ -132,7 +135,7 @@ def _fingerprint(declared: Mapping[CollectionName, Declaration], without: Collec
 
 
 def _given_back(declared: Mapping[CollectionName, Declaration], state: State | None) -> tuple[CollectionName, ...]:
-    """Of the environment's own release what it does not manage any more: its schemas are known, its object is gone."""
+    """Return what the environment does not manage any more of its own release: the schemas are known, the object is gone."""
     if state is None:
         return ()
     once, managed = {name for name, _ in state.schemas}, state.release_set()

@@ -14,8 +14,8 @@ from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, translate
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, path_in_files, translate
 from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease, MovedAhead
 from airflow_provider_schemamig.exceptions import raise_refusals
 
@@ -26,9 +26,10 @@ def no_table(name: CollectionName) -> Declaration:
 
 
 def from_here(state: State, steps: Sequence[MergedStep], read: Collection[CollectionName] = ()) -> tuple[MergedStep, ...]:
-    """The steps of a release over the tables as they are called here: what it creates or renames may have been, outside of a release.
+    """Return the steps of a release over the tables as they are called here.
 
-    ``read``: the other collections that its queries read. Raises MovedAhead for queries over what is not under its released name.
+    What it creates or renames may have been created or renamed already, outside of a release. ``read``: the other collections that its
+    queries read. Raises MovedAhead for queries over what is not under its released name.
     """
     moved = _moved(state)
     queried = set(read) | {step.old.name for step in steps if isinstance(step, Replace | RewriteStep)}
@@ -57,7 +58,10 @@ def _from_here(state: State, step: MergedStep, moved: Mapping[CollectionName, Co
 
 
 def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[AheadNotInRelease]:
-    """One refusal a collection that is ahead of its release, and whose change the next release does not make. ``steps``: ``from_here``."""
+    """Yield one refusal for each collection that is ahead of its release, and whose change the next release does not make.
+
+    ``steps``: those that ``from_here`` returned.
+    """
     removed = {step.old.name for step in steps if isinstance(step, Remove)}
     for name in sorted(state.dropped.keys() - removed):
         yield AheadNotInRelease(collection=name, changes=("its removal",))
@@ -67,9 +71,28 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[AheadN
         ahead, step = state.ahead_of(name), None if name in created else by_source.get(name)
         if ahead is None or isinstance(step, Remove):
             continue
-        missing = missing_in(ahead, step)
+        missing = missing_in(ahead, step) or (_renamed_here(state, ahead, step) if isinstance(step, Evolve) else ())
         if missing:
             yield AheadNotInRelease(collection=name, changes=missing)
+
+
+def _renamed_here(state: State, ahead: Ahead, step: Evolve) -> tuple[str, ...]:
+    """Return the renames made outside of a release that the step has as a drop and an addition: here it would find all in place, and any
+    other environment would lose the values."""
+    entry = state.entry(ahead.collection)
+    of_release = (known for known in state.schemas.values() if known.shard == entry.shard and known.release is not None)
+    released = [known for known in of_release if known.rolled_back is None and known.declared.fields == ahead.released.fields]
+    if not released:
+        return ()
+    names = dict(max(released, key=lambda known: known.schema_id).stored_names)
+    here = {path_in_files(path, dict(entry.stored_names)): path for path, _ in walk(ahead.declared.fields)}
+    found = []
+    for path, _ in walk(ahead.released.fields):
+        now = here.get(path_in_files(path, names))
+        name = None if now is None else parent_and_name(now)[1]
+        if name is not None and name != parent_and_name(path)[1] and step.renames.get(path) != name:
+            found.append(f"the rename of {path} to {name}")
+    return tuple(found)
 
 
 def declared_now(state: State, step: Evolve) -> Declaration:
@@ -79,7 +102,7 @@ def declared_now(state: State, step: Evolve) -> Declaration:
 
 
 def renames_left(state: State, step: Evolve) -> Mapping[ColumnPath, str]:
-    """The step's renames that were not made outside of a release already (``accept``), by the paths the columns have now."""
+    """Return the step's renames that were not made outside of a release already (``accept``), by the paths the columns have now."""
     ahead = state.ahead_of(step.old.name)
     if ahead is None:
         return step.renames
@@ -98,7 +121,7 @@ def _renames_done(ahead: Ahead, renames: Mapping[ColumnPath, str]) -> dict[Colum
 
 
 def went_ahead(state: State, source: CollectionName | None, declared: Declaration, schema_id: SchemaId, epoch: Epoch) -> Ahead:
-    """The row that makes ``declared`` the schema of what was called ``source`` (None: it is new) outside of a release."""
+    """Return the row that makes ``declared`` the schema of what was called ``source`` (None: it is new) outside of a release."""
     before = None if source is None else state.ahead_of(source)
     if before is not None:
         released, known = before.released, before.released_fingerprint
@@ -116,20 +139,23 @@ def went_ahead(state: State, source: CollectionName | None, declared: Declaratio
 
 
 def dropped_before(state: State, step: Remove, epoch: Epoch) -> Ahead:
-    """For the way back of a release that removes what had been dropped outside of one: then that is ahead again."""
+    """Return the row for the way back of a release that removes what had been dropped outside of one: then that is ahead again."""
     name = step.old.name
     return Ahead(name, state.next_schema_id(name), epoch, no_table(name), step.old, fingerprint(step.old))
 
 
 def caught_up(state: State) -> list[Drop]:
-    """For a release's commit: what no way back can need. What is in force now ends with the schema ids that the commit makes."""
+    """Return the rows that a release's commit drops, because no way back can need them.
+
+    What is in force now ends with the schema ids that the commit makes.
+    """
     return [
         Drop(Ahead, row.key) for row in state.ahead.values() if row.collection not in state.objects or row != state.ahead_of(row.collection)
     ]
 
 
 def missing_in(ahead: Ahead, step: MergedStep | None) -> tuple[str, ...]:
-    """The changes, in words, that the release does not make at the same place; what it drops needs none."""
+    """Return the changes, in words, that the release does not make at the same place; what it drops needs none."""
     if step is None and not ahead.released.fields:
         return ("the whole table",)
     if step is None and ahead.released.name != ahead.collection:

@@ -48,7 +48,7 @@ def new_shard(state: State, collection: CollectionName, deployment: Deployment, 
 
 
 def table_id_of(env_id: str, shard: ShardId) -> str:
-    """Delta's table id for a shard of ours; equal for twins, so that the second finds the first one's table."""
+    """Return Delta's table id for a shard of ours; equal for twins, so that the second finds the first one's table."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"schemamig:{env_id}:{shard}"))
 
 
@@ -101,7 +101,7 @@ def make_table(env: EnvironmentRoot, state: State, shard: ShardId, declaration: 
 
 
 def unfilled(state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
-    """Collections whose fill or copy has not ended well for this generation: never run, not ready, or its newest was refused."""
+    """Return the collections whose fill or copy has not ended well for this generation: never run, not ready, or its newest was refused."""
     found = []
     for build in built(plan):
         row = state.replacements.get(replacement_key(build.collection, deployment))
@@ -111,7 +111,10 @@ def unfilled(state: State, deployment: Deployment, plan: Plan) -> tuple[Collecti
 
 
 def stale_fills(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
-    """Collections whose newest fill was refused, or whose inputs got data since they were read: that makes no ``snapshot=True`` stale."""
+    """Return the collections whose newest fill was refused, or whose inputs got data since they were read.
+
+    Such data makes no ``snapshot=True`` stale.
+    """
     found = []
     for build in plan.of_kind(Build):
         row = state.replacements.get(replacement_key(build.collection, deployment))
@@ -134,7 +137,7 @@ def _is_stale(env: EnvironmentRoot, state: State, build: Build, row: BuildingSha
 
 
 def check_built(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan) -> None:
-    """The last look before promotion and before the cut-over: every replacement shard has its table and its rows."""
+    """Check, for the last time before promotion and before the cut-over, that every replacement shard has its table and its rows."""
     missing = unfilled(state, deployment, plan)
     if missing:
         raise NotBuilt(collection=missing[0])

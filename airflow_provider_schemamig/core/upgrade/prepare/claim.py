@@ -35,7 +35,7 @@ class Claim:
 
 
 def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTime) -> Deployment:
-    """The deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race.
+    """Return the deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race.
 
     A generation has one plan for ever, because what it built was built for that. A claim whose plan is another now (the release was
     edited, the lake went on) is cancelled, and a new one made.
@@ -80,7 +80,7 @@ def _check_not_rolled_back(state: State, request: Claim) -> None:
 
 
 def _has_plan(ledger: LedgerWriter, state: State, known: Deployment, plan: Plan) -> bool:
-    """Also if holds that it was to end have ended since."""
+    """Return whether a claim has this plan, also if holds that it was to end have ended since."""
     if known.plan_digest == plan.digest:
         return True
     return known.end_hold and plan.still_is(Plan.from_document(read_plan(ledger.env, known.plan_digest)), state)

@@ -97,7 +97,7 @@ def _copy(copying: Copying, state: State, row: BuildingShard, check: Callable[[S
 
 
 def follow(copying: Copying) -> StageResult | None:
-    """One round of the tail: everything committed to the source until now. None if there was nothing. The copy must be complete."""
+    """Follow the source for one round: everything committed to it until now. None if there was nothing. The copy must be complete."""
     started = time.monotonic()
     state, stage = copying.ledger.state(), copying.stage
     flow, version = forth(state, copying.deployment, stage, TAIL), copied_version(state, copying.deployment, stage)
@@ -116,7 +116,7 @@ def follow(copying: Copying) -> StageResult | None:
 
 
 def _tell_how_far(copying: Copying, state: State, versions: int, rows: int) -> None:
-    """Each round is a process of its own in Airflow: when the last one wrote stands in the ledger."""
+    """Write into the ledger how far the tail is, and when, as each round is a process of its own in Airflow."""
     collection, generation, now = copying.stage.collection, copying.deployment.generation, pendulum.now("UTC")
     row = Progress(collection, generation, "tail", "versions", versions, versions, rows, now, now)
     known = state.progress.get((collection, row.stage, str(generation)))
@@ -125,7 +125,7 @@ def _tell_how_far(copying: Copying, state: State, versions: int, rows: int) -> N
 
 
 def check_source(env: EnvironmentRoot, state: State, stage: Copy, reached: int) -> Sequence[str]:
-    """The source is as the ledger says, and keeps its history long enough; what to warn of.
+    """Check that the source is as the ledger says, and keeps its history long enough; return what to warn of.
 
     Raises DriftFound; CopyTooOld past the wall. LogTruncated if its log does not reach back any more.
     """
@@ -155,9 +155,9 @@ def begin_anew(copying: Copying, row: BuildingShard, why: str) -> State:
         known = state.replacements.get((row.collection, row.version, row.generation))
         if known is None or known.shard != row.shard or not _is_building(state, row.shard):
             return []
-        number = known.fill_number + 1
-        shard = new_shard(state, row.collection, copying.deployment, number)
-        return [Put(shard), Put(replace(known, shard=shard.shard, fill_number=number, fill_inputs=(), filled_rows=None))]
+        attempt = known.attempt + 1
+        shard = new_shard(state, row.collection, copying.deployment, attempt)
+        return [Put(shard), Put(replace(known, shard=shard.shard, attempt=attempt, fill_inputs=(), filled_rows=None))]
 
     state = copying.ledger.transact(decide)
     if was_begun_anew(state, row) and _is_building(state, row.shard):
@@ -179,7 +179,7 @@ def _is_building(state: State, shard: ShardId) -> bool:
 
 
 def unless_over(ledger: LedgerWriter, generation: Generation, collection: CollectionName | None, task: str = "copy") -> State:
-    """The newest state. Raises WrongState if the generation was given up: what waits, or has long to go, ends then."""
+    """Return the newest state. Raises WrongState if the generation was given up: what waits, or has long to go, ends then."""
     state = ledger.state()
     found = deployment_of(state, generation).state
     if found not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
@@ -197,7 +197,7 @@ def _begun(copying: Copying) -> State:
             return []
         shards = [state.shard_of(stage.source), *(state.shard_of(lookup.collection) for lookup in stage.lookups)]
         versions = [(shard.shard, read_head(copying.env.table_store(shard.uri, shard.table_id)).version) for shard in shards]
-        return [Put(replace(row, fill_number=max(row.fill_number, 1), fill_inputs=tuple(versions)))]
+        return [Put(replace(row, fill_inputs=tuple(versions)))]
 
     state = copying.ledger.transact(decide)
     shard = row_of(state, deployment, stage.collection).shard
@@ -210,6 +210,6 @@ def _record(copying: Copying, row: BuildingShard) -> None:
 
     def decide(state: State) -> Sequence[Update]:
         known = state.replacements.get((row.collection, row.version, row.generation))
-        return [Put(row)] if known is not None and (known.shard, known.fill_number) == (row.shard, row.fill_number) else []
+        return [Put(row)] if known is not None and known.shard == row.shard else []
 
     copying.ledger.transact(decide)

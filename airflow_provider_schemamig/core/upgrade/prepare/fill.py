@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import StageResult
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
-from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
+from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, record_fill, replacement_key
 from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, copy_rows, unless_over
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import FILL
@@ -36,7 +36,7 @@ Jobs = Callable[[], JobRunner]
 
 
 def without_spark() -> JobRunner:
-    """For callers who know of schema-only work alone. Raises SparkNotGiven."""
+    """Raise SparkNotGiven, for callers who know of schema-only work alone."""
     raise SparkNotGiven
 
 
@@ -58,9 +58,16 @@ class Filling:
 
 def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
     """Fill replacements and copy rewrites of ``collections``; one result each."""
+    found: list[StageResult] = []
+    for kind, run in BUILDERS.items():
+        own = {stage.collection for stage in filling.plan.of_kind(kind)}
+        found += run(filling, [name for name in collections if name in own])
+    return tuple(found)
+
+
+def _copy_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
     copies = {stage.collection: stage for stage in filling.plan.of_kind(Copy)}
-    fills = fill_all(filling, [name for name in collections if name not in copies])
-    return (*fills, *(_copy(filling.copying(copies[name])) for name in collections if name in copies))
+    return tuple(_copy(filling.copying(copies[name])) for name in collections)
 
 
 def _copy(copying: Copying) -> StageResult:
@@ -128,7 +135,7 @@ def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, 
 def _key_violations(
     env: EnvironmentRoot, state: State, row: BuildingShard, declaration: Declaration, jobs: JobRunner
 ) -> Sequence[DataViolation]:
-    """Delta enforces NOT NULL and CHECK when the rows are written; keys have to be looked for."""
+    """Look for rows that violate a key: Delta enforces NOT NULL and CHECK when rows are written, but no keys."""
     keys = [key for key in (declaration.primary_key, *declaration.uniques) if key is not None]
     if not keys:
         return ()
@@ -139,6 +146,13 @@ def _key_violations(
 
 
 def violation_of(item: Mapping[str, Any]) -> DataViolation:
-    """A finding of the preflight job as a refusal."""
+    """Return a finding of the preflight job as a refusal."""
     sample = tuple(str(row) for row in item["sample"])
     return DataViolation(collection=item["collection"], rule=str(item["rule"]), count=int(item["count"]), sample=sample)
+
+
+#: What runs the stages that come before promotion.
+BUILDERS: Mapping[type[Stage], Callable[[Filling, Sequence[CollectionName]], tuple[StageResult, ...]]] = {
+    Build: fill_all,
+    Copy: _copy_all,
+}

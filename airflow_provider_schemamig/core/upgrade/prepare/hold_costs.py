@@ -37,7 +37,7 @@ class KeptBytes:
 
 
 def hold_cost_json(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, Any]:
-    """A hold for documents, with what it keeps and what that costs. Reads the logs of the tables concerned."""
+    """Return a hold for documents, with what it keeps and what that costs. Reads the logs of the tables concerned."""
     kept = tuple(_kept(env, state, hold))
     return {**hold_json(hold), "bytes": sum(item.bytes or 0 for item in kept), "keeps": [item.to_json() for item in kept]}
 
@@ -49,12 +49,14 @@ def _kept(env: EnvironmentRoot, state: State, hold: Hold) -> Iterator[KeptBytes]
         name = live_collection(state, table.shard)
         paths = () if name is None else dropped_paths(state.entry(name), table)
         if name is not None and paths:
-            whole = _bytes(env, state, table.shard)
-            yield KeptBytes(name, table.shard, paths, None if whole is None else int(whole * _share(state.entry(name).physical, paths)))
+            table_bytes = _bytes(env, state, table.shard)
+            yield KeptBytes(
+                name, table.shard, paths, None if table_bytes is None else int(table_bytes * _share(state.entry(name).physical, paths))
+            )
 
 
 def _bytes(env: EnvironmentRoot, state: State, shard: ShardId) -> int | None:
-    """Of the files of the table's newest version."""
+    """Return the bytes of the files of the table's newest version."""
     row = state.shards[shard]
     head = look_or_none(table_store(env, state, shard))
     if head is None or head.is_another:
@@ -67,7 +69,7 @@ def _bytes(env: EnvironmentRoot, state: State, shard: ShardId) -> int | None:
 
 @functools.lru_cache(maxsize=1024)
 def _bytes_at(env: EnvironmentRoot, uri: str, table_id: str, version: int) -> int:
-    """A version's files are read once a process: ``status --watch`` asks for the same ones every two seconds."""
+    """Return the bytes of a version's files, read once a process: ``status --watch`` asks for the same ones every two seconds."""
     return sum(int(add.get("size") or 0) for add in active_files(env.table_store(uri, table_id), version).values())
 
 

@@ -48,7 +48,7 @@ def _notes(env: EnvironmentRoot, view: View, planned: Planned, hold_hours: float
 
 
 def _cost(planned: Planned, step: MergedStep) -> str | None:
-    """Of a rollback that comes too late; None: it needs no history."""
+    """Describe what a rollback that comes too late costs; None: it needs no history."""
     match step:
         case RewriteStep():
             return _LOSSY if step.down is None else _REFUSED
@@ -61,7 +61,10 @@ def _cost(planned: Planned, step: MergedStep) -> str | None:
 
 
 def _kept(view: View, step: MergedStep) -> tuple[float, tuple[str, ...]]:
-    """For how many hours, and by which properties: those of the release, which are in force then. A rewrite's way back reads files, too."""
+    """Return for how many hours history is kept, and by which properties: those of the release, which are in force then.
+
+    A rewrite's way back reads files, too.
+    """
     assert isinstance(step, Evolve | Replace | RewriteStep)
     head = view.heads.get(step.old.name) if isinstance(step, Evolve) else None
     settings = {**(head.properties if head is not None else {}), **dict(step.new.properties)}
@@ -72,7 +75,7 @@ def _kept(view: View, step: MergedStep) -> tuple[float, tuple[str, ...]]:
 
 
 def _oldest_age(env: EnvironmentRoot, view: View, step: Evolve) -> float:
-    """Hours since the oldest release that is still held changed the table: its way back leads over this one's."""
+    """Return the hours since the oldest release that is still held changed the table: its way back leads over this one's."""
     state = view.state
     assert state is not None and step.old.name in state.objects  # what evolves is there
     shard: ShardId = state.objects[step.old.name].shard

@@ -51,7 +51,7 @@ class PlanReport:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing to do, 1 refused, 3 differences pending."""
+        """Return 0 for nothing to do, 1 for refused, 3 for differences pending."""
         if self.refusals:
             return 1
         return 0 if self.plan.is_empty and not self.due_holds else 3
@@ -160,7 +160,7 @@ def check_data(env: EnvironmentRoot, view: View, planned: Planned, jobs: Jobs, s
 
 
 def fill_sizes(env: EnvironmentRoot, view: View, plan: Plan) -> list[tuple[str, str, str]]:
-    """(filled or copied collection, input, the input's table URI) for every input of every fill and copy."""
+    """Return (filled or copied collection, input, the input's table URI) for every input of every fill and copy."""
     if view.state is None:
         return []
     found = [(build.collection, source.collection) for build in plan.of_kind(Build) for source in build.inputs]
@@ -172,7 +172,7 @@ def fill_sizes(env: EnvironmentRoot, view: View, plan: Plan) -> list[tuple[str, 
 
 
 def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict[str, Any]]:
-    """The questions a plan has about the rows of its evolved collections."""
+    """Return the questions a plan has about the rows of its evolved collections."""
     checks: list[dict[str, Any]] = []
     for stage in planned.plan.of_kind(Copy):
         if view.state is not None and view.heads.get(stage.source) is not None:
@@ -189,7 +189,7 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
 
 
 def _casts(stage: Copy) -> Iterator[dict[str, Any]]:
-    """Values that the casts in ``up`` would fail on: Spark names the first one only, and after hours of copying."""
+    """Yield questions for values that the casts in ``up`` would fail on: Spark names the first one only, and after hours of copying."""
     for cast in casts_over_source(stage.up, stage.source):
         reached = "" if cast.where is None else f"({cast.where}) IS NOT TRUE OR "
         fine = f"{reached}({cast.operand}) IS NULL OR TRY_CAST({cast.operand} AS {cast.type}) IS NOT NULL"

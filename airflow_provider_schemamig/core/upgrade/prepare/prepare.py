@@ -47,7 +47,7 @@ def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds
 
 
 def _with_storage(env: EnvironmentRoot, planned: Planned) -> Planned:
-    """With what the claim, and any later write, would be refused for."""
+    """Return the plan with what the claim, and any later write, would be refused for."""
     made = [stage.collection for stage in (*built(planned.plan), *planned.plan.of_kind(CreateShard))]
     planned = replace(planned, refusals=(*planned.refusals, *inside_tables(env, made)))
     try:
@@ -68,7 +68,7 @@ def refused_place(env: EnvironmentRoot, state: State | None, *, create: bool) ->
 
 
 def _ends_too_early(planned: Planned, request: Claim, view: View) -> Iterator[HoldKeeps]:
-    """Holds end oldest first, so none may end at once while an older one goes on."""
+    """Yield a refusal for a hold that would end at once while an older one goes on: holds end oldest first."""
     if request.hold or not planned.plan.target.is_deployed:
         return
     for hold in open_holds(view.state):
@@ -88,7 +88,7 @@ def preflight_plan(
     create: bool = False,
     listen: Listener = silent,
 ) -> Preflight:
-    """``preflight`` for what is planned already. Makes an environment only with ``create``."""
+    """Do what ``preflight`` does, for what is planned already. Makes an environment only with ``create``."""
     started = time.monotonic()
     planned = with_history_notes(env, view, planned, request.hold)
     early = _ends_too_early(planned, request, view)

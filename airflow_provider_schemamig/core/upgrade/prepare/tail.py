@@ -22,7 +22,7 @@ ROUND_SECONDS = 10.0
 
 
 def follow_while_claimed(filling: Filling, collections: Sequence[str] | None, *, once: bool) -> tuple[StageResult, ...]:
-    """Round after round over the rewritten ``collections`` (None: all) until the generation is promoted or given up; or one round."""
+    """Follow the rewritten ``collections`` (None: all), round after round, until the generation is promoted or given up; or one round."""
     stages = [stage for stage in filling.plan.of_kind(Copy) if collections is None or stage.collection in collections]
     results: list[StageResult] = []
     pace = Pace(filling.ledger.state, filling.listen, waits=filling.env.waits)

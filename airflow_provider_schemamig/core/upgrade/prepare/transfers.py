@@ -43,7 +43,10 @@ def row_of(state: State, deployment: Deployment, collection: CollectionName) -> 
 
 
 def forth(state: State, deployment: Deployment, stage: Copy, chain: str) -> Flow:
-    """From the live shard into the new one. The copy must have been begun: the versions that it reads are in its row."""
+    """Return the flow from the live shard into the new one.
+
+    The copy must have been begun: the versions that it reads are in its row.
+    """
     row = row_of(state, deployment, stage.collection)
     source, target = state.shard_of(stage.source), state.shards[row.shard]
     versions = dict(row.fill_inputs)
@@ -78,7 +81,7 @@ def copied_version(state: State, deployment: Deployment, stage: Copy) -> int:
 
 
 def back(env: EnvironmentRoot, state: State, deployment: Deployment, step: RewriteStep, now: ShardId, old: ShardId) -> Flow:
-    """From the shard that a release brought back into the one it took over from; only for a step with ``down``.
+    """Return the flow from the shard that a release brought back into the one it took over from; only for a step with ``down``.
 
     What ``down`` looks up is read as it is now: a row that was changed since is found by its key, not by what it was made of.
     """

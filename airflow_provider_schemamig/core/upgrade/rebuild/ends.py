@@ -18,8 +18,8 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
-from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history, release_of
+from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -78,6 +78,14 @@ class AuditedEnds:
             return False
         return not any(log.at is None or entry.started_at <= log.at for entry in self.entries if self._is_open(entry))
 
+    def other_release(self, version: Version) -> str | None:
+        """Return what stands against it that the environment was at this release: the last end was that of another one."""
+        ends = list(self._done("ledger rebuild", *_ENDS))
+        last = None if not ends or ends[-1].what == "ledger rebuild" else release_of(ends[-1])
+        if last is None or last == str(version):
+            return None
+        return f"the audit log shows that the environment came to {last} last: give its folder, this one is that of {version}"
+
     def against(self, env: EnvironmentRoot, collection: CollectionName, uri: str) -> str | None:
         """Return what stands against it that the ledger had the table at ``uri`` as the collection's: it was never cut over to, was given
         back, or another one was adopted since."""
@@ -96,7 +104,10 @@ class AuditedEnds:
         return (entry for entry in self.entries if entry.what in tasks and entry.outcome == "done")
 
     def _is_open(self, entry: HistoryEntry) -> bool:
-        """A leader's work that no end came after: of its generation, or of a later one, which settles what earlier ones left."""
+        """Return whether an entry is of a leader's work that no end came after.
+
+        The end may be of its generation, or of a later one, which settles what earlier ones left.
+        """
         if entry.what not in _LED or entry.generation is None:
             return False
         ends = [at for (_, generation), at in self.ended_at.items() if generation >= entry.generation]

@@ -167,7 +167,7 @@ def _below(env: EnvironmentRoot, location: Location) -> str:
 def _match(
     env: EnvironmentRoot, release: Release, places: Sequence[_Place], as_they_are: Collection[str]
 ) -> tuple[list[FoundTable], list[_Place]]:
-    """Collection -> its table, as ``adopt`` has them; and the tables that are none's. Raises all that stands against it."""
+    """Match collections with tables, as ``adopt`` has them; return tables that are none's, too. Raises all that stands against it."""
     refusals: list[SchemamigError] = []
     found: list[FoundTable] = []
     taken, ends, renamed = set(), shown_ends(env), _renamed(release)
@@ -184,7 +184,8 @@ def _match(
             refusals.append(e.SeveralTables(collection=collection, uris=uris) if uris else e.CollectionWithoutTable(collection=collection))
             continue
         (place,) = open_ones
-        other = None if is_seen or place.is_named else ends.against(env, collection, place.uri) or renamed.get(collection)
+        other = None if is_seen else ends.other_release(release.version)
+        other = other or (None if is_seen or place.is_named else ends.against(env, collection, place.uri) or renamed.get(collection))
         if other is not None:
             refusals.append(e.EndUnknown(collection=collection, uri=place.uri, reason=other))
             continue
@@ -230,13 +231,16 @@ def _end_unknown(env: EnvironmentRoot, place: _Place, ends: AuditedEnds) -> e.En
 
 
 def _differences(declared: Declaration, live: Declaration) -> Iterator[str]:
-    """Columns that only the table has are what an upgrade has hidden, if nobody has to fill them. All else that only the table has binds
-    who writes to it, and no release would know: a CHECK that a later one brings would count as looked at."""
+    """Yield the differences that count.
+
+    Columns that only the table has are what an upgrade has hidden, if nobody has to fill them. All else that only the table has binds who
+    writes to it, and no release would know: a CHECK that a later one brings would count as looked at.
+    """
     yield from (str(item) for item in live_differences(declared, sayable(live)) if not item.is_spare)
 
 
 def _env_id(stores: Mapping[str, Mapping[str, int]], state: State | None) -> str:
-    """As the tables' fences have it; else another one. Raises SeveralEnvironments."""
+    """Return the environment's id as the tables' fences have it; else another one. Raises SeveralEnvironments."""
     known = sorted({env_id for found in stores.values() for env_id in found})
     if len(known) > 1:
         raise e.SeveralEnvironments(env_ids=tuple(known))
@@ -246,7 +250,7 @@ def _env_id(stores: Mapping[str, Mapping[str, int]], state: State | None) -> str
 
 
 def _shard(table: FoundTable, env_id: str, stores: Mapping[str, Mapping[str, int]], numbers: Numbers) -> Shard:
-    """A table of ours by its folder; another one as an adopted one."""
+    """Return the shard of a table: one of ours by its folder, another one as an adopted one."""
     generation, epoch = numbers.leapt
     name = ShardId(table.uri.rpartition("/")[2])
     ours = is_shard_folder(table.uri, name)
@@ -268,7 +272,7 @@ def _notes(
             stay = (
                 "they stay hidden, nothing drops them, and when a release had them is not known: one that declares such a name again shows "
             )
-            stay += "the values that are there"
+            stay += "the values that are there, and its plan says so"
             yield f"{table.collection}: {', '.join(hidden)} are on the table and not declared: {stay}"
     for name, item in sorted(declared.items()):
         if item.primary_key is not None or item.uniques or item.foreign_keys:

@@ -46,8 +46,11 @@ def begun_by(state: State, claim_id: str | None) -> Deployment | None:
 
 
 def check_undoable(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
-    """Raises all at once: AnotherTable, OldTableMissing, DriftFound for a table that would forget the fence, WayBackGone where rows that
-    came since have to go back and the log does not tell any more which those are."""
+    """Raise all that speaks against the rollback at once: AnotherTable, OldTableMissing, DriftFound, WayBackGone.
+
+    DriftFound is for a table that would forget the fence, WayBackGone where rows that came since have to go back and the log does not tell
+    any more which those are.
+    """
     refusals = list(_tables_in_the_way(env, state, deployment, plan, hold))
     raise_refusals(refusals)
     for step in plan.target.steps:
@@ -88,7 +91,7 @@ def _drifted(state: State, name: CollectionName | None, row: Shard, head: Head, 
 
 
 def _tables(state: State, deployment: Deployment, plan: Plan, hold: Hold) -> list[Shard]:
-    """Those that the release had before, and those that it brought."""
+    """Return the tables that the release had before, and those that it brought."""
     shards: list[ShardId] = [table.shard for table in hold.tables]
     for step in plan.target.steps:
         if isinstance(step, Create):

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from airflow_provider_schemamig.exceptions import Refusal
 
 
-@dataclass(eq=False)
 class NothingToRollBack(Refusal):
     code = "nothing_to_roll_back"
+    message = "there is nothing to roll back: {why}."
+    next_action = "To undo a contracted release, write a new release that declares the old shape."
     why: str
 
-    @property
-    def message(self) -> str:
-        return f"there is nothing to roll back: {self.why}."
 
-    @property
-    def next_action(self) -> str:
-        return "To undo a contracted release, write a new release that declares the old shape."
-
-
-@dataclass(eq=False)
 class LossyRollback(Refusal):
     code = "lossy_rollback"
+    message = "rolling back loses rows: {losses:; }."
+    next_action = "Run it again with --allow-lossy if that is what you want."
     losses: Sequence[str]
-
-    @property
-    def message(self) -> str:
-        return "rolling back loses rows: " + "; ".join(self.losses) + "."
-
-    @property
-    def next_action(self) -> str:
-        return "Run it again with --allow-lossy if that is what you want."

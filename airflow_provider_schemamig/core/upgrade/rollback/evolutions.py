@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, Intent, IntentKind, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.online.backfill import due_files
@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import still_there
@@ -31,7 +31,6 @@ from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
-from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
 from airflow_provider_schemamig.core.upgrade.tables.inverse import way_back
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
 
@@ -50,7 +49,7 @@ class RolledBackTables:
 
 
 def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs: Jobs) -> tuple[str, ...]:
-    """Values that came since and do not fit the type of before, in words. No such rows: no Spark."""
+    """Describe the values that came since and do not fit the type of before. Without such rows no Spark is started."""
     checks = []
     for home in _homes(state, plan, hold, lossy=False):
         store = table_store(env, state, home.shard)
@@ -73,15 +72,17 @@ def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs
 
 
 def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:
-    """The long part of it, while everybody goes on. Raises as ``column_swap.bring_back``."""
+    """Bring all rows back, which is the long part of it, while everybody goes on. Raises as ``column_swap.bring_back``."""
     for home in _homes(work.state, work.plan, hold_of(work), lossy=lossy):
         if _gone_back(work, home.shard) is None:
             bring_back(work, home, jobs)
 
 
 def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
-    """All collections in one round, but those whose columns change places: each of them has its own race with its writers. What a rollback
-    that died had taken back stays as it is: what rows came since do not have was never theirs."""
+    """Revert all collections in one round, but those whose columns change places: each of them has its own race with its writers.
+
+    What a rollback that died had taken back stays as it is: what rows came since do not have was never theirs.
+    """
     hold = hold_of(work)
     tables = {step.collection: held_table(hold, step.old.name) for step in _evolved(work.plan)}
     gone_back = {name: known for name, table in tables.items() if (known := _gone_back(work, table.shard)) is not None}
@@ -99,20 +100,20 @@ def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
     heads = {name: read_head(held_store(work.env, work.state, table)) for name, table in tables.items()}
     names = {name: names_of(head) for name, head in heads.items()}
     upto = {name: versions.get(name, head.version) for name, head in heads.items()}
-    physical = {name: known.after for name, known in gone_back.items() if known.after is not None}
+    physical = {name: known.after for name, known in gone_back.items()}
     return RolledBackTables(physical | {move.collection: move.after for move in moves}, versions, names, upto)
 
 
-def _gone_back(work: Work, shard: ShardId) -> Intent | None:
+def _gone_back(work: Work, shard: ShardId) -> TransitionIntent | None:
     """Return what took the table back already, in this rollback or in one that died (``recovery.settle``)."""
-    known = work.state.intents.get((shard, IntentKind.REVERT, work.generation))
-    return known if known is not None and is_of_rollback(known) and known.done_version is not None else None
+    known = work.state.transition(shard, IntentKind.REVERT, work.generation)
+    return known if known is not None and known.done_version is not None else None
 
 
-def _stands(work: Work, known: Intent) -> int:
+def _stands(work: Work, known: TransitionIntent) -> int:
     """Return the version that did it. Raises DriftFound if somebody changed the table since."""
     head = read_head(table_store(work.env, work.state, known.shard))
-    found = () if known.after is None else live_differences(known.after, head.declaration(known.after.name))
+    found = live_differences(known.after, head.declaration(known.after.name))
     if found:
         raise DriftFound(collection=known.collection, differences=tuple(map(str, found)), under_way=True)
     return head.version if known.done_version is None else known.done_version
@@ -129,7 +130,7 @@ def _evolved(plan: Plan) -> tuple[Evolve, ...]:
     return tuple(step for step in plan.target.steps if isinstance(step, Evolve))
 
 
-def hold_of(work: Work) -> Hold:
+def hold_of(work: LeaderView) -> Hold:
     return work.state.holds[work.generation]
 
 
@@ -140,7 +141,7 @@ def held_table(hold: Hold, collection: CollectionName) -> HeldTable:
 
 
 def held_store(env: EnvironmentRoot, state: State, held: HeldTable) -> Store:
-    """The table that the hold wrote down, and no other one that was made in its place."""
+    """Return the table that the hold wrote down, and no other one that was made in its place."""
     return env.table_store(state.shards[held.shard].uri, held.table_id)
 
 
@@ -154,7 +155,10 @@ def _homes(state: State, plan: Plan, hold: Hold, *, lossy: bool) -> Sequence[Way
 
 
 def _home(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> WayHome:
-    """Later releases may have come and gone since: what came in is looked for from before this one's first commit on."""
+    """Return the way home of an evolved collection.
+
+    Later releases may have come and gone since: what came in is looked for from before this one's first commit on.
+    """
     entry, held = state.entry(step.collection), held_table(hold, step.old.name)
     wanted = replace(still_there(state, source_entry(state, held)), name=step.collection)
     renamed = net_renames(change for stage in plan.of_kind(CutOver) if stage.collection == step.collection for change in stage.changes)
@@ -164,8 +168,8 @@ def _home(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> Wa
 def _move(work: Work, step: Evolve) -> Move | None:
     entry, home = work.state.entry(step.collection), _home(work.state, work.plan, hold_of(work), step, False)
     store = held_store(work.env, work.state, held_table(hold_of(work), step.old.name))
-    known = work.state.intents.get((entry.shard, IntentKind.REVERT, work.generation))
-    if known is not None and known.before is not None:
+    known = work.state.transition(entry.shard, IntentKind.REVERT, work.generation)
+    if known is not None:
         entry = replace(entry, physical=known.before)
     head = read_head(store)
     back = way_back(store, head, entry.physical, home.wanted, home.renames, home.since)

@@ -45,7 +45,7 @@ def rows_came(env: EnvironmentRoot, state: State, deployment: Deployment, shard:
 
 
 def kept_until(deployment: Deployment) -> pendulum.DateTime:
-    """As long as the release's own way back was open, and at least a day, from now on."""
+    """Return until when rows are kept: as long as the release's own way back was open, and at least a day, from now on."""
     return pendulum.now("UTC").add(seconds=max(deployment.hold_seconds, int(DEFAULT_HOLD.total_seconds())))
 
 

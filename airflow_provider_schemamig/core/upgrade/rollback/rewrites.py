@@ -20,17 +20,16 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of, foreign_commits
 from airflow_provider_schemamig.core.transfer.tail import again, tail, where
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, Undo, back
 
 
 def committed_at(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> int:
-    """The version of a new shard at its commit: that of its last fill, or of the last link of its copy and tail. What comes after is its
-    users', or a compaction.
+    """Return the version of a new shard at its commit: that of its last fill, or of the last link of its copy and tail.
 
-    Raises LogTruncated if the log was cleaned up that far.
+    What comes after is its users', or a compaction. Raises LogTruncated if the log was cleaned up that far.
     """
     store = table_store(env, state, shard)
     for version in range(list_log(store).version, 0, -1):
@@ -45,8 +44,8 @@ def rows_since_commit(env: EnvironmentRoot, state: State, deployment: Deployment
     return rows_changed_since(table_store(env, state, shard), committed_at(env, state, deployment, shard))
 
 
-def warm_up(work: Work, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:
-    """Have Spark started before writers wait for it, if any rows have to go back."""
+def warm_up(work: LeaderView, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:
+    """Start Spark before writers wait for it, if any rows have to go back."""
     if any(undo.step.down is not None and rows_since_commit(work.env, work.state, work.deployment, undo.now) for undo in undos):
         jobs().run("digest", {"storage_options": dict(work.env.options), "parts": []})
 

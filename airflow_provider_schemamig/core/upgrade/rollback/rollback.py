@@ -68,9 +68,10 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 def roll_back(
     env: EnvironmentRoot, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool, claim_id: str | None = None
 ) -> Outcome:
-    """To the release before. Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given.
+    """Roll back to the release before.
 
-    ``claim_id``: what is done under it is one release back, however often it is asked for; without one every call goes a release further.
+    Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given. ``claim_id``: what is done under it is one
+    release back, however often it is asked for; without one every call goes a release further.
     """
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
@@ -92,7 +93,7 @@ def roll_back(
     state = ledger.transact(lambda state: _raise_epoch(state, deployment, claim_id))
     assert state.leader is not None  # just written
     leadership = Leadership(state.leader.generation, state.leader.epoch)
-    work = Work(env, ledger, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, listen)
+    work = Work(env, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, ledger, listen)
     if deployment.state is DeploymentState.COMMITTED:
         # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
         note = append_history(env, HistoryEntry.ended("rollback", started, generation=work.generation, outcome="begun"))
@@ -172,8 +173,10 @@ def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -
 
 
 def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
-    """Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for. Whatever
-    it raises, the release stands as it was."""
+    """Bring the rows back; whatever this raises, the release is as it was.
+
+    Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for.
+    """
     try:
         bring_all_back(work, jobs, lossy=allow_lossy)
     except SchemamigError as error:
@@ -194,7 +197,7 @@ def _flip(
     sealed: Mapping[ShardId, int],
     until: pendulum.DateTime | None,
 ) -> list[Update]:
-    """ONE append: back to the source release. ``until``: of rows that stay behind, if any."""
+    """Return the updates of the ONE append back to the source release. ``until``: of rows that stay behind, if any."""
     updates: list[Update] = []
     hold, goal = state.holds[work.generation], state.release_set()
     evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]

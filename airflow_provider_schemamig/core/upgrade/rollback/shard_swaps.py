@@ -15,12 +15,13 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Intent,
     IntentKind,
     ShardState,
+    ShardSwapIntent,
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Remove, Replace, RewriteStep
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import opened
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
@@ -28,6 +29,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     hold_of,
 )
+from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
 from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -49,7 +51,7 @@ class ShardSwap:
         return dict(self.base)[shard]
 
 
-def shard_swaps(work: Work) -> list[ShardSwap]:
+def shard_swaps(work: LeaderView) -> list[ShardSwap]:
     state, found = work.state, []
     hold = hold_of(work)
     for step in work.plan.target.steps:
@@ -66,14 +68,14 @@ def shard_swaps(work: Work) -> list[ShardSwap]:
     return found
 
 
-def _retired(work: Work, hold: Hold, collection: CollectionName) -> ShardId | None:
+def _retired(work: LeaderView, hold: Hold, collection: CollectionName) -> ShardId | None:
     """Return the table that the collection had before, which the release retired."""
     held = hold.table(collection)
     row = None if held is None else work.state.shards.get(held.shard)
     return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == work.generation else None
 
 
-def undos_of(work: Work, swaps: Sequence[ShardSwap]) -> list[Undo]:
+def undos_of(work: LeaderView, swaps: Sequence[ShardSwap]) -> list[Undo]:
     found = {swap.collection: swap for swap in swaps}
     undos = []
     for step in work.plan.target.steps:
@@ -83,9 +85,9 @@ def undos_of(work: Work, swaps: Sequence[ShardSwap]) -> list[Undo]:
 
 
 def announce_swaps(work: Work, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
-    """Intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
+    """Write intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
     kinds = (("now", IntentKind.SEAL), ("back", IntentKind.REVERT))
-    intents: list[Intent] = []
+    intents: list[ShardSwapIntent] = []
     announced = []
     for swap in swaps:
         base: list[tuple[ShardId, int]] = []
@@ -96,10 +98,21 @@ def announce_swaps(work: Work, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
             head = head_or_none(table_store(work.env, work.state, shard))
             if head is not None:
                 base.append((shard, head.version))
-                intents.append(Intent(swap.collection, shard, work.generation, work.epoch, kind, head.version, None, None, reached=None))
+                intents.append(_intent(work, swap, shard, kind, head.version))
         announced.append(replace(swap, base=tuple(base)))
     work.append(lambda state: [Put(intent) for intent in intents])
     return announced
+
+
+def _intent(work: LeaderView, swap: ShardSwap, shard: ShardId, kind: IntentKind, base_version: int) -> ShardSwapIntent:
+    return ShardSwapIntent(
+        collection=swap.collection,
+        shard=shard,
+        generation=work.generation,
+        epoch=work.epoch,
+        kind=kind,
+        base_version=base_version,
+    )
 
 
 def close_new(work: Work, swap: ShardSwap) -> None:
@@ -122,14 +135,14 @@ def open_old(work: Work, swap: ShardSwap, undos: Sequence[Undo]) -> None:
     work.report("unseal", swap.collection, None, started)
 
 
-def _seal(work: Work, swap: ShardSwap, shard: ShardId, moved_to: ShardId) -> None:
+def _seal(work: LeaderView, swap: ShardSwap, shard: ShardId, moved_to: ShardId) -> None:
     store = table_store(work.env, work.state, shard)
     head = read_head(store)
     if head.sealed_for is None:
         stand(swap.collection, [seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=swap.since(shard))])
 
 
-def _unseal(work: Work, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
+def _unseal(work: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
     store = table_store(work.env, work.state, shard)
     head = read_head(store)
     if head.sealed_for is not None:
@@ -143,7 +156,7 @@ def open_again(work: Work, swaps: Sequence[ShardSwap]) -> None:
     the next upgrade puts all of it right, if it can.
     """
     are_open = [_is_open_again(work, swap) for swap in swaps]
-    if not all(are_open) or any(intent.kind is IntentKind.REVERT and intent.before is not None for intent in work.state.intents.values()):
+    if not all(are_open) or any(map(is_of_rollback, work.state.intents.values())):
         return
 
     def forget(state: State) -> list[Update]:
@@ -154,7 +167,7 @@ def open_again(work: Work, swaps: Sequence[ShardSwap]) -> None:
     work.append(forget)
 
 
-def _is_open_again(work: Work, swap: ShardSwap) -> bool:
+def _is_open_again(work: LeaderView, swap: ShardSwap) -> bool:
     try:
         if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
             _seal(work, swap, swap.back, swap.now)
@@ -165,5 +178,5 @@ def _is_open_again(work: Work, swap: ShardSwap) -> bool:
     return True
 
 
-def head_of(work: Work, shard: ShardId) -> Head | None:
+def head_of(work: LeaderView, shard: ShardId) -> Head | None:
     return head_or_none(table_store(work.env, work.state, shard)) if shard in work.state.shards else None

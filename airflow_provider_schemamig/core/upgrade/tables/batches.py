@@ -90,8 +90,10 @@ class Batches(ABC, Generic[Due]):
         """Do a part of it. How many files it was made of, and what ``rewrite_files`` says. ``lost``: races in a row."""
 
     def run(self) -> int:
-        """The version at which nothing was due. Raises FilesMoved or MetadataMoved if writers are faster each time, Fenced, CommitLost,
-        and what ``_due`` and ``_batch`` raise."""
+        """Run until nothing is due, and return the version at which nothing was.
+
+        Raises FilesMoved or MetadataMoved if writers are faster each time, Fenced, CommitLost, and what ``_due`` and ``_batch`` raise.
+        """
         head = self._head()
         due = self._due(head, None)
         if not self._files(due):
@@ -118,7 +120,7 @@ class Batches(ABC, Generic[Due]):
         return head.version
 
     def _head(self) -> Head:
-        """Behind a seal that keeps others off while columns change places (``seals.closed``) the table is as it was."""
+        """Return the head as it was before a seal that keeps others off while columns change places (``seals.closed``)."""
         return opened(read_head(self._store), self._shard)
 
     def _begin(self) -> Control:

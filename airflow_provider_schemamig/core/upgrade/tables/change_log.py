@@ -16,7 +16,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.online.operation import Enter, Operation, Recluster, Reorg
@@ -44,9 +44,9 @@ class Made:
         return sum(self.ours.values())
 
 
-def change_intent(state: State, shard: ShardId, generation: Generation) -> Intent | None:
+def change_intent(state: State, shard: ShardId, generation: Generation) -> TransitionIntent | None:
     """Return the intent that says where a generation's online changes of a shard began; None before their first commit."""
-    return state.intents.get((shard, IntentKind.CHANGE, generation))
+    return state.transition(shard, IntentKind.CHANGE, generation)
 
 
 def made_since(env: EnvironmentRoot, state: State, intent: Intent) -> Made | None:
@@ -71,7 +71,7 @@ class _Seen:
 
 @functools.lru_cache(maxsize=16384)
 def _seen(env: EnvironmentRoot, uri: str, version: int) -> _Seen:
-    """A commit is read once a process: ``status --watch`` asks for the same ones every two seconds."""
+    """Read a commit once a process: ``status --watch`` asks for the same ones every two seconds."""
     commit = read_commit(env.table_store(uri), version)
     about = about_of(commit) or {}
     at = pendulum.from_timestamp(commit.milliseconds / 1000) if commit.milliseconds is not None else None
@@ -93,7 +93,10 @@ class Walk:
     taken_up: pendulum.DateTime = field(default_factory=lambda: pendulum.now("UTC"))
 
     def ended(self, outcome: str = "done", reason: str = "") -> None:
-        """All elements have come as far as before the cut-over, or all were walked back because of ``reason`` (``outcome``: its code)."""
+        """Record that all elements have come as far as before the cut-over, or that all were walked back.
+
+        They were walked back because of ``reason`` (``outcome``: its code).
+        """
         work = self.work
         intent = change_intent(work.state, self.shard, work.generation)
         made = (made_since(work.env, work.state, intent) if intent is not None else None) or Made()
@@ -114,7 +117,7 @@ class Walk:
 
 
 def _made_text(operation: Operation, made: Made) -> str:
-    """Metadata commits are shared by the elements of a table, so an element's are those that its way needs."""
+    """Describe the commits that an element's way needs, as metadata commits are shared by the elements of a table."""
     entered = sum(1 for step in operation.steps if isinstance(step, Enter) and step.changes)
     actions = {action_of(step.column) for step in operation.steps if isinstance(step, Reorg)}
     actions |= {STAGE for step in operation.steps if isinstance(step, Recluster)}
@@ -123,7 +126,7 @@ def _made_text(operation: Operation, made: Made) -> str:
 
 
 def remember_undone(work: Work, started: pendulum.DateTime) -> None:
-    """Elements of earlier epochs that this leader took back: a rollback, or a deployment that came after one that died."""
+    """Record elements of earlier epochs that this leader took back: a rollback, or a deployment that came after one that died."""
     undone = [element for element in work.state.elements.values() if element.epoch < work.epoch and element.error is None]
     entries = [
         HistoryEntry.ended(

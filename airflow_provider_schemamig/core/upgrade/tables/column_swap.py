@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived
+from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived, MetadataMoved
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, last_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.log.listing import list_from
+from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.online.errors import BackfillStarved
 from airflow_provider_schemamig.core.online.operation import Files
 from airflow_provider_schemamig.core.online.unfilled import Fill
+from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in, stands_in_for
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.storage import ReadStore
@@ -67,7 +69,7 @@ def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, 
 
 
 def rest(number: int) -> None:
-    """Before the race after the ``number``-th lost one."""
+    """Wait before the race after the ``number``-th lost one."""
     time.sleep(random.uniform(0.0, min(0.1 * 2**number, _LONGEST_PAUSE_SECONDS)))
 
 
@@ -89,27 +91,35 @@ class WayHome:
         return exchanges(self.now, self.wanted, self.renames)
 
     def fill_of(self, store: ReadStore, head: Head, item: ColumnSwap) -> Fill:
-        """Files from before the columns changed places have every value of the hidden one; those that came since have none, or old ones.
+        """Return the fill that gives the hidden column its values.
 
-        Where the log was cleaned up since, every row is asked: a value that still says the same stays as it is (``ColumnSwap.value``).
+        Files from before the columns changed places have every value of it; those that came since have none, or old ones. Where the log
+        was cleaned up since, or the hidden column was dropped and came anew, every row is asked: a value that still says the same stays as
+        it is (``ColumnSwap.value``).
         """
         expression = self.exchanges.expression(item, lossy=self.lossy)
         try:
-            return Fill(item.hidden.name, expression, _aside_since(store, self.since, head, item.hidden.name), Files.NEWER)
+            aside = _aside_since(store, self.since, head, item.hidden.name)
         except LogTruncated:
+            aside = None
+        if aside is None:
             return Fill(item.hidden.name, expression, _settled_since(store, head), Files.ALL)
+        return Fill(item.hidden.name, expression, aside, Files.NEWER)
 
 
 def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
     """Give the columns that come back their values in rows that came since. The version at which no row lacked one; None: there are no
     such columns. No such row: no Spark. A pause does not hold it: no way back is held.
 
-    Raises DoesNotGoBack, and what ``backfill`` raises.
+    Raises DoesNotGoBack, MetadataMoved, and what ``backfill`` raises.
     """
     if not way.exchanges:
         return None
     store = table_store(work.env, work.state, way.shard)
     head = read_head(store)
+    there = {field["name"] for field in head.schema["fields"]}
+    if any(item.hidden.name not in there for item in way.exchanges):  # another leader, or somebody, was faster
+        raise MetadataMoved(collection=way.collection, uri=store.location.uri)
     try:
         return min(backfill(work, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.exchanges)
     except BadValue as bad:
@@ -126,11 +136,33 @@ def _settled_since(store: ReadStore, head: Head) -> int:
     return oldest if changed is None else changed
 
 
-def _aside_since(store: ReadStore, since: int, head: Head, column: str) -> int:
-    """The commit from which on the table has had the column under this name: the last one that brought it."""
-    found: int | None = None
+def _aside_since(store: ReadStore, since: int, head: Head, column: str) -> int | None:
+    """Return the commit in which the column last stepped aside, ``since`` if it has been aside from before; None if it came anew.
+
+    It is the one in which a stand-in took the place of another column than it was before. Somebody may rename the column that is aside, and
+    back: that is no such commit. It is followed by its name in the data files, so one that was dropped and came anew is another one.
+    """
+    hidden = next(physical_name(field) for field in head.schema["fields"] if field["name"] == column)
+    before, found = _names_at(read_head(store, at=since).schema), since
+    if hidden not in before:
+        return None
     for commit in commits(store, since, head.version):
-        if commit.metadata is not None:
-            there = any(field["name"] == column for field in json.loads(commit.metadata["schemaString"])["fields"])
-            found = (commit.version if found is None else found) if there else None
-    return since if found is None else found
+        if commit.metadata is None:
+            continue
+        now = _names_at(json.loads(commit.metadata["schemaString"]))
+        if hidden not in now:
+            return None
+        if now[hidden] != before[hidden] and _has_changed_places(before[hidden], before, now):
+            found = commit.version
+        before = now
+    return found
+
+
+def _names_at(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the columns are called, by their names in the data files."""
+    return {physical_name(field): str(field["name"]) for field in schema["fields"]}
+
+
+def _has_changed_places(column: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Return whether a stand-in of ``column`` came to be in use."""
+    return any(stands_in_for(name, column) and not is_stand_in(now.get(physical, name)) for physical, name in before.items())

@@ -3,137 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
-@dataclass(eq=False)
 class WalkedBack(Conflict):
     """A twin of this generation took an online change back meanwhile."""
 
     code = "walked_back"
+    message = "{element} was walked back by another process of this generation: {reason}"
+    next_action = "Mend what it says; the next try begins anew."
     element: str
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"{self.element} was walked back by another process of this generation: {self.reason}"
 
-    @property
-    def next_action(self) -> str:
-        return "Mend what it says; the next try begins anew."
-
-
-@dataclass(eq=False)
 class NeverDeployed(Refusal):
     """Work on collections of an environment that has no release yet."""
 
     code = "never_deployed"
-
-    @property
-    def message(self) -> str:
-        return "no release was ever deployed here, so there is no collection to change."
-
-    @property
-    def next_action(self) -> str:
-        return "Deploy a release first: `schemamig upgrade`, or `schemamig adopt` for tables that are there."
+    message = "no release was ever deployed here, so there is no collection to change."
+    next_action = "Deploy a release first: `schemamig upgrade`, or `schemamig adopt` for tables that are there."
 
 
-@dataclass(eq=False)
 class NameOfRelease(Refusal):
     """A collection would get a name that the environment's release gives to another one, which was renamed or dropped here."""
 
     code = "name_of_release"
+    message = (
+        "release {version} has another collection of this name, which was renamed or dropped here since; readers of the release still "
+        "expect it."
+    )
+    next_action = "Take another name, or first deploy a release that declares the new name, or the removal, of the other collection."
     version: str
 
-    @property
-    def message(self) -> str:
-        return (
-            f"release {self.version} calls another collection so, which was renamed or dropped since: readers of the release expect that."
-        )
 
-    @property
-    def next_action(self) -> str:
-        return "Take another name, or first deploy a release that has the new name, or the removal, of the other one."
-
-
-@dataclass(eq=False)
 class SwapRaced(Conflict):
     """Each time all rows had their values, somebody wrote before the columns of a change of type could change places."""
 
     code = "swap_raced"
+    message = (
+        "rows came into {uri} {tries} times (the last at version {version}) after it was looked at and before its columns could change "
+        "places: its writers are faster."
+    )
+    next_action = (
+        "Try again: what is filled stays filled. The last tries were behind a seal, which only RESTORE gets through: find out who restores "
+        "{collection} again and again, and have that stopped until this is done."
+    )
     uri: str
     version: int
     tries: int
 
-    @property
-    def message(self) -> str:
-        return (
-            f"rows came into {self.uri} {self.tries} times (the last at version {self.version}) between a look at its rows and the commit "
-            "that is right for no others: its writers are faster."
-        )
 
-    @property
-    def next_action(self) -> str:
-        return (
-            "Try again: what is filled stays filled. The last rounds were behind a seal, which RESTORE alone gets through: look for who "
-            f"does that to {self.collection} again and again, and let it rest meanwhile."
-        )
-
-
-@dataclass(eq=False)
 class SwapTakenBack(Conflict):
     """A twin of this generation failed, and let columns change places again that this process counted on; nothing was committed."""
 
     code = "swap_taken_back"
+    message = "columns of shard {shard} have changed places again: another process of this generation took its cut-over back."
+    next_action = "Try again: what is filled stays filled."
     shard: str
 
-    @property
-    def message(self) -> str:
-        return f"columns of shard {self.shard} have changed places again: another process of this generation took its cut-over back."
 
-    @property
-    def next_action(self) -> str:
-        return "Try again: what is filled stays filled."
-
-
-@dataclass(eq=False)
 class DoesNotGoBack(Refusal):
     """A value written since a change of type has no counterpart of the type before."""
 
     code = "does_not_go_back"
+    message = "a change of type cannot be taken back, because a value written since does not fit the type before: {reason}"
+    next_action = (
+        "Change or delete those rows and try again, or `schemamig rollback --allow-lossy`: then the values are NULL, where no CHECK "
+        "forbids that."
+    )
     reason: str
 
-    @property
-    def message(self) -> str:
-        return f"a change of type cannot be taken back, a value that came since does not fit the type before: {self.reason}"
 
-    @property
-    def next_action(self) -> str:
-        lossy = "`schemamig rollback --allow-lossy`: then the values are NULL, where no CHECK forbids that"
-        return f"Change or delete those rows and try again, or {lossy}."
-
-
-@dataclass(eq=False)
 class RollbackUnfinished(Refusal):
     """An upgrade meets half a rollback: a table went back, and what came to it since keeps it from being as its release had it again."""
 
     code = "rollback_unfinished"
+    message = (
+        "a rollback of {release} has begun and not ended: the table is as it was before {release} already, and cannot be brought to "
+        "{release} again: {reasons:; }."
+    )
+    next_action = (
+        "Finish that rollback first: run `schemamig rollback` until the environment is at {source} (a release that was promoted since is "
+        "taken back first); then upgrade again."
+    )
     release: str
     source: str
     reasons: Sequence[str]
-
-    @property
-    def message(self) -> str:
-        return (
-            f"a rollback of {self.release} has begun and not ended: the table went back already, and cannot be as {self.release} had it "
-            f"again: {'; '.join(self.reasons)}."
-        )
-
-    @property
-    def next_action(self) -> str:
-        return (
-            f"Finish that rollback first: `schemamig rollback`, until the environment is at {self.source} (one that was promoted since is "
-            "taken back before it); then upgrade again."
-        )

@@ -7,10 +7,11 @@ for it any more: then the rollback has to be finished, and the next upgrade begi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import files_since
-from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.schema.changes import SetDefault
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
@@ -21,16 +22,18 @@ from airflow_provider_schemamig.core.upgrade.tables.errors import RollbackUnfini
 from airflow_provider_schemamig.core.upgrade.tables.inverse import WayBack, after_way_back, exchanges, way_back
 
 
-def is_of_rollback(intent: Intent) -> bool:
+def is_of_rollback(intent: Intent) -> TypeGuard[TransitionIntent]:
     """Return whether it takes a table back; others of its kind only open one, or undo somebody else's change (``drift.revert``)."""
-    return intent.kind is IntentKind.REVERT and intent.before is not None and intent.after is not None
+    return isinstance(intent, TransitionIntent) and intent.kind is IntentKind.REVERT
 
 
 def unfinished_rollbacks(env: EnvironmentRoot, state: State) -> Iterator[RollbackUnfinished]:
-    """One refusal a table that is not as its release had it, and cannot be again. Tables whose columns change places are looked at when
-    their rows have the values that come back (``recovery``)."""
+    """Yield one refusal for each table that is not as its release had it, and cannot be again.
+
+    Tables whose columns change places are looked at when their rows have the values that come back (``recovery``).
+    """
     for intent in state.intents.values():
-        if intent.before is None or intent.after is None or not is_of_rollback(intent):
+        if not is_of_rollback(intent):
             continue
         store = table_store(env, state, intent.shard)
         head = head_or_none(store)
@@ -42,9 +45,8 @@ def unfinished_rollbacks(env: EnvironmentRoot, state: State) -> Iterator[Rollbac
             yield unfinished(state, intent, reasons)
 
 
-def what_is_missing(store: ReadStore, intent: Intent, back: WayBack) -> tuple[str, ...]:
+def what_is_missing(store: ReadStore, intent: TransitionIntent, back: WayBack) -> tuple[str, ...]:
     """Return why ``back`` does not make of the table what its release had, in words; empty: it does."""
-    assert intent.before is not None and intent.after is not None  # ``is_of_rollback``
     found = live_differences(intent.before, after_way_back(intent.after, back))
     reasons = (back.left_behind or tuple(map(str, found))) if found else ()
     given = [change.path for change in back.changes if isinstance(change, SetDefault) and change.new is not None]

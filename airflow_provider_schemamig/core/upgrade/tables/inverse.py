@@ -54,7 +54,7 @@ class WayBack:
 
 
 def inverse_renames(renames: Sequence[tuple[ColumnPath, str]]) -> dict[ColumnPath, str]:
-    """Renames that undo ``renames`` (old path -> new last name), outermost first so that inner paths use the new outer names."""
+    """Return renames that undo ``renames`` (old path -> new last name), outermost first so that inner paths use the new outer names."""
     mapping = dict(renames)
     return {_renamed(path, mapping): path.rpartition(".")[2] for path in mapping}
 
@@ -141,8 +141,10 @@ class Exchanges:
 
     @property
     def never_null(self) -> frozenset[str]:
-        """Columns of several values that come back for one that is NOT NULL: a cast may lose a part of such a value, and not the whole.
-        Statistics do not tell of them."""
+        """Return the columns of several values that come back for one that is NOT NULL; statistics do not tell of them.
+
+        A cast may lose a part of such a value, but never all of it.
+        """
         found = (item for item in self.columns if not item.used.nullable and not isinstance(item.used.type, Primitive))
         return frozenset(item.hidden.name for item in found)
 
@@ -169,7 +171,7 @@ def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[Col
 
 
 def _kept_on_the_way(now: Declaration, wanted: Declaration, back: Mapping[ColumnPath, str], found: Sequence[ColumnSwap]) -> Iterator[Check]:
-    """CHECKs of ``now`` that are those of ``wanted``, with the column that comes back in the place of the one in use."""
+    """Yield the CHECKs of ``now`` that are those of ``wanted``, with the column that comes back in the place of the one in use."""
     comes = {ColumnPath(item.used.name): back[ColumnPath(item.hidden.name)] for item in found}
     names = {path: name for path, name in back.items() if not is_stand_in(path) and not is_stand_in(name)} | comes
     before = {check.name: check.expression for check in wanted.checks}
@@ -181,7 +183,7 @@ def _kept_on_the_way(now: Declaration, wanted: Declaration, back: Mapping[Column
 
 
 def _are_a_pair(hidden: str, other: str, names: Sequence[str]) -> bool:
-    """Both stand in for the same column, which is called so in the release that comes or in the one that goes."""
+    """Return whether both stand in for one column, which is called so in the release that comes or in the one that goes."""
     return any(stands_in_for(hidden, name) and stands_in_for(other, name) for name in names)
 
 
@@ -194,7 +196,7 @@ def _swaps(now: Declaration, wanted: Declaration) -> dict[ColumnPath, str]:
     names, there = {field.name.lower() for field in now.fields}, {field.name for field in wanted.fields}
     found: dict[ColumnPath, str] = {}
     for column in now.fields:
-        name = max((name for name in there if stands_in_for(column.name, name)), key=len, default=None)
+        name = next((name for name in there if stands_in_for(column.name, name)), None)
         if name is not None and is_outdated(column.name) and column.name not in there:
             found[ColumnPath(name)] = column.name
             found[ColumnPath(shadow_name(name, names))] = name
@@ -202,7 +204,7 @@ def _swaps(now: Declaration, wanted: Declaration) -> dict[ColumnPath, str]:
 
 
 def _composed(first: Mapping[ColumnPath, str], then: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
-    """Renames one after the other as renames at once. Of ``first`` no path is inside of another one."""
+    """Return renames one after the other as renames at once. Of ``first`` no path is inside of another one."""
     left = dict(then)
     found = {path: left.pop(join(parent_and_name(path)[0], name), name) for path, name in first.items()}
     return {**found, **left}
@@ -241,7 +243,7 @@ class _Hindrance:
         return self._head.declaration(self._now.name).clustered_by
 
     def to(self, change: Change) -> str | None:
-        """In words; None if it can be made."""
+        """Describe why a change cannot be made; None if it can be."""
         match change:
             case SetNotNull(path=path) if path not in self._never_null and self._may_hold_null(path):
                 return f"{path} stays nullable, because a NULL may have come in"
@@ -258,7 +260,7 @@ class _Hindrance:
 
 
 def _possible(changes: Sequence[Change]) -> list[Change]:
-    """Without reorders if nothing else is done: order alone is never worth a commit on the way back."""
+    """Return the changes; none if there are only reorders, as order alone is never worth a commit on the way back."""
     if any(not isinstance(change, ReorderColumns) for change in changes):
         return list(changes)
     return []

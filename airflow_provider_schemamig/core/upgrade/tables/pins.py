@@ -87,7 +87,7 @@ def _bring(env: EnvironmentRoot, ledger: LedgerWriter, shard: ShardId, without: 
 
 
 def _apply(env: EnvironmentRoot, state: State, shard: ShardId, without: str | None) -> None:
-    """Once; no commit if they are that already."""
+    """Set a table's properties to what its pins need, once; no commit if they are that already."""
     pins = pins_of(state, shard)
     if not pins or shard not in state.shards:
         return
@@ -121,12 +121,16 @@ def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
 
 
 def _declared_too(state: State, shard: ShardId, key: str, before: str | None) -> str | None:
-    """Return the setting of before the first pin, or what a release has declared since, if that is longer."""
+    """Return the setting of before the first pin, or what a release has declared since, if that is longer. None: it was a release's, which
+    has ended, and the one in force declares none."""
     name = live_collection(state, shard)
     if name is None:
         return before
     declared = dict(state.entry(name).physical.properties)
-    return longer(key, before, declared[key]) if key in declared else before
+    if key in declared:
+        return longer(key, before, declared[key])
+    released = (dict(known.declared.properties).get(key) for known in state.schemas.values() if known.shard == shard)
+    return None if before in released else before
 
 
 def _settings(head: Head) -> dict[str, str | None]:

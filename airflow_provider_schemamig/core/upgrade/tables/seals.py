@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pendulum
 
@@ -19,11 +19,11 @@ from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import IntentKind, SealIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
@@ -35,30 +35,23 @@ from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 NOWHERE = ShardId("nowhere")
 
 
-@dataclass(eq=False)
 class SealLifted(Conflict):
     """A twin of this generation failed and lifted the seals that this process counted on; nothing was committed."""
 
     code = "seal_lifted"
+    message = "the seal of shard {shard} was lifted by another process of this generation."
+    next_action = "Try again: the shard is sealed anew."
     shard: str
 
-    @property
-    def message(self) -> str:
-        return f"the seal of shard {self.shard} was lifted by another process of this generation."
 
-    @property
-    def next_action(self) -> str:
-        return "Try again: the shard is sealed anew."
-
-
-def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: Allow = always) -> tuple[Intent, ...]:
-    """One append with the intents of all seals. Those a twin announced and still holds are held together.
+def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: Allow = always) -> tuple[SealIntent, ...]:
+    """Write the intents of all seals in one append. Those a twin announced and still holds are held together.
 
     ``allow``: raises, inside the append, if nothing may be sealed.
     """
     if not shards:
         return ()
-    held: dict[ShardId, Intent] = {}
+    held: dict[ShardId, SealIntent] = {}
 
     def announce(state: State) -> list[Update]:
         allow(state)
@@ -67,13 +60,19 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: 
         for name, shard in shards.items():
             known = state.intents.get((shard, IntentKind.SEAL, work.generation))
             # One past its deadline belongs to a twin that died: nobody commits under it any more, so it is announced anew.
-            if known is not None and known.epoch == work.epoch and known.deadline is not None and known.deadline > pendulum.now("UTC"):
+            if isinstance(known, SealIntent) and _counts(work, known) and known.deadline > pendulum.now("UTC"):
                 held[shard] = known
                 continue
             # Read in here: a seal that counts is newer than whatever was given up in this very state.
             base = read_head(table_store(work.env, state, shard)).version
-            held[shard] = Intent(
-                name, shard, work.generation, work.epoch, IntentKind.SEAL, base, None, None, reached=None, deadline=deadline
+            held[shard] = SealIntent(
+                collection=name,
+                shard=shard,
+                generation=work.generation,
+                epoch=work.epoch,
+                kind=IntentKind.SEAL,
+                base_version=base,
+                deadline=deadline,
             )
             updates.append(Put(held[shard]))
         return updates
@@ -82,16 +81,16 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: 
     return tuple(held.values())
 
 
-def held_seals(work: Work) -> tuple[Intent, ...]:
+def held_seals(work: LeaderView) -> tuple[SealIntent, ...]:
     """Return the seals that this generation has announced and not given up."""
-    return tuple(
-        intent
-        for intent in work.state.intents.values()
-        if intent.kind is IntentKind.SEAL and intent.generation == work.generation and intent.epoch == work.epoch and intent.deadline
-    )
+    return tuple(intent for intent in work.state.intents.values() if isinstance(intent, SealIntent) and _counts(work, intent))
 
 
-def seal_all(work: Work, seals: Sequence[Intent], successor: Callable[[CollectionName], ShardId]) -> None:
+def _counts(work: LeaderView, intent: SealIntent) -> bool:
+    return (intent.generation, intent.epoch) == (work.generation, work.epoch) and not intent.is_given_up
+
+
+def seal_all(work: Work, seals: Sequence[SealIntent], successor: Callable[[CollectionName], ShardId]) -> None:
     """Seal what was announced. Raises CommitLost, and as ``deltalog.seal`` does."""
     made: list[Committed] = []
     for number, intent in enumerate(seals, start=1):
@@ -104,7 +103,7 @@ def seal_all(work: Work, seals: Sequence[Intent], successor: Callable[[Collectio
         stand(seals[0].collection, made)
 
 
-def _seal(work: Work, intent: Intent, moved_to: ShardId) -> Committed | None:
+def _seal(work: Work, intent: SealIntent, moved_to: ShardId) -> Committed | None:
     store = table_store(work.env, work.state, intent.shard)
     head = read_head(store)
     fence, tag = work.fence(intent.shard), work.tag("seal")
@@ -119,25 +118,26 @@ def _seal(work: Work, intent: Intent, moved_to: ShardId) -> Committed | None:
     return seal(store, head, moved_to, fence, tag, since=intent.base_version)
 
 
-def check_held(state: State, seals: Sequence[Intent]) -> None:
-    """Raises SealLifted unless every seal is still held as it was announced."""
+def check_held(state: State, seals: Sequence[SealIntent]) -> None:
+    """Raise SealLifted unless every seal is still held as it was announced."""
     for intent in seals:
         if state.intents.get((intent.shard, intent.kind, intent.generation)) != intent:
             raise SealLifted(collection=intent.collection, shard=intent.shard)
 
 
-def check_time(seals: Sequence[Intent]) -> None:
-    """Raises SealExpired if writers were locked out beyond the deadline that the intents announced."""
+def check_time(seals: Sequence[SealIntent]) -> None:
+    """Raise SealExpired if writers were locked out beyond the deadline that the intents announced."""
     now = pendulum.now("UTC")
-    if any(intent.deadline is not None and intent.deadline < now for intent in seals):
+    if any(intent.deadline < now for intent in seals):
         raise SealExpired(seconds=SEAL_SECONDS)
 
 
 @contextlib.contextmanager
 def closed(work: Work, shards: Mapping[CollectionName, ShardId]) -> Iterator[None]:
-    """Nobody but this process writes to ``shards`` inside, where they stay: each one's seal is for itself, and is lifted afterwards.
+    """Keep all but this process from writing to ``shards`` inside; the rows stay there.
 
-    It only keeps others off and proves nothing: a twin, or after a while another leader, may lift it. Raises CommitLost, Fenced.
+    Each table's seal is for itself, and is lifted afterwards. It only keeps others off and proves nothing: a twin, or after a while
+    another leader, may lift it. Raises CommitLost, Fenced.
     """
     seals = announce_seals(work, shards)
     try:
@@ -154,7 +154,7 @@ def open_again(work: Work, shard: ShardId) -> None:
         _open(work, left)
 
 
-def _open(work: Work, seals: Sequence[Intent]) -> None:
+def _open(work: Work, seals: Sequence[SealIntent]) -> None:
     """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``lift``."""
     with contextlib.suppress(SchemamigError):
         for intent in seals:
@@ -165,7 +165,7 @@ def _open(work: Work, seals: Sequence[Intent]) -> None:
         _give_up(work, seals)
 
 
-def lift(work: Work, seals: Sequence[Intent]) -> None:
+def lift(work: Work, seals: Sequence[SealIntent]) -> None:
     """Give the seals up, then unseal: not if the commit did land, not if a twin or another leader has the table now.
 
     Best effort, on the way out of a failure: what it does not reach, the next run or the next leader's ``recovery.settle`` does.
@@ -180,11 +180,11 @@ def lift(work: Work, seals: Sequence[Intent]) -> None:
                 unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
 
 
-def _give_up(work: Work, seals: Sequence[Intent]) -> None:
-    """Raises SealLifted if a twin did."""
+def _give_up(work: Work, seals: Sequence[SealIntent]) -> None:
+    """Give the seals up in the ledger. Raises SealLifted if a twin did."""
 
     def give_up(state: State) -> list[Update]:
         check_held(state, seals)
-        return [Put(replace(intent, deadline=None)) for intent in seals]
+        return [Put(replace(intent, is_given_up=True)) for intent in seals]
 
     work.append(give_up)

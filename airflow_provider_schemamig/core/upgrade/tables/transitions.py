@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved, commit_changes
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version, last_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
-from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_done, shown, table_store
@@ -94,14 +94,14 @@ def move_all(work: Work, kind: IntentKind, moves: Sequence[Move], allow: Allow =
 
 
 def stand(collection: CollectionName, committed: Sequence[Committed]) -> None:
-    """Raises CommitLost if one of these commits was overwritten: it never happened."""
+    """Raise CommitLost if one of these commits was overwritten: it never happened."""
     lost = set(confirm([item.receipt for item in committed]))
     for item in committed:
         if item.receipt in lost:
             raise CommitLost(collection=collection, uri=item.head.location.uri, version=item.head.version)
 
 
-def _head(work: Work, move: Move) -> Head:
+def _head(work: LeaderView, move: Move) -> Head:
     store = table_store(work.env, work.state, move.shard)
     head = head_or_none(store)
     if head is None:
@@ -109,17 +109,22 @@ def _head(work: Work, move: Move) -> Head:
     return head
 
 
-def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[ShardId, Head], allow: Allow) -> dict[ShardId, Intent]:
-    """One append with all intents. One of this epoch that is there already keeps its base: the fence is looked for from there, and what
-    came in since the first of many steps."""
+def _announce(
+    work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[ShardId, Head], allow: Allow
+) -> dict[ShardId, TransitionIntent]:
+    """Write all intents in one append.
+
+    One of this epoch that is there already keeps its base: the fence is looked for from there, and what came in since the first of many
+    steps.
+    """
     wanted = {move.shard: intent_of(work, kind, move, heads[move.shard].version) for move in moves}
 
     def decide(state: State) -> list[Update]:
         updates: list[Update] = []
         allow(state)
         for shard, intent in wanted.items():
-            known = state.intents.get((intent.shard, intent.kind, intent.generation))
-            if known is not None and intent == replace(known, base_version=intent.base_version, done_version=None, deadline=None):
+            known = state.transition(intent.shard, intent.kind, intent.generation)
+            if known is not None and _is_same_move(known, intent):
                 wanted[shard] = known
                 continue
             if known is not None and kind is IntentKind.CHANGE and (known.epoch, known.before) == (intent.epoch, intent.before):
@@ -131,8 +136,19 @@ def _announce(work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[S
     return wanted
 
 
-def intent_of(work: Work, kind: IntentKind, move: Move, base_version: int) -> Intent:
-    return Intent(
+def _is_same_move(one: TransitionIntent, other: TransitionIntent) -> bool:
+    """Return whether both announce the same, whatever is known of the result; columns that change places have a deadline besides."""
+    return (one.epoch, one.before, one.after, one.reached, one.renames) == (
+        other.epoch,
+        other.before,
+        other.after,
+        other.reached,
+        other.renames,
+    )
+
+
+def intent_of(work: LeaderView, kind: IntentKind, move: Move, base_version: int) -> TransitionIntent:
+    return TransitionIntent(
         collection=move.collection,
         shard=move.shard,
         generation=work.generation,
@@ -146,7 +162,7 @@ def intent_of(work: Work, kind: IntentKind, move: Move, base_version: int) -> In
     )
 
 
-def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) -> int | Committed:
+def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: TransitionIntent) -> int | Committed:
     """Commit the move, or say at which version it already is. Drift is anything that is neither before nor after."""
     store = table_store(work.env, work.state, move.shard)
     for _ in range(ROUNDS):
@@ -176,8 +192,8 @@ def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: Intent) 
     raise MetadataMoved(collection=move.collection, uri=store.location.uri)
 
 
-def made_at(store: Store, intent: Intent, head: Head) -> int:
-    """The version that made the move, if whoever made it could not write it down: the first that changed the schema since the intent.
+def made_at(store: Store, intent: TransitionIntent, head: Head) -> int:
+    """Return the version that made the move, if whoever made it could not write it down: the first to change the schema since the intent.
 
     Rather too early than too late: what came in since then is what a rollback has to respect. A step of many is the last one: nobody else
     may have changed the schema since, or it would not be in place.
@@ -190,15 +206,16 @@ def made_at(store: Store, intent: Intent, head: Head) -> int:
     return head.version if made is None else made
 
 
-def _is_beyond(work: Work, kind: IntentKind, move: Move, head: Head) -> bool:
+def _is_beyond(work: LeaderView, kind: IntentKind, move: Move, head: Head) -> bool:
     """Return whether this very attempt was killed later on: its expand was done, and a later step of it is what the table shows."""
     return kind is IntentKind.EXPAND and any(
         other.kind in (IntentKind.CHANGE, IntentKind.CUTOVER) and other.epoch == work.epoch and shown(other, head) is not None
         for other in work.state.intents_of(move.shard)
+        if isinstance(other, TransitionIntent)
     )
 
 
-def _results(state: State, intents: dict[ShardId, Intent], versions: dict[CollectionName, int]) -> list[Update]:
+def _results(state: State, intents: dict[ShardId, TransitionIntent], versions: dict[CollectionName, int]) -> list[Update]:
     updates: list[Update] = []
     for intent in intents.values():
         known = state.intents.get((intent.shard, intent.kind, intent.generation))

@@ -17,7 +17,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.admin.maintenance import maintain
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
@@ -41,10 +41,8 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
-from airflow_provider_schemamig.core.upgrade.execute.contract import contract_due, due_holds
-from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
-from airflow_provider_schemamig.core.upgrade.execute.expand import expand as expand_all
-from airflow_provider_schemamig.core.upgrade.execute.online import change_online
+from airflow_provider_schemamig.core.upgrade.execute.contract import due_holds
+from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CONTRACT, CUT_OVER, EXPAND, run_stages
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD, Claim
@@ -90,7 +88,7 @@ def expand(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without
     """Settle what earlier leaders left, end the holds that the plan says, and make every instant change that nobody notices.
 
     ``jobs`` only where a change of type had come to its swap, was left open, and rows came since (``recovery.settle``)."""
-    return _led(env, generation, "expand", listen, lambda work: expand_all(work, jobs))
+    return _led(env, generation, "expand", listen, lambda work: _until_committed(work, lambda: run_stages(EXPAND, work, jobs)))
 
 
 def change(
@@ -99,11 +97,8 @@ def change(
     """Fill again what went stale while the gate waited, and make the online changes (all, or those of the named collections)."""
 
     def run(work: Work) -> None:
-        if work.deployment.state is DeploymentState.COMMITTED:
-            return
-        with work.until(work.is_committed):
-            refill(work)
-            change_online(work, collections, jobs)
+        refill(work)
+        run_stages(CHANGE, work, jobs, collections)
 
     def refill(work: Work) -> None:
         stale = stale_fills(env, work.state, work.deployment, work.plan)
@@ -111,17 +106,19 @@ def change(
         filling = Filling(env, work.ledger, work.deployment, work.plan, jobs, listen, work.epoch)
         work.results += fill_all(filling, todo)
 
-    return _led(env, generation, "change", listen, run)
+    return _led(env, generation, "change", listen, lambda work: _until_committed(work, lambda: run(work)))
 
 
 def cutover(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
     """Follow and check what is rewritten, seal, catch up, rename, swap columns of another type, and commit in one ledger append."""
 
     def ended(work: Work) -> dict[str, Any]:
-        """A run that did not commit has ended nothing: a rollback may be under way."""
-        return {"outcome": "found_committed"} if work.committed_at is None else {"at": work.committed_at}
+        """Return what is recorded of a run's end; one that did not commit has ended nothing, as a rollback may be under way."""
+        if work.committed_at is None:
+            return {"outcome": "found_committed"}
+        return {"at": work.committed_at, "detail": detail_of(work.plan.target.version)}
 
-    return _led(env, generation, "cutover", listen, lambda work: cut_over(work, jobs), ended=ended)
+    return _led(env, generation, "cutover", listen, lambda work: run_stages(CUT_OVER, work, jobs), ended=ended)
 
 
 def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
@@ -154,8 +151,11 @@ def contract(
 
     # A deployment that was promoted and rolled back leaves the hold before it open.
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
-    end = functools.partial(contract_due, generation=generation, at_once=at_once, ignore_nodes=ignore_nodes)
-    return _led(env, state.leader.generation, "contract", listen, end, states=states)
+
+    def run(work: Work) -> None:
+        run_stages(CONTRACT, work, generation, at_once, ignore_nodes)
+
+    return _led(env, state.leader.generation, "contract", listen, run, states=states)
 
 
 def compact(
@@ -186,11 +186,13 @@ def rollback(
     claim_id: str | None = None,
     listen: Listener = silent,
 ) -> Outcome:
-    """To the release before: of a promoted deployment by its inverses, of a committed one while its hold is open. ``claim_id``: what is
-    done under it is one release back, however often it is asked for."""
+    """Roll back to the release before: a promoted deployment by its inverses, a committed one while its hold is open.
+
+    ``claim_id``: what is done under it is one release back, however often it is asked for.
+    """
     started = pendulum.now("UTC")
     outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id)
-    _remember(env, "rollback", outcome.generation, started, detail=f"to {outcome.target}")
+    _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
     return outcome
 
 
@@ -234,7 +236,7 @@ def go_through(env: EnvironmentRoot, checked: Preflight, generation: Generation,
         outcomes.append(_once_committed("contract", end, outcomes[-1]))
     last = outcomes[-1]
     stages = (*checked.filled, *(stage for outcome in outcomes for stage in outcome.stages))
-    notes = tuple(dict.fromkeys(note for outcome in outcomes for note in outcome.notes))
+    notes = tuple(dict.fromkeys((*checked.report.plan.notes, *(note for outcome in outcomes for note in outcome.notes))))
     return Outcome(outcomes[0].source, outcomes[0].target, generation, outcomes[0].epoch, stages, last.pending, notes)
 
 
@@ -250,8 +252,16 @@ def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> O
         return replace(before, stages=(), notes=(note,))
 
 
+def _until_committed(work: Work, run: Callable[[], None]) -> None:
+    """Run what is done already once the release is committed, also by another process meanwhile."""
+    if work.deployment.state is DeploymentState.COMMITTED:
+        return
+    with work.until(work.is_committed):
+        run()
+
+
 def _check_format(env: EnvironmentRoot, release_dir: Path, holds: HoldOptions) -> None:
-    """On an older ledger format: refuse before anything is claimed what could not be promoted, with all else that stands against it."""
+    """Refuse on an older ledger format, before anything is claimed, what could not be promoted, with all else that stands against it."""
     ledger = LedgerReader(env)
     if not ledger.exists() or ledger.state().is_current:
         return
@@ -295,11 +305,11 @@ def _led(
     except BaseException as error:
         _remember(env, task, generation, started, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
         raise
-    note = _remember(env, task, generation, started, detail=f"{len(work.results)} stage(s)", **ended(work))
+    note = _remember(env, task, generation, started, **{"detail": f"{len(work.results)} stage(s)", **ended(work)})
     outcome = work.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
 
 
 def _remember(env: EnvironmentRoot, what: str, generation: Generation | None, started: pendulum.DateTime, **rest: Any) -> str:
-    """One line of audit. The upgrade does not fail because of it; the note says so if it could not be written."""
+    """Write one line of audit; the upgrade does not fail because of it. Return the note if it could not be written, else ""."""
     return append_history(env, HistoryEntry.ended(what, started, generation=generation, **rest)) or ""

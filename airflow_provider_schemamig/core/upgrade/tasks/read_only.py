@@ -109,7 +109,10 @@ def tail(
 
 
 def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``collections`` whose sources ``tail`` still has to follow: the rewritten ones, none once it is promoted or given up."""
+    """Return those of ``collections`` whose sources ``tail`` still has to follow.
+
+    These are the rewritten ones, and none once the generation is promoted or given up.
+    """
     deployment = deployment_of(LedgerReader(env).state(), generation)
     if deployment.state is not DeploymentState.CLAIMED:
         return ()
@@ -121,13 +124,24 @@ def approved(env: EnvironmentRoot, generation: Generation) -> bool:
     return promotion.is_approved(LedgerReader(env).state(), generation)
 
 
+def open_claims(env: EnvironmentRoot) -> tuple[tuple[Generation, str], ...]:
+    """Return the upgrades that are neither committed nor given up, as generation and claim id, in the order in which they were claimed."""
+    ledger = LedgerReader(env)
+    if not ledger.exists():
+        return ()
+    state = ledger.state()
+    leader = state.leader.generation if state.leader is not None else Generation(0)
+    found = (item for generation, item in sorted(state.deployments.items()) if generation >= leader)
+    return tuple((item.generation, item.claim_id) for item in found if item.state in (DeploymentState.CLAIMED, DeploymentState.PROMOTED))
+
+
 def status(env: EnvironmentRoot) -> Status:
     """Return the environment as it is."""
     return read_status(env)
 
 
 def to_change(env: EnvironmentRoot, generation: Generation) -> tuple[str, ...]:
-    """Collections that ``change`` has work for: those with online changes, and those whose fill has inputs that got rows since."""
+    """Return the collections that ``change`` has work for: with online changes, or with a fill whose inputs got rows since."""
     state = LedgerReader(env).state()
     deployment = deployment_of(state, generation)
     if deployment.state is DeploymentState.COMMITTED:

@@ -10,14 +10,14 @@ from airflow_provider_schemamig.core.delta.log.commits import commits, null_coun
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.names import stored_field
 from airflow_provider_schemamig.core.online.unfilled import filled_by, lays_out
-from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
+from airflow_provider_schemamig.core.schema.table_features import DEFAULT_KEY
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.upgrade.verify.table import VerifiedTable
 
 
 def given_up(table: VerifiedTable, start: int, began: int, physical: str, called: str) -> Mapping[str, str]:
-    """By the paths of files that hold nothing but rows to which fills before ``began`` gave a value: the DEFAULT of then.
+    """Return files that hold nothing but rows to which fills before ``began`` gave a value: path -> the DEFAULT of then.
 
     ``start``: a version without the column ``physical``, which the fills named ``called``. Files that are in doubt are left out: with
     values of other writers, with rows of several kinds, filled by an attempt that the ledger does not know. Raises LogTruncated.
@@ -63,7 +63,7 @@ class _Trail:
         return self._default is None and commit.version <= self._began and is_empty
 
     def _follow(self, commit: LogCommit, add: RawAction, values: set[str | None]) -> None:
-        """A file that was made of others, all of which had these values."""
+        """Follow a file that was made of others, all of which had these values."""
         path, filled = file_id(add)[0], filled_by(commit)
         if filled == self._called:
             known = (about_of(commit) or {}).get("generation") in self._table.state.deployments

@@ -25,20 +25,13 @@ class Condition(IntEnum):
     RULE_VIOLATED = 6
 
 
-@dataclass(eq=False, kw_only=True)
 class Inconsistent(Refusal):
     """A live table is not consistent with its schema, for who has to fail over that. ``sentence``: the finding's."""
 
     code = "inconsistent"
+    message = "{sentence}."
+    next_action = "`schemamig verify --collection {collection}` names rows, files and the commits that wrote them; mend the rows."
     sentence: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.sentence}."
-
-    @property
-    def next_action(self) -> str:
-        return f"`schemamig verify --collection {self.collection}` names rows, files and the commits that wrote them; mend the rows."
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +113,7 @@ class Verified:
 
 
 def sorted_out(found: Sequence[TableFinding | KeptRule | Unasked]) -> Verified:
-    """By kind, in the order they were found in."""
+    """Return the findings by kind, in the order they were found in."""
     return Verified(
         tuple(item for item in found if isinstance(item, TableFinding)),
         tuple(item for item in found if isinstance(item, KeptRule)),

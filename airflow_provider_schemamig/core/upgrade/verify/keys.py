@@ -91,7 +91,7 @@ class KeyLook:
         self._heads: dict[CollectionName, Head | None] = {}
 
     def due(self, collection: CollectionName, key: Unique | Reference, since: Validated | None) -> Due | None:
-        """None if the key speaks of something that is not there."""
+        """Return the check that a key needs; None if the key speaks of something that is not there."""
         table = self._pinned(collection, key.columns)
         if table is None:
             return None

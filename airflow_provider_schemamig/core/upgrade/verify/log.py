@@ -18,13 +18,12 @@ from airflow_provider_schemamig.core.delta.log.commits import commits, null_coun
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.names import physical_name, stored_field
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MODE
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.online.unfilled import Past, filled_by, lays_out
-from airflow_provider_schemamig.core.schema.delta_json import DEFAULT_KEY
 from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in, stands_in_for
 from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.schema.table_features import DEFAULT_KEY, MAPPING_MODE
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.transfer.schema_age import BRINGS_BACK
@@ -44,7 +43,7 @@ _VALUE = re.compile(
 
 
 def unknown_columns(table: VerifiedTable) -> Iterator[TableFinding]:
-    """Columns of the table that neither the ledger nor an open change accounts for, the outermost of each."""
+    """Yield the columns of the table that neither the ledger nor an open change accounts for, the outermost of each."""
     known = {path for declaration in (table.entry.physical, *table.in_flight) for path, _ in walk(declaration.fields)}
     found: list[ColumnPath] = []
     for path, _ in walk(table.live.fields):
@@ -56,7 +55,7 @@ def unknown_columns(table: VerifiedTable) -> Iterator[TableFinding]:
 
 
 def left_over_columns(table: VerifiedTable) -> Iterator[TableFinding]:
-    """Columns of the old type that a change of type set aside, and nobody is going to drop."""
+    """Yield the columns of the old type that a change of type set aside, and nobody is going to drop."""
     due = kept_fields(table.state, table.collection, unclosed_holds(table.state))
     if table.in_flight:
         return
@@ -85,7 +84,7 @@ def values_without_column(table: VerifiedTable) -> Iterator[TableFinding]:
 
 
 def _values(table: VerifiedTable, path: str) -> int | None:
-    """Rows with a value in a top-level column; None if the statistics do not tell."""
+    """Count the rows with a value in a top-level column; None if the statistics do not tell."""
     field = next((field for field in table.head.schema["fields"] if field["name"] == path), None)
     return None if field is None else _total(_filled_rows(file.add, physical_name(field)) for file in table.files)
 
@@ -160,7 +159,7 @@ def _stored_columns(entry: SchemaEntry) -> frozenset[str]:
 
 
 def _defaults(entry: SchemaEntry) -> Mapping[str, str]:
-    """By the columns' names in the files."""
+    """Return the defaults by the columns' names in the files."""
     return {entry.stored_name(field.name): field.default for field in entry.declared.fields if field.default is not None}
 
 
@@ -248,13 +247,13 @@ def _came_in(table: VerifiedTable, added: _Added, past: Past) -> tuple[int, bool
 
 
 def _lacks(add: RawAction, physical: str, *, filled: bool) -> bool:
-    """Of a file with copies of older rows. What a batch of ours filled has no NULL left; of others' an unknown number counts."""
+    """Return whether a file with copies of older rows has a NULL; an unknown number counts, unless a batch of ours filled the file."""
     nulls = null_count(add, (physical,))
     return nulls != 0 if not filled else nulls is not None and nulls > 0
 
 
 def _missing_rows(add: RawAction, physical: str) -> int | None:
-    """A file that does not know of the column lacks it in every row."""
+    """Count a file's rows without a value: a file that does not know of the column lacks it in every row."""
     nulls = null_count(add, (physical,))
     return rows_in_files([add]) if nulls is None else nulls
 
@@ -389,7 +388,7 @@ def _fields_of(commit: LogCommit) -> Sequence[Mapping[str, Any]]:
 
 
 def _schema_of(commit: LogCommit) -> Mapping[str, Any]:
-    """Of a commit with metadata."""
+    """Return the schema of a commit with metadata."""
     assert commit.metadata is not None
     schema: Mapping[str, Any] = json.loads(commit.metadata["schemaString"])
     return schema

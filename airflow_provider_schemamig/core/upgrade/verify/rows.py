@@ -25,7 +25,7 @@ class RowQuestion:
     check: Mapping[str, Any]
 
     def answer(self, violation: Mapping[str, Any] | None) -> TableFinding | KeptRule:
-        """``violation``: what the job found of it, if anything."""
+        """Return the answer to the question. ``violation``: what the job found of it, if anything."""
         if violation is None:
             return KeptRule(self.table.collection, self.element, self.table.head.version)
         files = tuple(map(str, violation["files"]))
@@ -62,7 +62,10 @@ def checks(table: VerifiedTable) -> Iterator[RowQuestion | KeptRule | Unasked]:
 
 
 def _trusted_checks(table: VerifiedTable) -> Iterator[Check]:
-    """By the columns' names of now. Of one that is on its way older rows may break; one that a change under way took off is nobody's."""
+    """Yield the CHECKs that rows have to keep, by the columns' names of now.
+
+    Of one that is on its way older rows may break; one that a change under way took off is nobody's.
+    """
     live = {found.name: found for found in table.live.checks}
     declared = {found.name: found for found in table.entry.declared.checks}
     public = {name.partition(":")[2] for name in table.elements if name.startswith("check:") and table.is_public(name)}
@@ -80,11 +83,11 @@ def _trusted_checks(table: VerifiedTable) -> Iterator[Check]:
 
 
 def not_nulls(table: VerifiedTable) -> Iterator[RowQuestion | TableFinding | KeptRule | Unasked]:
-    """The columns that the table says are NOT NULL. Delta leaves ``IS NULL`` out of a query over such a column, so whether it is true is
-    seen in the files alone: in their statistics, and where these do not tell in the files themselves.
+    """Yield a question or finding for each column that the table says is NOT NULL.
 
-    A field of a struct that is missing is missing, as for Delta, which refuses such a row. Fields inside arrays and maps are left out:
-    Delta enforces nothing there.
+    Delta leaves ``IS NULL`` out of a query over such a column, so whether it is true is seen in the files alone: in their statistics, and
+    where these do not tell in the files themselves. A field of a struct that is missing is missing, as for Delta, which refuses such a
+    row. Fields inside arrays and maps are left out: Delta enforces nothing there.
     """
     for path in _required(table.live.fields):
         yield _not_null(table, path)
@@ -133,7 +136,7 @@ def _of_files(table: VerifiedTable, physical: tuple[str, ...], element: str, fil
 
 
 def _as_stored(data_type: Any) -> Any:
-    """A type of the table's schema as its files have it: by physical names, and with nothing promised about NULL."""
+    """Return a type of the table's schema as its files have it: by physical names, and with nothing promised about NULL."""
     if not isinstance(data_type, dict):
         return data_type
     match data_type["type"]:

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.ledger.rows import Element, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import Element, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.key_validation import Source
@@ -69,22 +69,23 @@ class VerifiedTable:
     def in_flight(self) -> tuple[Declaration, ...]:
         """Return what open intents say the table is, was, or is about to be."""
         intents = self.state.intents_of(self.entry.shard)
-        return tuple(found for intent in intents for found in (intent.before, intent.reached, intent.after) if found is not None)
+        before = [intent.before for intent in intents if isinstance(intent, TransitionIntent)]
+        return (*before, *(found for intent in intents for found in intent.leads_to))
 
     @cached_property
     def elements(self) -> Mapping[str, Element]:
-        """By name, those that an online change has on its way now."""
+        """Return by name the elements that an online change has on its way now."""
         found = self.state.elements_of(self.entry.shard)
         return {element.name: element for element in found if element.state is not ElementState.ABSENT}
 
     def is_public(self, element: str) -> bool | None:
-        """None: no online change is at it."""
+        """Return whether an online change made the element PUBLIC; None: no online change is at it."""
         found = self.elements.get(element)
         return None if found is None else found.state is ElementState.PUBLIC
 
     @cached_property
     def files(self) -> tuple[File, ...]:
-        """Raises what reading the log raises."""
+        """Return the files of the table, by their ids. Raises what reading the log raises."""
         return tuple(file for _, file in sorted(_files(self.store, self.head.version).items()))
 
     @property
@@ -99,7 +100,7 @@ class VerifiedTable:
 
 
 def look(env: EnvironmentRoot, state: State, collection: CollectionName) -> VerifiedTable | None:
-    """None if no Delta table is there, or another one than the ledger knows."""
+    """Read a collection's table; None if no Delta table is there, or another one than the ledger knows."""
     store = table_store(env, state, state.objects[collection].shard)
     head = look_or_none(store)
     return None if head is None or head.is_another else VerifiedTable(collection, state, state.entry(collection), store, head)
@@ -110,7 +111,10 @@ def source_of(commit: LogCommit) -> Source:
 
 
 def _files(store: ReadStore, version: int) -> Mapping[FileId, File]:
-    """A checkpoint says which files there are, but little of them: their commits are looked for, newest first, while there are any."""
+    """Return the files of a version with the commits that added them, looked for newest first, while there are any.
+
+    A checkpoint says which files there are, but little of them.
+    """
     found = {identity: File(add, None) for identity, add in active_files(store, version).items()}
     missing = set(found)
     for commit in _backwards(store, version):

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_schemamig.core.ledger import hold_rows, rows, work_rows
+from airflow_provider_schemamig.core.ledger import hold_rows, intent_rows, rows, work_rows
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 from tests.unit.ledger.format.fixtures.make import LAKES, archive
 from tests.unit.ledger.format.locking import FOLDER, freeze
@@ -41,8 +41,8 @@ def written(before: str) -> str:
     """The text of ``objects_vN.py`` that follows from the software's rows; ``before``: as it was."""
     line = _ROWS.search(before)
     assert line is not None, "the line between declarations and rows is gone"
-    trees = [_Plain().visit(ast.parse(Path(str(module.__file__)).read_text())) for module in (work_rows, hold_rows, rows)]
-    classes = [ast.unparse(node) for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    trees = [_Plain().visit(ast.parse(Path(str(module.__file__)).read_text())) for module in (work_rows, hold_rows, intent_rows, rows)]
+    classes = [ast.unparse(node) for tree in trees for node in tree.body if isinstance(node, ast.ClassDef) or _is_union(node)]
     names = ", ".join(row_type.__name__ for row_type in rows.ROW_TYPES)
     return _formatted("\n\n\n".join([before[: line.end()], *classes, f"TYPES: tuple[type, ...] = ({names})"]))
 
@@ -53,6 +53,7 @@ class _Plain(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         self.generic_visit(node)
         node.body = [item for item in node.body if not _is_words(item) and (not isinstance(item, ast.FunctionDef) or item.name == "key")]
+        node.body = node.body or [ast.Pass()]
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
@@ -61,6 +62,11 @@ class _Plain(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         stored = _STORED_AS.get(ast.unparse(node))
         return self.generic_visit(node) if stored is None else ast.Name(stored)
+
+
+def _is_union(node: ast.stmt) -> bool:
+    """Return whether it says under which tags classes are stored."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "union"
 
 
 def _is_words(node: ast.stmt) -> bool:

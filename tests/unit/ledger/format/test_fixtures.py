@@ -333,8 +333,8 @@ def _died(state: State) -> list[Update]:
     key = f'"flights/{stored["schema_id"]}"'
     before = decode(objects_v1.SchemaEntry, key, state.raw["schemas"][key]).physical
     after = replace(before, fields=before.fields[:-1])
-    kind = objects_v1.IntentKind.CONTRACT
-    return [Put(objects_v1.Intent("flights", stored["shard"], 2, state.leader.epoch, kind, 5, before, after, None))]
+    about = {"collection": "flights", "shard": stored["shard"], "generation": 2, "epoch": state.leader.epoch, "base_version": 5}
+    return [Put(objects_v1.TransitionIntent(**about, kind=objects_v1.IntentKind.CONTRACT, before=before, after=after))]
 
 
 @first

@@ -22,13 +22,13 @@ from airflow_provider_schemamig.core.schema.changes import (
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.expressions.calls import not_constant
 from airflow_provider_schemamig.core.schema.paths import parent_and_name
-
-_CLIENTS = {
-    "columnMapping": "readers and writers below protocol (3,7) of Delta lose access, and so do streams that read it",
-    "typeWidening": "readers and writers without the feature typeWidening lose access",
-    "allowColumnDefaults": "writers without the feature allowColumnDefaults lose access",
-    "timestampNtz": "readers and writers without the feature timestampNtz lose access",
-}
+from airflow_provider_schemamig.core.schema.table_features import (
+    ALLOW_COLUMN_DEFAULTS,
+    COLUMN_MAPPING,
+    FEATURES,
+    TIMESTAMP_NTZ,
+    TYPE_WIDENING,
+)
 
 
 @rule("SM201", "not-null-without-default", Severity.ERROR, "a new NOT NULL column has no DEFAULT for the rows that are there")
@@ -41,22 +41,22 @@ def not_null_without_default(subject: Subject) -> Iterator[Hit]:
 
 @rule("SM202", "column-mapping-needed", Severity.WARNING, "the first rename or drop turns column mapping on: older clients are locked out")
 def column_mapping_needed(subject: Subject) -> Iterator[Hit]:
-    yield from _first_use(subject, "columnMapping")
+    yield from _first_use(subject, COLUMN_MAPPING)
 
 
 @rule("SM203", "type-widening-needed", Severity.WARNING, "the first wider type turns type widening on: older clients are locked out")
 def type_widening_needed(subject: Subject) -> Iterator[Hit]:
-    yield from _first_use(subject, "typeWidening")
+    yield from _first_use(subject, TYPE_WIDENING)
 
 
 @rule("SM204", "column-defaults-needed", Severity.WARNING, "the first DEFAULT turns column defaults on: older writers are locked out")
 def column_defaults_needed(subject: Subject) -> Iterator[Hit]:
-    yield from _first_use(subject, "allowColumnDefaults")
+    yield from _first_use(subject, ALLOW_COLUMN_DEFAULTS)
 
 
 @rule("SM205", "timestamp-ntz-needed", Severity.WARNING, "the first TIMESTAMP_NTZ turns its feature on: older clients are locked out")
 def timestamp_ntz_needed(subject: Subject) -> Iterator[Hit]:
-    yield from _first_use(subject, "timestampNtz")
+    yield from _first_use(subject, TIMESTAMP_NTZ)
 
 
 @rule("SM206", "partitioning-touched", Severity.WARNING, "a partition column changes, or the partitioning itself")
@@ -149,7 +149,7 @@ def _first_use(subject: Subject, feature: str) -> Iterator[Hit]:
     for changed in _evolved(subject):
         causes = features_of(changed.old, changed.changes).get(feature)
         if causes and feature not in features_before(subject.release, changed.old.name, subject.before):
-            yield subject.at_step(changed, f"{causes}: the first time here, {_CLIENTS[feature]}")
+            yield subject.at_step(changed, f"{causes}: the first time here, {FEATURES[feature].locks_out}")
 
 
 RULES = (

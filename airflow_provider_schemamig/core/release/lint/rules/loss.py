@@ -110,7 +110,7 @@ def needless_replacement(subject: Subject) -> Iterator[Hit]:
 
 
 def _conversions(subject: Subject) -> Iterator[tuple[Changed, ChangeType]]:
-    """Changes of atomic types that touch values somebody keeps."""
+    """Yield changes of atomic types that touch values somebody keeps."""
     for changed in subject.changed:
         for change in changed.changes if changed.keeps_rows else ():
             if isinstance(change, ChangeType) and not change.widening:
@@ -126,7 +126,7 @@ def _kinds(change: ChangeType) -> str:
 
 
 def _loses_digits(old: str, new: str) -> bool:
-    """A decimal with fewer digits after the point, or none: Spark rounds or cuts without an error."""
+    """Return whether a decimal gets fewer digits after the point, or none: Spark rounds or cuts without an error."""
     before = decimal_of(old)
     if before is None or before[1] == 0:
         return new in ("float", "double") and before is not None and before[0] > 15

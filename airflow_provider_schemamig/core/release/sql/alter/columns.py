@@ -10,11 +10,12 @@ from airflow_provider_schemamig.core.release.sql.alter.errors import NameInUse
 from airflow_provider_schemamig.core.release.sql.alter.paths import AlteredPlace, find_place, near, referring, users
 from airflow_provider_schemamig.core.release.sql.alter.table import Altered
 from airflow_provider_schemamig.core.release.sql.create_table import DraftColumn
-from airflow_provider_schemamig.core.release.sql.declaration import constant_default
+from airflow_provider_schemamig.core.release.sql.declaration import new_field, note_misuses
 from airflow_provider_schemamig.core.release.sql.errors import DuplicateName
 from airflow_provider_schemamig.core.release.sql.types import note_not_null_inside
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import RenameColumn
+from airflow_provider_schemamig.core.schema.clauses import DEFAULT
 from airflow_provider_schemamig.core.schema.expressions.renames import RenameInLambda
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct, walk
@@ -43,10 +44,10 @@ def add_column(altered: Altered, parents: Path, column: DraftColumn, position: C
         altered.cursor.note(DuplicateName, column.token, kind=kind, name=join(place.path, column.token.text))
         return
     noted = len(altered.cursor.refusals)
-    default = None if column.default is None else constant_default(altered.cursor, *column.default)
-    if column.default is not None and parents:
-        altered.invalid_use(column.default[1], f"a DEFAULT of {join(place.path, column.token.text)}", _NO_DEFAULT)
-    field = Field(column.token.text, column.type, column.nullable, default, column.comment)
+    field = new_field(column)
+    note_misuses(altered.cursor, column, (*siblings, field))
+    for clause, (_, token) in column.clauses.items() if parents else ():
+        altered.invalid_use(token, f"a {clause.name} of {join(place.path, column.token.text)}", _NO_DEFAULT)
     if place.in_collection and _has_not_null(field):
         note_not_null_inside(altered.cursor, column.token)
     if len(altered.cursor.refusals) > noted:
@@ -148,8 +149,10 @@ def set_nullable(altered: Altered, parts: Path, nullable: bool, token: Token) ->
 def set_default(altered: Altered, parts: Path, default: tuple[str, Token] | None, token: Token) -> None:
     """Another default for rows written from now on; None drops it."""
     noted = len(altered.cursor.refusals)
-    text = None if default is None else constant_default(altered.cursor, *default)
     place = _field(altered, parts, "DEFAULT")
+    if default is not None:
+        note_misuses(altered.cursor, DraftColumn(parts[-1], Primitive("void"), clauses={DEFAULT: default}), altered.declaration.fields)
+    text = None if default is None else DEFAULT.stored(default[0])
     if place is not None and "." in place.path:
         altered.invalid_use(token, f"a DEFAULT of {place.path}", _NO_DEFAULT)
     if place is not None and len(altered.cursor.refusals) == noted:

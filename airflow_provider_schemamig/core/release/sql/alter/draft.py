@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_provider_schemamig.core.release.sql.create_table import DraftCheck, DraftColumn, DraftForeignKey, DraftKey, TableDraft
+from airflow_provider_schemamig.core.schema.clauses import clauses_of
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, ForeignKey, Key
 
@@ -26,8 +27,8 @@ def draft_of(declaration: Declaration, place: Token) -> TableDraft:
 
 
 def _column(field: Field, place: Token) -> DraftColumn:
-    default = None if field.default is None else (field.default, place)
-    return DraftColumn(_token(field.name, place), field.type, field.nullable, default, field.comment)
+    clauses = {clause: (text, place) for clause, text in clauses_of(field)}
+    return DraftColumn(_token(field.name, place), field.type, field.nullable, field.comment, clauses)
 
 
 def _key(key: Key, primary: bool, place: Token) -> DraftKey:

@@ -3,61 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.release.sql.errors import SqlRefusal, SqlSyntax, UnsupportedClause
 
 
-@dataclass(eq=False)
 class AlterSyntax(SqlSyntax):
     """``SqlSyntax`` of a statement that is no part of a schema."""
 
-    @property
-    def next_action(self) -> str:
-        return "Correct the statement: one ALTER TABLE, CREATE TABLE or DROP TABLE of Spark SQL."
+    next_action = "Correct the statement: one ALTER TABLE, CREATE TABLE or DROP TABLE of Spark SQL."
 
 
-@dataclass(eq=False)
 class UnsupportedAlter(UnsupportedClause):
     """Valid Spark SQL that no change of a declaration can say."""
 
-    @property
-    def next_action(self) -> str:
-        return (
-            "Take it out. ALTER TABLE takes ADD, DROP, RENAME and ALTER COLUMN, ADD and DROP of CONSTRAINT, PRIMARY KEY, UNIQUE and "
-            "FOREIGN KEY, CLUSTER BY, SET and UNSET TBLPROPERTIES, RENAME TO."
-        )
+    next_action = (
+        "Take it out. ALTER TABLE takes ADD, DROP, RENAME and ALTER COLUMN, ADD and DROP of CONSTRAINT, PRIMARY KEY, UNIQUE and FOREIGN "
+        "KEY, CLUSTER BY, SET and UNSET TBLPROPERTIES, RENAME TO."
+    )
 
 
-@dataclass(eq=False)
 class UnknownName(SqlRefusal):
     """The statement names something that is not there. ``near``: names that are, the most similar first."""
 
     code = "unknown_name"
+    message = "{where}: there is no {what}."
     what: str
     near: Sequence[str] = ()
-
-    @property
-    def message(self) -> str:
-        return f"{self.where}: there is no {self.what}."
 
     @property
     def next_action(self) -> str:
         return f"Correct the name; there is {', '.join(self.near)}." if self.near else "Correct the name, or take it out."
 
 
-@dataclass(eq=False)
 class NameInUse(SqlRefusal):
     """What is to go, or to change its name, is used by something that would be wrong afterwards."""
 
     code = "name_in_use"
+    message = "{where}: {action} cannot be: it is used by {users}."
+    next_action = "Drop or change that first, by a statement of its own."
     action: str
     users: Sequence[str]
-
-    @property
-    def message(self) -> str:
-        return f"{self.where}: {self.action} cannot be: it is used by {', '.join(self.users)}."
-
-    @property
-    def next_action(self) -> str:
-        return "Drop or change that first, by a statement of its own."

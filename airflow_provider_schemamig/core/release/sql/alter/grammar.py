@@ -25,12 +25,13 @@ from airflow_provider_schemamig.core.release.sql.create_table import (
 )
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.types import data_type
+from airflow_provider_schemamig.core.schema.clauses import DEFAULT
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 
 _PARTITIONS = "a Delta table knows its partitions by its files"
 _HIVE = "it belongs to Hive tables"
 _COLLATION = "schemamig does not manage collations"
-_GENERATED = "schemamig does not manage generated and identity columns"
+_GENERATED = "schemamig manages no identity columns, and of the generated ones only what docs/schema-changes.md lists"
 _OWN_STATEMENT = "add the column, then the constraint by ADD CONSTRAINT"
 _REFUSED_ACTIONS: dict[tuple[str, ...], str] = {
     ("REPLACE", "COLUMNS"): "it says what stays and not what goes; use ADD, DROP, RENAME and ALTER COLUMN",
@@ -139,7 +140,7 @@ def _column_option(cursor: Cursor, column: DraftColumn) -> str:
         column.nullable = False
         return "NOT NULL"
     if cursor.accept("DEFAULT"):
-        column.default = cursor.expression("FIRST", "AFTER")
+        column.clauses[DEFAULT] = cursor.expression("FIRST", "AFTER")
         return "DEFAULT"
     if cursor.accept("COMMENT"):
         column.comment = cursor.string()

@@ -1,0 +1,53 @@
+"""One upgrade of an environment at a time: a run waits for the run before it that has an upgrade of the same environment open.
+
+Airflow's own limit, ``max_active_runs``, is one for all environments of a DAG. This one is in the environment's ledger, so it holds over
+DAGs as well, and runs of different environments know nothing of each other. Who has ended, however it did, holds nobody: Airflow is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from airflow_provider_schemamig.core.names import Generation
+
+_CLAIM = "airflow:"
+#: States of a run that may still do something.
+_ACTIVE = ["queued", "running"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunAhead:
+    """The run of Airflow that has ``generation`` open."""
+
+    generation: Generation
+    dag_id: str
+    run_id: str
+
+
+def run_ahead(claims: Iterable[tuple[Generation, str]], dag_id: str, run_id: str, is_active: Callable[[str, str], bool]) -> RunAhead | None:
+    """Return the first run that claimed before this one did, and has not ended; None: it is this run's turn.
+
+    A claim of the command line holds nobody: its owner cannot be asked for.
+    """
+    for generation, claim_id in claims:
+        found = run_of(claim_id)
+        if found == (dag_id, run_id):
+            return None  # who claims later waits for us
+        if found is not None and is_active(*found):
+            return RunAhead(generation, *found)
+    return None
+
+
+def run_of(claim_id: str) -> tuple[str, str] | None:
+    """Return DAG id and run id of a claim of Airflow's, ``airflow:dag/run/task``."""
+    dag_id, _, rest = claim_id.removeprefix(_CLAIM).partition("/")
+    run_id = rest.rpartition("/")[0]
+    return (dag_id, run_id) if claim_id.startswith(_CLAIM) and run_id else None
+
+
+def is_active(dag_id: str, run_id: str) -> bool:
+    """Ask Airflow, through the supervisor of the task or of the triggerer, whether the run may still do something."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    return RuntimeTaskInstance.get_dr_count(dag_id=dag_id, run_ids=[run_id], states=_ACTIVE) > 0

@@ -1,0 +1,155 @@
+"""Adopted tables go through upgrades like any other, and their files are never deleted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import ShardState
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
+from tests.support import foreign
+from tests.support.adopting import Site
+from tests.support.bytes import unwritten
+from tests.support.lake import Crash, rows
+from tests.support.upgrades import refused
+from tests.unit.upgrade.adopt.test_adopt import begin
+from tests.unit.upgrade.adopt.test_adopt_crashes import MANY, crashing, moved
+
+FLIGHTS = CollectionName("flights")
+WITH_GATE = ("day STRING\n", "day STRING,\n    gate STRING\n")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    site = Site(tmp_path)
+    site.adopt(flights=site.table("flights"), planes=site.table("planes"))
+    return site
+
+
+def sealed_for(path: Path) -> str | None:
+    return read_head(open_store(Location.parse(str(path)), StorageOptions())).sealed_for
+
+
+def files(path: Path) -> set[str]:
+    return {file.name for file in path.glob("*.parquet")}
+
+
+def test_changed_where_it_is_and_back(site: Site) -> None:
+    table = site.folder / "out" / "flights"
+    before = rows(table)
+    begin(site, *WITH_GATE, 'evolution("flights")')
+    site.upgrade()
+    site.check("1.1.0")
+    assert site.uri("flights") == f"file://{table}"
+    foreign.write(table, [{"id": 3, "day": "c", "gate": "B2"}])
+    commands.rollback(site.env)
+    site.check("1.0.0")
+    assert [row["id"] for row in rows(table)] == [1, 2, 3] and len(before) == 2
+    site.upgrade(hold=timedelta(0))
+    site.check("1.1.0")
+    assert site.state.shard_of(FLIGHTS).adopted
+
+
+def test_renamed_dropped_and_contracted_where_it_is(site: Site) -> None:
+    table = site.folder / "out" / "flights"
+    begin(site, "id BIGINT,\n    day STRING", "number BIGINT", 'evolution("flights", rename={"id": "number"}, drop=["day"])')
+    site.upgrade()
+    commands.rollback(site.env)
+    site.check("1.0.0")
+    site.upgrade(hold=timedelta(0))
+    site.check("1.1.0")
+    assert rows(table) == [{"number": 1}, {"number": 2}]
+
+
+REMOVED = ("CREATE TABLE flights (\n    id BIGINT,\n    day STRING\n);\n", "", 'removal("flights")')
+REPLACED = ("day STRING\n", "day DATE\n", 'replacement("flights")')
+
+
+@pytest.mark.parametrize("step, is_open", [(REMOVED, True), (REPLACED, False)])
+def test_never_deleted(site: Site, step: tuple[str, str, str], is_open: bool) -> None:
+    table = site.folder / "out" / "flights"
+    before, there = rows(table), files(table)
+    begin(site, *step)
+    site.upgrade()
+    assert sealed_for(table) is not None
+    done = commands.contract(site.env, at_once=True)
+    commands.cleanup(site.env, Generation(2))
+    site.check("1.1.0")
+    assert (rows(table), files(table)) == (before, there)
+    assert (sealed_for(table) is None) == is_open
+    assert [shard for shard in site.state.shards.values() if shard.adopted and shard.collection == "flights"] == []
+    assert any("was adopted" in note for note in done.notes)
+    if is_open:
+        foreign.write(table, [{"id": 9}])
+
+
+def test_a_replaced_one_comes_back_adopted(site: Site) -> None:
+    table = site.folder / "out" / "flights"
+    begin(site, *REPLACED)
+    site.upgrade()
+    commands.rollback(site.env)
+    site.check("1.0.0")
+    found = site.state.shard_of(FLIGHTS)
+    assert (found.adopted, found.state, sealed_for(table)) == (True, ShardState.LIVE, None)
+
+
+def test_giving_it_back_may_be_cut_at_any_write(tmp_path: Path) -> None:
+    site = Site(tmp_path / "pristine")
+    site.adopt(flights=site.table("flights"), planes=site.table("planes"))
+    begin(site, *REMOVED)
+    site.upgrade()
+    pristine = site.folder
+    for moment in range(MANY):
+        site = moved(pristine, tmp_path)
+        try:
+            commands.contract(crashing(site.env, moment), at_once=True)
+            finished = True
+        except Crash:
+            finished = False
+        commands.contract(site.env, at_once=True)
+        site.check("1.1.0")
+        assert (sealed_for(site.folder / "out" / "flights"), len(rows(site.folder / "out" / "flights"))) == (None, 2)
+        if finished:
+            return
+    raise AssertionError("more writes than were looked at")
+
+
+def test_read_by_release_from_where_it_is(site: Site) -> None:
+    begin(site, *WITH_GATE, 'evolution("flights")')
+    site.upgrade()
+    reader = site.env.reader("flights", release="1.0.0")
+    assert sorted(reader.arrow().to_pylist(), key=lambda row: row["id"]) == [{"id": 1, "day": "a"}, {"id": 2, "day": "b"}]
+
+
+#: What 1.1.0 does, and which collection's new table would lie in the folder of an adopted table.
+INSIDE = {
+    "replaced": ("flights", (*WITH_GATE, 'replacement("flights")'), "flights"),
+    "rewritten": ("flights", ("day STRING", "day INT", 'rewrite("flights", up="SELECT id, 1 AS day FROM {flights}")'), "flights"),
+    "another of its folder's name": ("planes", (");", ");\nCREATE TABLE planes (id BIGINT);", ""), "planes"),
+}
+
+
+@pytest.mark.parametrize("case", INSIDE)
+def test_no_new_table_is_made_in_the_folder_of_another(tmp_path: Path, case: str) -> None:
+    """A VACUUM of the table around deletes what is not its own."""
+    folder, change, refused_collection = INSIDE[case]
+    site = Site(tmp_path)
+    site.adopt(flights=site.table(f"../lake/{folder}"))
+    begin(site, *change)
+    found = commands.plan(site.env, site.release).refusals
+    assert [(error.code, error.collection) for error in found] == [("inside_table", refused_collection)]
+    with unwritten(site.env), refused("inside_table", refused_collection):
+        site.upgrade()
+
+
+def test_a_table_in_the_root_is_changed_where_it_is(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.adopt(flights=site.table("../lake/flights"))
+    begin(site, *WITH_GATE, 'evolution("flights")')
+    site.upgrade()
+    site.check("1.1.0")

@@ -1,0 +1,71 @@
+"""What is done under one claim: an upgrade, or a rollback of one release, in however many tries and by however many processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from tests.support.lake import Crash, no_spark
+from tests.support.upgrades import refused, releases, whole
+from tests.unit.upgrade.holds.test_stacked_holds import ONE, STEP_THREE, STEP_TWO, THREE, TWO, B, Stack
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    return Stack(tmp_path)
+
+
+def test_a_rollback_and_its_retry_go_one_release_back(tmp_path: Path) -> None:
+    """Killed anywhere, also after the last append: what is done under one claim is one release."""
+    for write in range(2, 62, 3):
+        stack = Stack(tmp_path / str(write))
+        try:
+            commands.rollback(stack.lake.crashing_at(write), jobs=no_spark, claim_id="run 1")
+        except Crash:
+            done = False
+        else:
+            done = True
+        again = commands.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1")
+        assert (stack.lake.version, again.generation) == ("1.1.0", B), write
+        whole(stack.lake)
+        if done:
+            commands.rollback(stack.lake.env, jobs=no_spark, claim_id="run 2")
+            assert stack.lake.version == "1.0.0"
+            return
+    raise AssertionError("it never ended")
+
+
+def test_a_rollback_that_another_one_finished_goes_no_further(stack: Stack) -> None:
+    """Both go one release back, whoever was first, however often each is tried again."""
+    with pytest.raises(Crash):
+        commands.rollback(stack.lake.crashing_at(6), jobs=no_spark, claim_id="run 1")
+    for claim in ("run 2", "run 1", "run 2", "run 1"):
+        assert commands.rollback(stack.lake.env, jobs=no_spark, claim_id=claim).generation == B
+        assert stack.lake.version == "1.1.0"
+    whole(stack.lake)
+
+
+def test_the_retry_of_an_upgrade_does_not_bring_back_what_was_rolled_back(stack: Stack) -> None:
+    commands.rollback(stack.lake.env, jobs=no_spark)
+    stack.lake.upgrade(stack.releases[2], claim_id="run 1")
+    commands.rollback(stack.lake.env, jobs=no_spark)
+    before = stack.lake.version
+    with refused("wrong_state"):
+        stack.lake.upgrade(stack.releases[2], claim_id="run 1")
+    assert stack.lake.version == before
+    stack.lake.upgrade(stack.releases[2], claim_id="run 2")
+    assert stack.lake.version == "1.2.0"
+
+
+def test_the_retry_of_a_rollback_takes_nothing_back_that_came_since(stack: Stack) -> None:
+    with pytest.raises(Crash):
+        commands.rollback(stack.lake.crashing_at(4), jobs=no_spark, claim_id="run 1")
+    stack.lake.upgrade(stack.releases[2])
+    fourth = (THREE.replace("z INT", "z INT, y INT"), 'evolution("u")')
+    found = releases(stack.folder / "later", (ONE, ""), (TWO, STEP_TWO), (THREE, STEP_THREE), fourth)
+    stack.lake.upgrade(found[3])
+    with refused("nothing_to_roll_back"):
+        commands.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1")
+    assert stack.lake.version == "1.3.0"

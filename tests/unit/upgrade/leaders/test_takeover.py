@@ -1,0 +1,255 @@
+"""Twins, and leaders whose time is over: two processes of one generation at once, a second generation in the middle, zombies."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
+from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.rows import ShardState
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.progress import silent
+from airflow_provider_schemamig.core.upgrade.context.context import Work, lead
+from airflow_provider_schemamig.core.upgrade.context.pausing import always
+from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
+from airflow_provider_schemamig.core.upgrade.execute.contract import contract_hold, end_holds
+from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
+from airflow_provider_schemamig.core.upgrade.execute.executors import EXPAND, run_stages
+from airflow_provider_schemamig.core.upgrade.execute.expand import expand_move
+from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.stages import Contract, CutOver
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
+from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
+from tests.support.bytes import unwritten
+from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
+from tests.support.upgrades import claimed, expanded, promoted, refused, same_as_new, whole
+
+SECOND = Generation(2)
+FLIGHT = {"id": 1, "dep_delay": 5, "hour": 9, "origin": {"code": "JFK", "name": "Kennedy"}}
+FLIGHTS = CollectionName("flights")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """At 1.0.0, with rows, of two releases that hold every kind of step."""
+    found = make_lake(tmp_path)
+    found.upgrade(found.first)
+    append(found.path("flights"), [FLIGHT])
+    append(found.path("stats"), [{"origin": "JFK", "flights": 3}])
+    return found
+
+
+def at_target(lake: Lake, folder: Path) -> None:
+    assert lake.version == "1.1.0"
+    assert rows(lake.path("flights"), "id", "departure_delay") == [{"id": 1, "departure_delay": 5}]
+    for shard in lake.state.shards.values():
+        sealed = read_head(table_store(lake.env, lake.state, shard.shard)).sealed_for
+        assert (sealed is not None) == (shard.state is ShardState.RETIRED), shard
+    same_as_new(lake, lake.second, folder / "fresh")
+    whole(lake)
+
+
+# --- twins ---------------------------------------------------------------------------------------------------------------------------
+
+
+def at_once(work: Callable[[], object], times: int = 2) -> list[object]:
+    """Run ``work`` in several threads that start together, each again while it meets a conflict, as Airflow would."""
+    barrier = threading.Barrier(times)
+
+    def one() -> object:
+        barrier.wait()
+        for _ in range(20):
+            with contextlib.suppress(Conflict):
+                return work()
+        raise AssertionError("it meets one conflict after the other")
+
+    with ThreadPoolExecutor(times) as pool:
+        return [future.result() for future in [pool.submit(one) for _ in range(times)]]
+
+
+def test_twins_run_every_verb_at_once(lake: Lake, tmp_path: Path) -> None:
+    generations = at_once(lambda: claimed(lake, lake.second, claim_id="run-1"))
+    assert generations == [SECOND, SECOND]
+    assert len(lake.state.replacements) == 1
+    for verb in (commands.promote, commands.expand, commands.cutover, commands.cleanup):
+        at_once(lambda verb=verb: verb(lake.env, SECOND))  # type: ignore[misc]
+    at_target(lake, tmp_path)
+    assert len(list(lake.path("flights").glob("_delta_log/*.json"))) == 4, "created, written, expanded, cut over"
+    at_once(lambda: commands.contract(lake.env, at_once=True))
+    at_target(lake, tmp_path / "contracted")
+
+
+def test_twins_of_a_whole_upgrade(lake: Lake, tmp_path: Path) -> None:
+    at_once(lambda: lake.upgrade(lake.second, claim_id="run-1"), times=3)
+    assert sorted(lake.state.deployments) == [1, 2]
+    at_target(lake, tmp_path)
+
+
+def test_two_initialise_one_environment(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+
+    def initialise() -> None:
+        with contextlib.suppress(Fenced):  # two people, not twins: one of them overtakes the other
+            lake.upgrade(lake.first)
+
+    at_once(initialise)
+    if lake.version is None:  # both gave way
+        lake.upgrade(lake.first)
+    assert lake.version == "1.0.0"
+    whole(lake)
+
+
+def test_two_roll_back_at_once(lake: Lake, tmp_path: Path) -> None:
+    lake.upgrade(lake.second)
+
+    def back() -> str:
+        try:
+            commands.rollback(lake.env)
+        except SchemamigError as error:
+            return error.code
+        return "done"
+
+    assert set(at_once(back)) <= {"done", "fenced", "nothing_to_roll_back"}
+    if lake.version == "1.1.0":
+        commands.rollback(lake.env)
+    assert lake.version == "1.0.0"
+    assert rows(lake.path("flights"), "id", "dep_delay") == [{"id": 1, "dep_delay": 5}]
+    whole(lake)
+
+
+# --- a second generation in the middle -----------------------------------------------------------------------------------------------
+
+MOMENTS: dict[str, Callable[[Lake, Path], Generation]] = {"claimed": claimed, "promoted": promoted, "expanded": expanded}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_second_generation_takes_over(lake: Lake, tmp_path: Path, moment: str) -> None:
+    MOMENTS[moment](lake, lake.second)
+    assert lake.upgrade(lake.second, claim_id="another").generation == 3
+    at_target(lake, tmp_path)
+    for verb in (commands.promote, commands.expand, commands.cutover, commands.cleanup):
+        with unwritten_tables(lake), refused("fenced"):
+            verb(lake.env, SECOND)
+    commands.rollback(lake.env)
+    assert rows(lake.path("flights"), "id", "dep_delay", "hour") == [{"id": 1, "dep_delay": 5, "hour": 9}]
+    whole(lake)
+
+
+def unwritten_tables(lake: Lake) -> contextlib.AbstractContextManager[None]:
+    """No byte below the root but the audit, which remembers who tried what."""
+    return unwritten(lake.env, but="_schemamig/history")
+
+
+def test_a_second_generation_after_the_commit_does_nothing(lake: Lake) -> None:
+    slow = claimed(lake, lake.second, claim_id="slow")
+    fast = claimed(lake, lake.second, claim_id="fast")
+    for verb in (commands.promote, commands.expand, commands.cutover):
+        verb(lake.env, fast)
+    with refused("fenced"):
+        commands.promote(lake.env, slow)
+    assert commands.preflight(lake.env, lake.second, claim_id="slow", jobs=no_spark).generation is None
+
+
+# --- zombies -------------------------------------------------------------------------------------------------------------------------
+
+LEADER_WORK: dict[str, Callable[[Work], None]] = {
+    "expand": lambda work: run_stages(EXPAND, work, without_spark),
+    "settle": lambda work: settle(work, lambda collection: None),
+    "end holds": lambda work: end_holds(work, always),
+    "cutover": lambda work: cut_over(work, without_spark),
+    "cleanup": clean_up,
+    "contract": lambda work: contract_hold(work, open_holds(work.ledger.state())[0]),
+}
+
+
+@pytest.mark.parametrize("name", LEADER_WORK)
+def test_a_zombie_does_nothing(lake: Lake, name: str) -> None:
+    """It looked at the ledger before another generation took over, and goes on only now that all is done."""
+    expanded(lake, lake.second)
+    zombie = lead(lake.env, SECOND, silent, task=name)
+    lake.upgrade(lake.second, claim_id="another")
+    with unwritten(lake.env):
+        if name in ("settle", "end holds"):
+            LEADER_WORK[name](zombie)  # it knew of nothing to settle or to end
+        else:
+            with pytest.raises(Fenced):
+                LEADER_WORK[name](zombie)
+
+
+@pytest.mark.parametrize("name", ["expand", "cutover"])
+def test_a_rolled_back_zombie_does_nothing(lake: Lake, name: str) -> None:
+    expanded(lake, lake.second)
+    zombie = lead(lake.env, SECOND, silent, task=name)
+    commands.rollback(lake.env)
+    with unwritten(lake.env), pytest.raises(Fenced):
+        LEADER_WORK[name](zombie)
+
+
+def test_a_zombie_that_is_past_the_ledger_meets_the_fence_on_the_table(lake: Lake) -> None:
+    """Its intents are written, its takeover happened in between, and now it is about to commit on the table itself."""
+    expanded(lake, lake.second)
+    zombie = lead(lake.env, SECOND, silent, task="cutover")
+    shard = zombie.state.objects[FLIGHTS].shard
+    (intent,) = zombie.state.intents_of(shard)
+    (step,) = [step for step in zombie.evolutions() if step.collection == FLIGHTS]
+    move = expand_move(zombie, step)
+    assert move is not None
+    promoted(lake, lake.second, claim_id="another")
+    commands.expand(lake.env, Generation(3))
+    store = table_store(lake.env, zombie.state, shard)
+    fence, tag = zombie.fence(shard), zombie.tag("late")
+    cutover, contract = zombie.changes(CutOver, step), zombie.changes(Contract, step)
+    attempts: dict[str, Callable[[], object]] = {
+        "expand": lambda: commit_changes(store, read_head(store), move.changes, fence, tag, since=intent.base_version),
+        "cutover": lambda: commit_changes(store, read_head(store), cutover, fence, tag, since=intent.base_version),
+        "contract": lambda: commit_changes(store, read_head(store), contract, fence, tag, since=intent.base_version),
+        "seal": lambda: seal(store, read_head(store), "elsewhere", fence, tag, since=intent.base_version),
+        "unseal": lambda: unseal(store, read_head(store), fence, tag, since=intent.base_version),
+    }
+    for attempt in attempts.values():
+        with unwritten(lake.env), pytest.raises(Fenced):
+            attempt()
+    for verb in (commands.cutover, commands.cleanup):
+        verb(lake.env, Generation(3))
+    whole(lake)
+
+
+# --- half a rollback -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_rollback_then_the_same_release_again_and_back_for_good(lake: Lake, tmp_path: Path) -> None:
+    """The upgrade in between has nothing to do but to settle; the way back must survive its clean-up."""
+    lake.upgrade(lake.second)
+    for write in (6, 12, 18):
+        with contextlib.suppress(Crash):
+            commands.rollback(lake.crashing_at(write))
+        assert lake.version == "1.1.0"
+        lake.upgrade(lake.second)
+        at_target(lake, tmp_path / str(write))
+    commands.rollback(lake.env)
+    assert lake.version == "1.0.0"
+    assert rows(lake.path("flights"), "id", "dep_delay", "hour") == [{"id": 1, "dep_delay": 5, "hour": 9}]
+    assert rows(lake.path("stats")) == [{"origin": "JFK", "flights": 3}]
+    whole(lake)
+
+
+def test_no_contract_in_the_middle_of_a_rollback(lake: Lake) -> None:
+    lake.upgrade(lake.second)
+    with contextlib.suppress(Crash):
+        commands.rollback(lake.crashing_at(6))
+    with refused("rollback_open"):
+        commands.contract(lake.env, at_once=True)
+    commands.rollback(lake.env)
+    assert lake.version == "1.0.0"
+    whole(lake)
