@@ -23,7 +23,7 @@ _GAP_SECONDS = 0.002
 
 
 @contextlib.contextmanager
-def turn(env: EnvironmentRoot) -> Iterator[None]:
+def writing_lock(env: EnvironmentRoot) -> Iterator[None]:
     """Hold the lock of the environment's system folder, or go on without it after two seconds. The kernel frees it when its holder dies."""
     root = env.location.local_path
     try:

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerElsewhere,
     LedgerVersionUnknown,
 )
-from airflow_provider_schemamig.core.ledger.file_lock import turn
+from airflow_provider_schemamig.core.ledger.file_lock import writing_lock
 from airflow_provider_schemamig.core.ledger.fold import replaced
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, EnvironmentConfig, LedgerSince
@@ -255,13 +255,13 @@ class LedgerWriter(LedgerReader):
         return self.patiently(attempt)
 
     def patiently(self, attempt: Callable[[], T]) -> T:
-        """Make an ``attempt`` in its turn, once more after every conflict, for ``CONFLICT_PATIENCE_SECONDS``."""
+        """Make an ``attempt`` under the machine's lock, once more after every conflict, for ``CONFLICT_PATIENCE_SECONDS``."""
         deadline = time.monotonic() + CONFLICT_PATIENCE_SECONDS
         tries = 0
         while True:
             tries += 1
             try:
-                with turn(self.env):
+                with writing_lock(self.env):
                     return attempt()
             except LedgerConflict as conflict:
                 if time.monotonic() > deadline:

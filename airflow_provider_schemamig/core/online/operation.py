@@ -2,7 +2,7 @@
 
 An operation is one element's way from ABSENT to PUBLIC along its class's path (``schema.elements.PATHS``, which the model checker
 proves). A step is a metadata commit only if it changes what a writer must do; all else is a row of the ledger. Each file beside this one
-makes the operations of one kind of change; ``schedule`` sets those of a table in turns, so that they share its commits.
+makes the operations of one kind of change; ``schedule`` arranges those of a table in rounds, so that they share its commits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """A metadata commit, shared with the other elements of the table whose turn it is."""
+    """A metadata commit, shared with the other elements of the table that are in this round."""
 
     state: ElementState
     changes: tuple[Change, ...]
@@ -141,10 +141,10 @@ Chain = tuple[Operation, ...]
 @dataclass(frozen=True)
 class Round:
     """What happens to a table between two of its metadata commits: first ``changes`` in one commit (none: no commit), with which the
-    elements of ``entering`` reach their states, then ``work`` one after the other, which the next turn waits for."""
+    elements of ``entering`` reach their states, then ``row_work`` one after the other, which the next round waits for."""
 
     entering: tuple[tuple[Operation, Note | Enter | Swap], ...]
-    work: tuple[tuple[Operation, RowWork], ...]
+    row_work: tuple[tuple[Operation, RowWork], ...]
 
     @property
     def changes(self) -> tuple[Change, ...]:

@@ -21,7 +21,14 @@ from airflow_provider_schemamig.core.replication.stream.compatibility import Map
 from airflow_provider_schemamig.core.replication.stream.events import EventBatch, next_events
 from airflow_provider_schemamig.core.replication.stream.gaps import check_gap
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
-from airflow_provider_schemamig.core.replication.stream.position import Standing, StreamEnds, carry, check_standing, follow_rows, standing
+from airflow_provider_schemamig.core.replication.stream.position import (
+    RowPosition,
+    StreamEnds,
+    carry,
+    check_row_position,
+    follow_rows,
+    row_position,
+)
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
@@ -69,7 +76,7 @@ class Run:
     _known: StreamState | None = field(init=False)
     _state: StreamState = field(init=False)
     #: Where the stream stood at the last look, with the target's table of then.
-    _at: tuple[EventTable, Standing] | None = field(init=False, default=None)
+    _at: tuple[EventTable, RowPosition] | None = field(init=False, default=None)
     #: What there was at the first look, by the version of the origin's table: what comes meanwhile is the next run's, or a busy stream
     #: would let no other one have its turn.
     _goal: tuple[ShardId, int] | None = field(init=False, default=None)
@@ -106,11 +113,11 @@ class Run:
             if name not in end.state.objects:
                 raise _Wait(PauseReason.SCHEMA_MISMATCH, f"the {which} has no collection of this name")
         table = table_at(ends.target.env, ends.target.state.shard_of(name))
-        where = standing(ends, self.stream, table)
+        where = row_position(ends, self.stream, table)
         if where is None:
             return self._begin(table)
         self._at = (table, where)
-        self._state = _standing_at(self._state, where)
+        self._state = _at_position(self._state, where)
         if where.own.version != where.at:
             self._check_open(table)
             carry(self.stream, table, where)
@@ -145,10 +152,10 @@ class Run:
         self._restore(Wish(is_first=True, depth=self.settings.depth))
         return True
 
-    def _bring(self, table: EventTable, where: Standing, batch: EventBatch) -> None:
+    def _bring(self, table: EventTable, where: RowPosition, batch: EventBatch) -> None:
         self._decide(table, batch)
         hi = agree(self.ends.target.env, self.stream, where.shard, where.own, batch.hi)
-        check_standing(self.ends, self.stream, table, where)
+        check_row_position(self.ends, self.stream, table, where)
         agreed = self._until(batch, hi)
         self._apply(table, where, agreed, self._decide(table, agreed))
 
@@ -174,7 +181,7 @@ class Run:
             last = found.batch
         return replace(last, lo=batch.lo, hi=hi)
 
-    def _apply(self, table: EventTable, where: Standing, batch: EventBatch, mapping: Mapping) -> None:
+    def _apply(self, table: EventTable, where: RowPosition, batch: EventBatch, mapping: Mapping) -> None:
         source = table_at(self.ends.origin.env, self.ends.origin.state.shards[where.shard], batch.hi)
         span = Span(self.stream, where.shard, where.own, batch.hi, batch.fingerprint)
         try:
@@ -191,7 +198,7 @@ class Run:
         self._count(rows, batches=0 if brought.skipped else 1)
         self.listen(Event("apply", self.stream.collection, note=f"{rows:,} row(s) of versions {batch.lo + 1} to {batch.hi}"))
 
-    def _follow_rows(self, table: EventTable, where: Standing) -> None:
+    def _follow_rows(self, table: EventTable, where: RowPosition) -> None:
         waits = follow_rows(self.ends, self.stream, table, where)
         if waits:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, waits)
@@ -284,7 +291,7 @@ class Run:
         return self._known
 
 
-def _standing_at(state: StreamState, where: Standing) -> StreamState:
+def _at_position(state: StreamState, where: RowPosition) -> StreamState:
     """Return what was seen counts as long as it was seen from there."""
     seen = max(state.seen, where.at) if (state.shard, state.checkpoint) == (where.shard, where.at) else where.at
     return replace(state, shard=where.shard, checkpoint=where.at, seen=seen)

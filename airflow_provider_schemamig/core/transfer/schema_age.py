@@ -34,7 +34,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Debt:
+class SchemaDebt:
     """A collection's files by the schema they were written under. ``old``: those to be rewritten, the oldest schema first."""
 
     collection: CollectionName
@@ -44,7 +44,7 @@ class Debt:
     old: tuple[RawAction, ...]
 
 
-def schema_debt(store: ReadStore, version: int, current: SchemaEntry, known: Sequence[SchemaEntry]) -> Debt:
+def schema_debt(store: ReadStore, version: int, current: SchemaEntry, known: Sequence[SchemaEntry]) -> SchemaDebt:
     """Return what the table at ``version`` owes. ``known``: every entry of the collection's shard. Raises as ``active_files`` does.
 
     A schema that a rollback left equal to today's is no debt, though its id is another.
@@ -58,7 +58,7 @@ def schema_debt(store: ReadStore, version: int, current: SchemaEntry, known: Seq
     same = {entry.schema_id for entry in entries if entry.physical.fields == current.physical.fields}
     shares = tuple(_share(schema_id, found) for schema_id, found in sorted(by_schema.items()))
     old = tuple(file for schema_id, found in sorted(by_schema.items()) if schema_id not in same for file in found)
-    return Debt(current.collection, current.schema_id, version, shares, old)
+    return SchemaDebt(current.collection, current.schema_id, version, shares, old)
 
 
 def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAction]) -> dict[FileId, int | None]:

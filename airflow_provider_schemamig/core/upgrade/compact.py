@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.compaction import check_compactable, compact_files
 from airflow_provider_schemamig.core.transfer.errors import CannotCompact, FilesMoved
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
-from airflow_provider_schemamig.core.transfer.schema_age import Debt, schema_debt
+from airflow_provider_schemamig.core.transfer.schema_age import SchemaDebt, schema_debt
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_BYTES, BATCH_FILES, BatchSize, Pace
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost
@@ -50,7 +50,7 @@ DEFAULT_LIMITS = Limits()
 class Compacted:
     """A collection: what it owed before (``debt``), and what was rewritten; ``why_not`` if its files cannot be."""
 
-    debt: Debt
+    debt: SchemaDebt
     batches: tuple[Rewritten, ...] = ()
     why_not: str | None = None
 
@@ -76,7 +76,7 @@ class Compaction:
         return {**self.outcome.to_json(), "collections": [item.to_json() for item in self.collections]}
 
 
-def debts(env: EnvironmentRoot, state: State, collections: Sequence[CollectionName] = ()) -> tuple[Debt, ...]:
+def schema_debts(env: EnvironmentRoot, state: State, collections: Sequence[CollectionName] = ()) -> tuple[SchemaDebt, ...]:
     """Return the schema debt of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
     found = (_look(env, state, name) for name in asked_for(state, collections or None))
     return tuple(look.debt for look in found if look is not None)
@@ -88,7 +88,7 @@ class _Look:
 
     store: Store
     head: Head
-    debt: Debt
+    debt: SchemaDebt
 
 
 def _look(env: EnvironmentRoot, state: State, collection: CollectionName) -> _Look | None:
@@ -101,7 +101,7 @@ def _look(env: EnvironmentRoot, state: State, collection: CollectionName) -> _Lo
     return _Look(store, head, schema_debt(store, head.version, entry, known))
 
 
-def is_due(state: State, owed: Sequence[Debt]) -> bool:
+def is_due(state: State, owed: Sequence[SchemaDebt]) -> bool:
     """Return whether there is anything to rewrite, or to tidy up after a run that was killed."""
     return any(debt.old for debt in owed) or any(intent.kind is IntentKind.COMPACT for intent in state.intents.values())
 
@@ -111,10 +111,10 @@ def compact_all(work: Work, collections: Sequence[CollectionName], limits: Limit
 
     Raises Fenced once another leader has taken over, MetadataMoved or FilesMoved if writers are faster each time.
     """
-    return tuple(_compact(work, debt, limits, jobs) for debt in debts(work.env, work.state, collections))
+    return tuple(_compact(work, debt, limits, jobs) for debt in schema_debts(work.env, work.state, collections))
 
 
-def _compact(work: Work, debt: Debt, limits: Limits, jobs: Jobs) -> Compacted:
+def _compact(work: Work, debt: SchemaDebt, limits: Limits, jobs: Jobs) -> Compacted:
     shard = work.state.objects[debt.collection].shard
     if (
         not debt.old and (shard, IntentKind.COMPACT, work.generation) not in work.state.intents

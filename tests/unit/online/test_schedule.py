@@ -47,7 +47,7 @@ def when(turns: Sequence[Round], operation: Operation, state: ElementState) -> i
     found = [
         number
         for number, turn in enumerate(turns)
-        for other, step in (*turn.entering, *turn.work)
+        for other, step in (*turn.entering, *turn.row_work)
         if other is operation and step.state is state
     ]
     assert len(found) == 1, (operation.name, state, found)
@@ -112,7 +112,7 @@ def test_a_unique_index_is_one_turn_of_two_elements() -> None:
     unique, clustering = chains("unique", "clustering")
     first, second = schedule((unique, clustering))
     assert first.changes == (CHANGES["clustering"],)
-    assert [type(step) for _, step in first.work] == [Validate, Recluster]
+    assert [type(step) for _, step in first.row_work] == [Validate, Recluster]
     assert {step.state for _, step in second.entering} == {ElementState.PUBLIC}
 
 
@@ -124,7 +124,7 @@ def test_rules_over_a_column_that_changes_its_type_come_with_it() -> None:
     first, *others, swap = schedule((not_null, check, retyped, column))
     assert swap.swaps and not any(turn.swaps or turn.changes for turn in others)
     assert [operation for operation, _ in swap.entering] == [*retyped, *not_null, *check]
-    assert [operation for operation, _ in first.work] == [*column, *retyped]
+    assert [operation for operation, _ in first.row_work] == [*column, *retyped]
     assert not any(isinstance(found, c.SetNotNull | c.AddCheck) for found in first.changes)
     assert [found for found in swap.changes if isinstance(found, c.SetNotNull | c.AddCheck)] == list(together[:2])
 

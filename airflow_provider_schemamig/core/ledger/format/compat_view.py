@@ -8,7 +8,7 @@ from functools import cached_property
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.fold import Texts
 from airflow_provider_schemamig.core.ledger.format.formats import Formats
-from airflow_provider_schemamig.core.ledger.format.migrate import Carried, Standing, carry
+from airflow_provider_schemamig.core.ledger.format.migrate import Carried, CurrentRows, carry
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS
 
 
@@ -31,20 +31,20 @@ class Older(Mapping[str, Texts]):
         """Return the ledger after each step, as if it were written at the versions to come. Raises as ``migrate.carry``, and
         LedgerDamaged.
         """
-        standing, found = self._standing(), []
+        current, found = self._current_rows(), []
         for version, step in enumerate(self._formats.steps_from(self._number), start=self._version + 1):
-            found.append(carry(standing, step, self._formats, version))
-            standing = found[-1].standing
+            found.append(carry(current, step, self._formats, version))
+            current = found[-1].current
         return tuple(found)
 
     @cached_property
     def _texts(self) -> dict[str, Texts]:
         found: dict[str, Texts] = {}
-        for (collection, key), (value, _) in self.upgrades[-1].standing.items():
+        for (collection, key), (value, _) in self.upgrades[-1].current.items():
             found.setdefault(collection, {})[key] = value
         return found
 
-    def _standing(self) -> Standing:
+    def _current_rows(self) -> CurrentRows:
         written: dict[tuple[str, str, str], int] = {}
         for row in self.rows:
             if row.diff > 0:

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, Envi
 Address = tuple[str, str]
 """Ledger collection and stored key."""
 
-Standing = Mapping[Address, tuple[str, int]]
+CurrentRows = Mapping[Address, tuple[str, int]]
 """Address -> stored value and the ledger version that wrote it, one value a key."""
 
 _CONFIG: Address = (EnvironmentConfig.COLLECTION, encode_key(EnvironmentConfig.key))
@@ -32,20 +32,20 @@ class Carried:
     """The ledger after a step. ``rows``: the updates that make it of the one before, the format's number among them, all at one ledger
     version; ``changed``: how many rows the step inserted, updated or deleted."""
 
-    standing: Standing
+    current: CurrentRows
     rows: tuple[RawRow, ...]
     changed: int
 
 
-def carry(standing: Standing, step: Step, formats: Formats, version: int) -> Carried:
+def carry(current: CurrentRows, step: Step, formats: Formats, version: int) -> Carried:
     """Take the ledger over ``step``, as ledger version ``version``.
 
     Raises LedgerDamaged (a row is not one of the old format), FormatStepFailed (the step broke a rule; nothing may be written).
     """
-    before = _snapshot(standing, formats.types(step.source))
+    before = _snapshot(current, formats.types(step.source))
     wanted = _wanted(step, before, step.upgrade(before), formats)
-    rows = (*_updates(standing, wanted, version), *_numbered(standing, step, version))
-    after = _applied(standing, rows)
+    rows = (*_updates(current, wanted, version), *_numbered(current, step, version))
+    after = _applied(current, rows)
     try:
         found = _snapshot(after, formats.types(step.target))
     except LedgerDamaged as damaged:
@@ -56,9 +56,9 @@ def carry(standing: Standing, step: Step, formats: Formats, version: int) -> Car
     return Carried(after, rows, len(wanted))
 
 
-def _snapshot(standing: Standing, types: tuple[type[Any], ...]) -> LedgerSnapshot:
+def _snapshot(current: CurrentRows, types: tuple[type[Any], ...]) -> LedgerSnapshot:
     rows = []
-    for (collection, key), (value, version) in standing.items():
+    for (collection, key), (value, version) in current.items():
         row_type = row_type_of(collection, key, types)
         if row_type is not None:
             rows.append(Stored(decode(row_type, key, value), version))
@@ -111,23 +111,23 @@ def _words(address: Address) -> str:
 # --- as updates ----------------------------------------------------------------------------------------------------------------------
 
 
-def _updates(standing: Standing, wanted: Mapping[Address, Any], version: int) -> list[RawRow]:
+def _updates(current: CurrentRows, wanted: Mapping[Address, Any], version: int) -> list[RawRow]:
     rows: list[RawRow] = []
     for address, row in wanted.items():
-        stored, _ = standing.get(address, (None, 0))
+        stored, _ = current.get(address, (None, 0))
         rows += replaced(*address, stored, None if row is None else encode(row)[2], version)
     return rows
 
 
-def _numbered(standing: Standing, step: Step, version: int) -> list[RawRow]:
+def _numbered(current: CurrentRows, step: Step, version: int) -> list[RawRow]:
     """Return the format's own number: the one thing that changes in a frozen collection."""
-    stored = standing[_CONFIG][0]
+    stored = current[_CONFIG][0]
     value = canonical({**json.loads(stored), "format_version": step.target})
     return replaced(*_CONFIG, stored, value, version)
 
 
-def _applied(standing: Standing, rows: Iterable[RawRow]) -> Standing:
-    found = dict(standing)
+def _applied(current: CurrentRows, rows: Iterable[RawRow]) -> CurrentRows:
+    found = dict(current)
     for row in sorted(rows, key=lambda row: row.diff):  # retractions first: an update is a pair of both
         if row.diff < 0:
             del found[row.collection, row.key]

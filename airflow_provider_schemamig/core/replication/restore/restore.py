@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLIC
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import entry_at
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
-from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_nothing_undone, standing_in
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_nothing_undone, row_position_in
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
@@ -121,7 +121,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     source = table_at(ends.origin.env, ends.origin.state.shard_of(collection), wish.version)
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
     _check(ends, stream, source, table, wish)
-    if source.head.version <= (at := standing_in(ends.target, stream, table, source.shard.shard).at):
+    if source.head.version <= (at := row_position_in(ends.target, stream, table, source.shard.shard).at):
         raise RestoreNotAhead(collection=collection, version=source.head.version, at=at)
     entry, mapping = _gate(ends, source, table, wish)
     copied = copy_rows(source, entry, table, mapping, jobs())
@@ -149,7 +149,7 @@ def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEn
         if found is None or found.shard != looked_at:
             raise CheckpointMoved(collection=stream.collection, uri=table.uri)
     _check(now, stream, source, table, wish)
-    if hi < (at := standing_in(now.target, stream, table, shard).at) and not source.store.exists(commit_key(hi + 1)):
+    if hi < (at := row_position_in(now.target, stream, table, shard).at) and not source.store.exists(commit_key(hi + 1)):
         raise RestoreNotAhead(collection=stream.collection, version=hi, at=at)  # it would have to come here again, and cannot
     known = read_txns(table.store, stream.txn_prefix, table.head.version)
     live = stream.txn_app_id(shard)

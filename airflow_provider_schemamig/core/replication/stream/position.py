@@ -114,7 +114,7 @@ class StreamEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RowPosition:
     """``shard``: the origin's table that is followed. ``at``: its last version that the target's rows have. ``own``: the checkpoint of the
     target's table itself, which is lower if the rows came from another one, and is to be carried over then."""
 
@@ -123,12 +123,12 @@ class Standing:
     own: Reached
 
 
-def standing_in(target: End, stream: Stream, table: EventTable, shard: ShardId) -> Standing:
+def row_position_in(target: End, stream: Stream, table: EventTable, shard: ShardId) -> RowPosition:
     """Return where the rows of ``table`` are in the versions of ``shard``, one of the origin's tables; ``NOTHING`` is possible."""
     own = position(table.store, stream, shard)
     before = (_through(target, stream, row, table.shard, shard) for row in target.retired_for(table.shard.shard))
     # The later term, first: what was restored since then is in no table before, be it at a lower version.
-    return Standing(shard, max((own, *before)).version, own)
+    return RowPosition(shard, max((own, *before)).version, own)
 
 
 def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> Reached:
@@ -144,10 +144,10 @@ def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: S
     return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
 
 
-def standing(ends: StreamEnds, stream: Stream, table: EventTable) -> Standing | None:
+def row_position(ends: StreamEnds, stream: Stream, table: EventTable) -> RowPosition | None:
     """Return where the rows of the target's live table are; None if no commit of the stream ever came there. Raises OriginReplaced."""
     live = ends.origin.state.objects[stream.collection].shard
-    followed = [standing_in(ends.target, stream, table, shard) for shard in (live, *_before(ends.origin, live))]
+    followed = [row_position_in(ends.target, stream, table, shard) for shard in (live, *_before(ends.origin, live))]
     known = [found for found in followed if found.at != NOTHING]
     if not known or known[0].shard != live:
         return known[0] if known else None
@@ -160,7 +160,7 @@ def standing(ends: StreamEnds, stream: Stream, table: EventTable) -> Standing | 
     return known[0]
 
 
-def _is_still_to_follow(origin: End, live: ShardId, undone: Standing, at: int) -> bool:
+def _is_still_to_follow(origin: End, live: ShardId, undone: RowPosition, at: int) -> bool:
     """Do rows of the table that a rollback retired come before what ``live`` has after ``at``? Raises OriginReplaced, LogCleaned."""
     try:
         return was_left_after(origin.env, origin.state.shards[live], undone.shard, at) and at < _back_from(origin, undone.shard)
@@ -196,7 +196,7 @@ def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | Non
         raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
 
 
-def check_standing(ends: StreamEnds, stream: Stream, table: EventTable, where: Standing) -> None:
+def check_row_position(ends: StreamEnds, stream: Stream, table: EventTable, where: RowPosition) -> None:
     """Raise unless ``table`` is still the target's live table, and its rows are where both ledgers say.
 
     Only the live table is brought to; a process that stood still may have an old one in hand. Asked after the checkpoint was read, which
@@ -205,16 +205,16 @@ def check_standing(ends: StreamEnds, stream: Stream, table: EventTable, where: S
     """
     now, name = ends.again(), stream.collection
     is_there = name in now.origin.state.objects and name in now.target.state.objects
-    if not is_there or now.target.state.objects[name].shard != table.shard.shard or standing(now, stream, table) != where:
+    if not is_there or now.target.state.objects[name].shard != table.shard.shard or row_position(now, stream, table) != where:
         raise CheckpointMoved(collection=name, uri=table.uri)
 
 
-def carry(stream: Stream, table: EventTable, where: Standing) -> None:
+def carry(stream: Stream, table: EventTable, where: RowPosition) -> None:
     """Write down in ``table`` where its rows stand. Raises CheckpointMoved."""
     move(table.store, table.head, Span(stream, where.shard, where.own, where.at, None))
 
 
-def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: Standing) -> str:
+def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: RowPosition) -> str:
     """Go on in the origin's table that the rows of ``drained`` went to. Empty, or why that has to wait for the target.
 
     Raises OriginReplaced, LogCleaned, CheckpointMoved.
@@ -222,7 +222,7 @@ def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: St
     new = successor(ends.origin.env, ends.origin.state, drained.shard, drained.at)
     if new is None or not _made_the_same(ends, table.shard.shard, drained.shard, new):
         return f"the origin's rows moved from {drained.shard} to another table, by a rewrite or back; the target has not done the same"
-    move(table.store, table.head, Span(stream, new.shard, standing_in(ends.target, stream, table, new.shard).own, new.after, None))
+    move(table.store, table.head, Span(stream, new.shard, row_position_in(ends.target, stream, table, new.shard).own, new.after, None))
     return ""
 
 

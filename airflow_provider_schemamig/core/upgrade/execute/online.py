@@ -113,7 +113,7 @@ class _Run:
                 if number == self._course.last_step and not self._has_reached(number + 1):
                     self._pace.begin_last_step("change", self._course.collection)
                 self._enter(number, online_round)
-            for operation, step in online_round.work:
+            for operation, step in online_round.row_work:
                 if self._element(operation).checked_version is None:
                     self._pace.begin_step("change", self._course.collection)
                     self._do(number, operation, step)

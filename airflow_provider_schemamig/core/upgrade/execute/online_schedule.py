@@ -69,7 +69,7 @@ class Course:
         None: no commit comes after work on rows, or it is the cut-over's.
         """
         made = [number for number, online_round in enumerate(self.rounds) if online_round.changes]
-        found = made[-1] if made and any(online_round.work for online_round in self.rounds[: made[-1]]) else None
+        found = made[-1] if made and any(online_round.row_work for online_round in self.rounds[: made[-1]]) else None
         return None if self.swap is not None else found
 
     @cached_property

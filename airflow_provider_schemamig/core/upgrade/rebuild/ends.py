@@ -1,4 +1,4 @@
-"""Whether the deployment that last turned a table from one release to another came to its end, as far as the audit log shows it.
+"""Whether the deployment that last brought a table from one release to another came to its end, as far as the audit log shows it.
 
 A leader commits to the tables first and to the ledger then. Without the ledger nobody can tell from the tables alone whether that append
 came: names that change places look right at either release, of two tables of a rewrite either may have the rows, and one that was only
@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Commits (``Tag.action``) after which a table is not the one that the release of before had.
-_TURNS = frozenset({"cutover", "revert", "seal", "settle", "undo", "unseal"})
+_RELEASE_ACTIONS = frozenset({"cutover", "revert", "seal", "settle", "undo", "unseal"})
 #: Tasks that end when the ledger knows of all that their generation did to tables. Others (clean-up) say nothing of these.
 _ENDS = ("cutover", "rollback")
 #: Tasks that tell that a generation led.
@@ -38,8 +38,8 @@ _SHARD = re.compile(r"g(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
-class AuditTurn:
-    """A commit of a leader that turned a table to another release."""
+class ReleaseCommit:
+    """A commit of a leader that brought a table to another release."""
 
     version: int
     action: str
@@ -49,8 +49,8 @@ class AuditTurn:
 
 @dataclass(frozen=True, slots=True)
 class CleanedUp:
-    """A log in which no turn is left: its versions up to ``version`` are gone. ``at``: when the oldest that is left was made, if that can
-    be told."""
+    """A log without such a commit: its versions up to ``version`` are gone. ``at``: when the oldest one left was made, if that can be
+    told."""
 
     version: int
     at: pendulum.DateTime | None
@@ -63,14 +63,14 @@ class AuditedEnds:
     ended_at: Mapping[tuple[str, int], pendulum.DateTime]
     entries: Sequence[HistoryEntry]
 
-    def show(self, turn: AuditTurn, collection: CollectionName) -> bool:
-        """Return whether a task that makes such turns ended after it. The same process wrote both, so by one clock."""
-        found = [self.ended_at.get((task, turn.generation)) for task in _ENDS]
-        if turn.action == "revert":  # of a rollback, or of drift of this one table
+    def show(self, commit: ReleaseCommit, collection: CollectionName) -> bool:
+        """Return whether a task that makes such commits ended after it. The same process wrote both, so by one clock."""
+        found = [self.ended_at.get((task, commit.generation)) for task in _ENDS]
+        if commit.action == "revert":  # of a rollback, or of drift of this one table
             found += [
-                _end_of(entry) for entry in self._done("revert") if (entry.generation, entry.collection) == (turn.generation, collection)
+                _end_of(entry) for entry in self._done("revert") if (entry.generation, entry.collection) == (commit.generation, collection)
             ]
-        return any(ended_at is not None and ended_at >= turn.at for ended_at in found)
+        return any(ended_at is not None and ended_at >= commit.at for ended_at in found)
 
     def cover(self, log: CleanedUp) -> bool:
         """Return whether whatever was cleaned up came to its end: nothing that may have made it was left open."""
@@ -128,8 +128,8 @@ def shown_ends(env: EnvironmentRoot) -> AuditedEnds:
     return AuditedEnds(found, entries)
 
 
-def last_turn(store: ReadStore, head: Head) -> AuditTurn | CleanedUp | None:
-    """Return the newest turn of a table; None where it never had one."""
+def last_release_commit(store: ReadStore, head: Head) -> ReleaseCommit | CleanedUp | None:
+    """Return the newest such commit of a table; None where it never had one."""
     oldest: pendulum.DateTime | None = None
     for version in range(head.version, -1, -1):
         try:
@@ -138,8 +138,8 @@ def last_turn(store: ReadStore, head: Head) -> AuditTurn | CleanedUp | None:
             return CleanedUp(version, oldest)
         oldest = _time_of(commit)
         about = about_of(commit) or {}
-        if about.get("action") in _TURNS:
-            return AuditTurn(version, str(about["action"]), int(about["generation"]), oldest or pendulum.now("UTC"))
+        if about.get("action") in _RELEASE_ACTIONS:
+            return ReleaseCommit(version, str(about["action"]), int(about["generation"]), oldest or pendulum.now("UTC"))
     return None
 
 

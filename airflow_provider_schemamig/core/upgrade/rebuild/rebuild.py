@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.upgrade.adopt.adoptable import FoundTable, 
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
-from airflow_provider_schemamig.core.upgrade.rebuild.ends import AuditedEnds, AuditTurn, CleanedUp, last_turn, shown_ends
+from airflow_provider_schemamig.core.upgrade.rebuild.ends import AuditedEnds, CleanedUp, ReleaseCommit, last_release_commit, shown_ends
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 from airflow_provider_schemamig.visible import visible
 
@@ -214,10 +214,10 @@ def _renamed(release: Release) -> Mapping[CollectionName, str]:
 
 def _end_unknown(env: EnvironmentRoot, place: _Place, ends: AuditedEnds) -> e.EndUnknown | None:
     """Return whether it may be on its way between two releases."""
-    last = last_turn(env.table_store(place.uri), place.head)
+    last = last_release_commit(env.table_store(place.uri), place.head)
     ended = "the audit log does not show that this deployment, or its rollback, came to its end"
     match last:
-        case AuditTurn() if not ends.show(last, place.collection):
+        case ReleaseCommit() if not ends.show(last, place.collection):
             sealed = "" if place.head.sealed_for is None else f", and it is sealed in favour of {place.head.sealed_for}"
             reason = f"version {last.version} of {place.uri} is a {last.action} of generation {last.generation}{sealed}; {ended}"
             return e.EndUnknown(collection=place.collection, uri=place.uri, reason=reason, action=last.action, generation=last.generation)

@@ -18,8 +18,8 @@ from airflow_provider_schemamig.core.progress import Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.schema_age import Debt
-from airflow_provider_schemamig.core.upgrade.compact import debts
+from airflow_provider_schemamig.core.transfer.schema_age import SchemaDebt
+from airflow_provider_schemamig.core.upgrade.compact import schema_debts
 from airflow_provider_schemamig.core.upgrade.context.context import (
     Outcome,
     deployment_of,
@@ -151,6 +151,6 @@ def to_change(env: EnvironmentRoot, generation: Generation) -> tuple[str, ...]:
     return (*online, *stale_fills(env, state, deployment, plan))
 
 
-def schema_debt(env: EnvironmentRoot, collections: Sequence[str] = ()) -> tuple[Debt, ...]:
+def schema_debt(env: EnvironmentRoot, collections: Sequence[str] = ()) -> tuple[SchemaDebt, ...]:
     """Return which files of the named collections, or of all, were written under which schema. Reads only."""
-    return debts(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])
+    return schema_debts(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])

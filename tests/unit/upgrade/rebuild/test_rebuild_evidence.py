@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
-from airflow_provider_schemamig.core.upgrade.rebuild.ends import AuditedEnds, AuditTurn
+from airflow_provider_schemamig.core.upgrade.rebuild.ends import AuditedEnds, ReleaseCommit
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
 from tests.support import foreign
 from tests.support.adopting import Site
@@ -241,7 +241,7 @@ def test_a_revert_of_drift_ends_nothing_but_itself(action: str, collection: str,
     """A rollback's commits have the same name."""
     at = pendulum.datetime(2026, 1, 1)
     ends = AuditedEnds({}, [HistoryEntry("me", "revert", "t", 2, at, 1.0, "done")])
-    assert ends.show(AuditTurn(3, action, 2, at), CollectionName(collection)) is is_shown
+    assert ends.show(ReleaseCommit(3, action, 2, at), CollectionName(collection)) is is_shown
 
 
 # --- what binds writers ---------------------------------------------------------------------------------------------------------------
