@@ -35,8 +35,15 @@ lint: setup  ## ruff, mypy --strict, import contracts
 format: setup  ## ruff's formatter and its safe fixes
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
 
-bench: setup  ## what it promises about speed, measured now, each figure next to its baseline
-	@$(BIN)/python -m bench
+bench: setup  ## what it promises about speed, measured now, each figure next to its baseline (make bench copy: only this)
+	@$(BIN)/python -m bench $(TOPICS)
+
+# The words after `make bench` are its topics and no targets.
+TOPICS := $(if $(filter bench,$(firstword $(MAKECMDGOALS))),$(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS)))
+ifneq ($(TOPICS),)
+.PHONY: $(TOPICS)
+$(TOPICS): bench ;
+endif
 
 soak: setup  ## the tests that run for minutes: kills of real processes, every moment, races, stress, simulations
 	@$(PYTEST) -m "soak or system" --timeout 1800 tests

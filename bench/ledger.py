@@ -15,8 +15,8 @@ from airflow_provider_schemamig.core.ledger.rows import Leader, Object, SchemaEn
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
-from bench.measure import median_of, run
-from bench.schema_only import Row
+from bench.measure import run, run_warm
+from bench.table import Row, cell
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 UPDATES, COLLECTIONS, COLUMNS = 100_000, 1_000, 20
@@ -29,19 +29,20 @@ def open_long_history(folder: Path) -> Iterator[Row]:
     env = str(folder / "lake")
     commits = write_history(Environment.open(env))
     command = [SCHEMAMIG, "ledger", "epoch", "--env", env, "--json"]
-    before = median_of(3, command)
+    before = run_warm(command)
     compacted = run([SCHEMAMIG, "ledger", "compact", "--env", env, "--json"])
-    after = median_of(5, command)
-    dumped = median_of(3, [SCHEMAMIG, "ledger", "dump", "--env", env, "--current", "--json"])
+    after = run_warm(command)
+    dumped = run_warm([SCHEMAMIG, "ledger", "dump", "--env", env, "--current", "--json"])
     yield Row(
         f"ledger, {UPDATES:,} updates in {commits:,} commits, opened after compaction",
-        f"{after.wall_s:.2f} s wall, {after.cpu_s:.2f} s CPU, {after.peak_mib:.0f} MiB",
-        f"before: {before.wall_s:.2f} s, {before.peak_mib:.0f} MiB",
-        f"{before.cpu_s / after.cpu_s:.1f} x",
+        cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", after.wall_s, after.cpu_s, after.peak_mib),
+        cell("before: {:.2f} s, {:.0f} MiB", before.wall_s, before.peak_mib),
+        cell("{:.1f} x", before.cpu_s / after.cpu_s),
         "1 s",
     )
-    yield Row("the same ledger compacted", f"{compacted.wall_s:.2f} s wall, {compacted.cpu_s:.2f} s CPU, {compacted.peak_mib:.0f} MiB")
-    yield Row(f"all rows of {COLLECTIONS:,} collections dumped", f"{dumped.wall_s:.2f} s wall, {dumped.cpu_s:.2f} s CPU")
+    took = "{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB"
+    yield Row("the same ledger compacted", cell(took, compacted.wall_s, compacted.cpu_s, compacted.peak_mib))
+    yield Row(f"all rows of {COLLECTIONS:,} collections dumped", cell(took, dumped.wall_s, dumped.cpu_s, dumped.peak_mib))
 
 
 def write_history(env: Environment) -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+_CHILD = str(Path(__file__).with_name("child.py"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +26,31 @@ class Usage:
 
 def run(command: Sequence[str], expect: Sequence[int] = (0,), env: dict[str, str] | None = None) -> Usage:
     """Run a command to its end. Raises RuntimeError with its output if the exit code is not among ``expect``."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
-    assert process.stdout is not None and process.stderr is not None
-    output, errors = process.stdout.read(), process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - started
-    code = os.waitstatus_to_exitcode(status)
-    process.returncode = code
-    if code not in expect:
-        raise RuntimeError(f"{' '.join(map(str, command))} exited {code}:\n{output.decode()}\n{errors.decode()}")
-    return Usage(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, output.decode())
+    report, write = os.pipe()
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", _CHILD, str(write), *command],
+        capture_output=True,
+        env={**os.environ, **(env or {})},
+        pass_fds=[write],
+        text=True,
+        check=False,
+    )
+    os.close(write)
+    with os.fdopen(report) as found:
+        taken = found.read().split()
+    if not taken or int(taken[3]) not in expect:
+        raise RuntimeError(f"{' '.join(map(str, command))} exited {taken[3:]}:\n{done.stdout}\n{done.stderr}")
+    return Usage(float(taken[0]), float(taken[1]), float(taken[2]) / 1024, done.stdout)
 
 
-def median_of(runs: int, command: Sequence[str], expect: Sequence[int] = (0,)) -> Usage:
-    """The run of median CPU among ``runs``, after one that is not counted (byte code, file cache)."""
+def run_warm(command: Sequence[str], expect: Sequence[int] = (0,)) -> Usage:
+    """Run a command twice and return what the second run took: the first one writes byte code and fills the file cache."""
     run(command, expect)
-    found = sorted((run(command, expect) for _ in range(runs)), key=lambda usage: usage.cpu_s)
-    return found[len(found) // 2]
+    return run(command, expect)
 
 
 def median_ms(times: int, work: Callable[[int], object]) -> float:
-    """Median milliseconds of ``work(0..times-1)`` in this process."""
+    """Return the median milliseconds of ``work(0..times-1)`` in this process."""
     found = []
     for number in range(times):
         started = time.perf_counter()
@@ -54,14 +60,14 @@ def median_ms(times: int, work: Callable[[int], object]) -> float:
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """CPU seconds of this process while ``work`` runs."""
+    """Return the CPU seconds of this process while ``work`` runs."""
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
 def floor_commits(folder: Path, tables: int, size_bytes: int = 1_500) -> tuple[float, float]:
-    """(CPU, wall) seconds of the least a durable commit on ``tables`` tables can be: write, fsync, link, fsync of the folder."""
+    """Return the (CPU, wall) seconds of the least a durable commit on ``tables`` tables can be: write, fsync, link, fsync of the folder."""
     data = b"x" * size_bytes
     for number in range(tables):
         (folder / f"t{number}").mkdir(parents=True)

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from bench.rewrite import Bench
-from bench.schema_only import Row
+from bench.table import Row, cell
 
 COLUMNS = "id BIGINT, g INT, amount STRING, note STRING"
 OLD = f"CREATE TABLE t ({COLUMNS});\n"
@@ -81,19 +81,23 @@ def check(folder: Path, rows: int = 60_000_000, native_s: float = NATIVE_SECONDS
         aborted = appender.aborted - aborted
         tries, native = _native(bench, native_s)
     commits = sum(stage.kind == "change" for stage in done.stages)
-    text = f"{native:.1f} s, {tries} tries" if native is not None else f"not through after {tries} tries, {native_s:.0f} s"
+    theirs = (
+        cell("ADD CONSTRAINT: not through after {:.0f} tries, {:.0f} s", tries, native_s)
+        if native is None
+        else cell("ADD CONSTRAINT: {:.1f} s, {:.0f} tries", native, tries)
+    )
     yield Row(
         f"CHECK on {rows:,} rows, 3 appends/s: enforce, validate",
-        f"{ours:.1f} s",
-        f"one scan: {plain:.1f} s",
-        f"{ours / plain:.2f}x",
+        cell("{:.1f} s", ours),
+        cell("one scan: {:.1f} s", plain),
+        cell("{:.2f}x", ours / plain),
         "1.5x",
     )
-    yield Row("  with preflight, which asks all rows before", f"{before + ours:.1f} s", f"ADD CONSTRAINT: {text}")
+    yield Row("  with preflight, which asks all rows before", cell("{:.1f} s", before + ours), theirs)
     yield Row(
         f"  appends aborted by {commits} metadata commit(s) of ours, 1 writer",
-        str(aborted),
-        f"{appender.acknowledged} in, {appender.other} aborted otherwise",
+        cell("{:.0f}", aborted),
+        cell("{:.0f} in, {:.0f} aborted otherwise", appender.acknowledged, appender.other),
         goal=str(commits),
     )
 
@@ -137,9 +141,9 @@ def _backfill(place: Path, rows: int, goal: str, *, partitioned: bool) -> Row:
     mebibytes = sum(file.stat().st_size for file in (place / "other").rglob("*.parquet")) / 2 / 2**20 / batches
     return Row(
         f"backfill of {rows:,} rows, {name} ({mebibytes:,.0f} MiB)",
-        f"{rows / ours:,.0f} rows/s, {batches} batches",
-        f"one UPDATE: {rows / update:,.0f} rows/s",
-        f"{update / ours:.2f}",
+        cell("{:,.0f} rows/s, {:.0f} batches", rows / ours, batches),
+        cell("one UPDATE: {:,.0f} rows/s", rows / update),
+        cell("{:.2f}", update / ours),
         goal,
     )
 

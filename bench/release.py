@@ -9,8 +9,8 @@ from pathlib import Path
 
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.release.folder.lock import digest, module_file, must_be_locked, render_lock, snapshot_file
-from bench.measure import median_of
-from bench.schema_only import Row
+from bench.measure import run_warm
+from bench.table import Row, cell
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 VERSIONS, COLLECTIONS, COLUMNS = 1_000, 50, 20
@@ -21,14 +21,14 @@ def check_many(folder: Path) -> Iterator[Row]:
     history = folder / "history"
     write_history(history, VERSIONS)
     write_history(folder / "one", 1)
-    many, one = (median_of(3, [SCHEMAMIG, "check", "--release", str(path), "--json"]) for path in (history, folder / "one"))
+    many, one = (run_warm([SCHEMAMIG, "check", "--release", str(path), "--json"]) for path in (history, folder / "one"))
     assert len(json.loads(many.output)["versions"]) == VERSIONS
     size = sum(path.stat().st_size for path in history.rglob("*") if path.is_file())
     yield Row(
         f"check, {VERSIONS:,} versions x {COLLECTIONS} collections",
-        f"{many.wall_s:.2f} s wall, {many.cpu_s:.2f} s CPU, {many.peak_mib:.0f} MiB",
-        f"1 version: {one.wall_s:.2f} s",
-        f"{size / many.cpu_s / 1024 / 1024:.0f} MiB/s",
+        cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", many.wall_s, many.cpu_s, many.peak_mib),
+        cell("1 version: {:.2f} s", one.wall_s),
+        cell("{:.0f} MiB/s", size / many.cpu_s / 1024 / 1024),
         "5 s",
     )
 

@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.testing.rows.fixtures import write_fixtures
 from bench.measure import run
 from bench.release import SCHEMAMIG, write_history
-from bench.schema_only import Row
+from bench.table import Row, cell
 
 VERSIONS, COLLECTIONS = 100, 20
 
@@ -26,7 +26,7 @@ def take_paths(folder: Path) -> Iterator[Row]:
     assert answer["counts"] == {"passed": paths, "failed": 0, "needs_spark": 0}
     yield Row(
         f"test, {VERSIONS} versions x {COLLECTIONS} collections: {paths} paths",
-        f"{usage.wall_s:.1f} s wall, {usage.cpu_s:.1f} s CPU of all processes, {usage.peak_mib:.0f} MiB",
-        ratio=f"{usage.cpu_s / paths:.2f} s CPU a path",
+        cell("{:.1f} s wall, {:.1f} s CPU of all processes, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib),
+        ratio=cell("{:.2f} s CPU a path", usage.cpu_s / paths),
         goal="60 s on 2 cores",
     )

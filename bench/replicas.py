@@ -21,8 +21,9 @@ from airflow_provider_schemamig.core.replication.cluster.registry import NODES, 
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
-from bench.measure import cpu_s, median_of, run
-from bench.schema_only import SCHEMAMIG, Row
+from bench.measure import cpu_s, run, run_warm
+from bench.schema_only import SCHEMAMIG
+from bench.table import Row, cell
 
 ENVIRONMENTS, COLLECTIONS, COLUMNS = 50, 200, 20
 
@@ -37,20 +38,20 @@ def status(folder: Path) -> Iterator[Row]:
         old.store().put(f"{NODES}/{node.env_id}.json", canonical(to_json(node)).encode())
     assert len(nodes(old)) == ENVIRONMENTS
     command = [SCHEMAMIG, "schema", "status", "--cluster", "--env", old.location.uri, "--json"]
-    usage = median_of(5, command)
+    usage = run_warm(command)
     assert f'"verdict": "{ClusterVerdict.ROLLING_UPGRADE.value}"' in usage.output
-    alone = median_of(5, [argument for argument in command if argument != "--cluster"])
+    alone = run_warm([argument for argument in command if argument != "--cluster"])
     idle = cpu_s(lambda: exchange(old, new, now.add(seconds=30)))
     floor = run([sys.executable, "-c", "import pendulum, deltalake"])
     yield Row(
         f"schema status of {ENVIRONMENTS} nodes x {COLLECTIONS} collections, all of which differ",
-        f"{usage.wall_s:.2f} s wall, {usage.cpu_s:.2f} s CPU, {usage.peak_mib:.0f} MiB",
-        f"importing Delta: {floor.wall_s:.2f} s wall, {floor.cpu_s:.2f} s CPU",
-        f"{usage.cpu_s / floor.cpu_s:.1f} x",
+        cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib),
+        cell("importing Delta: {:.2f} s wall, {:.2f} s CPU", floor.wall_s, floor.cpu_s),
+        cell("{:.1f} x", usage.cpu_s / floor.cpu_s),
         "1 s",
     )
-    yield Row("  of one environment alone", f"{alone.wall_s:.2f} s wall, {alone.cpu_s:.2f} s CPU")
-    yield Row("  two environments that have nothing new to tell", f"{idle * 1000:.0f} ms CPU a poll")
+    yield Row("  of one environment alone", cell("{:.2f} s wall, {:.2f} s CPU", alone.wall_s, alone.cpu_s))
+    yield Row("  two environments that have nothing new to tell", cell("{:.0f} ms CPU a poll", idle * 1000))
 
 
 def _environment(folder: Path, env_id: str, releases: int) -> Environment:

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.spark.session import embedded_session
 from bench.measure import median_ms
-from bench.schema_only import Row
+from bench.table import Row, cell
 from tests.support.product import Product
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def copy(folder: Path) -> Iterator[Row]:
     _, second = bench.copied()
     plain = (before + bench.sql(f"CREATE TABLE delta.`{folder / 'after'}` USING delta AS {query}")) / 2
     for what, seconds in ((f"rewrite: copy of {rows:,} rows", second), ("  the first of the environment", first)):
-        yield Row(what, f"{rows / seconds:,.0f} rows/s", f"CTAS: {rows / plain:,.0f} rows/s", f"{plain / seconds:.2f}", "0.8")
+        speed, theirs = cell("{:,.0f} rows/s", rows / seconds), cell("CTAS: {:,.0f} rows/s", rows / plain)
+        yield Row(what, speed, theirs, cell("{:.2f}", plain / seconds), "0.8")
 
 
 def tail(folder: Path) -> Iterator[Row]:
@@ -120,9 +121,9 @@ def tail(folder: Path) -> Iterator[Row]:
     )
     yield Row(
         f"rewrite: tail of {commits} small commits",
-        f"{seconds:.1f} s",
-        f"CDF read {read:.1f} s + MERGE {merge:.1f} s",
-        f"{seconds / (read + merge):.1f}x",
+        cell("{:.1f} s", seconds),
+        cell("CDF read {:.1f} s + MERGE {:.1f} s", read, merge),
+        cell("{:.1f}x", seconds / (read + merge)),
         "3x",
     )
 
@@ -147,8 +148,8 @@ def block(folder: Path) -> Iterator[Row]:
     blocked = max(float(found[1]) for note in done.notes if (found := _BLOCKED.search(note)))
     yield Row(
         f"rewrite: writers blocked, {rows:,} rows, {commits:,} commits tailed",
-        f"{blocked:.1f} s",
-        "two tail rounds and one MERGE: 2.5-3 s",
+        cell("{:.1f} s", blocked),
+        cell("two tail rounds and one MERGE: 2.5-3 s"),
         goal="5 s",
     )
 
@@ -187,5 +188,7 @@ def reader(folder: Path) -> Iterator[Row]:
     aggregate(bench.spark.read.format("delta").load(str(bench.path)))
     plain = median_ms(3, lambda _: aggregate(bench.spark.read.format("delta").load(str(bench.path))))
     ours = median_ms(3, lambda _: aggregate(bench.env.reader("t", spark=bench.spark).df()))
-    yield Row(f"reader: {rows:,} rows", f"{ours / 1000:.2f} s", f"spark.read: {plain / 1000:.2f} s", f"{ours / plain:.2f}x", "1.10x")
-    yield Row("  start of one read", f"{start:.0f} ms", f"spark.read: {plain_start:.0f} ms", f"+{start - plain_start:.0f} ms", "+50 ms")
+    took, theirs = cell("{:.2f} s", ours / 1000), cell("spark.read: {:.2f} s", plain / 1000)
+    yield Row(f"reader: {rows:,} rows", took, theirs, cell("{:.2f}x", ours / plain), "1.10x")
+    begun, theirs = cell("{:.0f} ms", start), cell("spark.read: {:.0f} ms", plain_start)
+    yield Row("  start of one read", begun, theirs, cell("{:+.0f} ms", start - plain_start), "+50 ms")

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
@@ -20,25 +19,14 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Ep
 from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from bench.measure import Usage, floor_commits, median_ms, median_of, run
+from bench.measure import Usage, floor_commits, median_ms, run, run_warm
+from bench.table import Row, cell
 from tests.support.product import Product
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 COLUMNS = ", ".join(
     f"c{n} {kind}" for n, kind in enumerate(["INT", "BIGINT", "STRING", "DOUBLE", "TIMESTAMP", "STRUCT<a: INT, b: STRING>"] * 2)
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    what: str
-    measured: str
-    baseline: str = ""
-    ratio: str = ""
-    goal: str = ""
-
-    def cells(self) -> tuple[str, str, str, str, str]:
-        return self.what, self.measured, self.baseline, self.ratio, self.goal
 
 
 def schema(tables: int, extra: str = "") -> str:
@@ -58,14 +46,13 @@ def lake(folder: Path, tables: int) -> tuple[Path, Path, str]:
 def plan_unchanged(folder: Path) -> Iterator[Row]:
     def measured(tables: int) -> Usage:
         first, _, env = lake(folder / str(tables), tables)
-        return median_of(5, [SCHEMAMIG, "plan", "--env", env, "--release", str(first), "--json"])
+        return run_warm([SCHEMAMIG, "plan", "--env", env, "--release", str(first), "--json"])
 
     one, thousand = measured(1), measured(1_000)
     each_ms = (thousand.cpu_s - one.cpu_s) / 999 * 1000
-    yield Row("plan, 1 collection: start-up", f"{one.wall_s:.2f} s wall, {one.cpu_s:.2f} s CPU", goal="0.5 s")
-    ratio = f"{12.5 / thousand.wall_s:.0f}x faster"
-    yield Row("plan, 1,000 unchanged collections", f"{thousand.wall_s:.2f} s wall", "12-13 s (SQLMesh 0.236, as published)", ratio)
-    yield Row("  CPU a collection", f"{each_ms:.2f} ms", goal="2 ms")
+    yield Row("plan, 1 collection: start-up", cell("{:.2f} s wall, {:.2f} s CPU", one.wall_s, one.cpu_s), goal="0.5 s")
+    yield Row("plan, 1,000 unchanged collections", cell("{:.2f} s wall", thousand.wall_s), cell("others: make bench peers"))
+    yield Row("  CPU a collection", cell("{:.2f} ms", each_ms), goal="2 ms")
 
 
 def upgrade_many(folder: Path) -> Iterator[Row]:
@@ -76,18 +63,18 @@ def upgrade_many(folder: Path) -> Iterator[Row]:
     floor_cpu, floor_wall = floor_commits(folder / "floor", tables)
     yield Row(
         f"upgrade: add a column to {commits:,} collections",
-        f"{usage.cpu_s:.2f} s CPU, {usage.wall_s:.2f} s wall, {usage.peak_mib:.0f} MiB",
-        f"floor (write+fsync+link): {floor_cpu:.2f} s CPU, {floor_wall:.2f} s wall",
-        f"{usage.wall_s / floor_wall:.1f}x the floor",
+        cell("{:.2f} s CPU, {:.2f} s wall, {:.0f} MiB", usage.cpu_s, usage.wall_s, usage.peak_mib),
+        cell("floor (write+fsync+link): {:.2f} s CPU, {:.2f} s wall", floor_cpu, floor_wall),
+        cell("{:.1f}x the floor", usage.wall_s / floor_wall),
         "5 s CPU",
     )
     spark_s = spark_alter(folder / "alter", 100)
     ours_ms = usage.wall_s / commits * 1000
     yield Row(
         "  the same through Spark's ALTER TABLE",
-        f"{ours_ms:.1f} ms a table",
-        f"{spark_s * 10:.0f} ms a table",
-        f"{spark_s * 10 / ours_ms:.0f}x",
+        cell("{:.1f} ms a table", ours_ms),
+        cell("{:.0f} ms a table", spark_s * 10),
+        cell("{:.0f}x", spark_s * 10 / ours_ms),
     )
 
 
@@ -121,16 +108,17 @@ def evolve_many_files(folder: Path) -> Iterator[Row]:
     few, many = 10, 100_000
     for files, goal in OWN_WORK_GOALS.items():
         what = f"evolve a table of {files:,} files: own work, one commit"
-        yield Row(what, f"{own[files]:.1f} ms", f"{few} files: {own[few]:.1f} ms", goal=f"{goal} ms")
+        yield Row(what, cell("{:.1f} ms", own[files]), cell(f"{few} files: {{:.1f}} ms", own[few]), goal=f"{goal} ms")
     a, b = (_command(folder / str(files), lakes[files]) for files in (few, many))
     yield Row(
         f"  whole upgrade command, {many:,} files",
-        f"{b.wall_s:.2f} s",
-        f"10 files: {a.wall_s:.2f} s",
-        f"{b.wall_s / a.wall_s:.2f}x",
+        cell("{:.2f} s", b.wall_s),
+        cell("10 files: {:.2f} s", a.wall_s),
+        cell("{:.2f}x", b.wall_s / a.wall_s),
         "1.5x",
     )
-    yield Row("  peak memory", f"{b.peak_mib:.0f} MiB", f"10 files: {a.peak_mib:.0f} MiB", f"{b.peak_mib / a.peak_mib:.2f}x", "flat")
+    few_mib, ratio = cell("10 files: {:.0f} MiB", a.peak_mib), cell("{:.2f}x", b.peak_mib / a.peak_mib)
+    yield Row("  peak memory", cell("{:.0f} MiB", b.peak_mib), few_mib, ratio, "flat")
 
 
 def _with_files(folder: Path, files: int) -> Environment:
@@ -200,14 +188,14 @@ def import_dags(folder: Path) -> Iterator[Row]:
     dags = Path(__file__).parents[1] / "dags"
     load = "import importlib.util as u\nfor p in %r:\n s=u.spec_from_file_location('d',p); m=u.module_from_spec(s); s.loader.exec_module(m)"
     files = [str(path) for path in sorted(dags.glob("*.py"))]
-    alone = median_of(5, [sys.executable, "-c", "import airflow.sdk; from airflow.sdk import DAG, Param, dag"])
-    both = median_of(5, [sys.executable, "-c", "import airflow.sdk; from airflow.sdk import DAG, Param, dag\n" + load % files])
+    alone = run_warm([sys.executable, "-c", "import airflow.sdk; from airflow.sdk import DAG, Param, dag"])
+    both = run_warm([sys.executable, "-c", "import airflow.sdk; from airflow.sdk import DAG, Param, dag\n" + load % files])
     extra = both.wall_s - alone.wall_s
     yield Row(
         f"importing the {len(files)} DAG files",
-        f"{both.wall_s:.2f} s",
-        f"import airflow.sdk: {alone.wall_s:.2f} s",
-        f"+{extra:.2f} s",
+        cell("{:.2f} s", both.wall_s),
+        cell("import airflow.sdk: {:.2f} s", alone.wall_s),
+        cell("+{:.2f} s", extra),
         "+0.2 s",
     )
 
@@ -228,4 +216,4 @@ def no_jvm(folder: Path) -> Iterator[Row]:
     ):
         release = product.release(version, sql, steps)
         run([SCHEMAMIG, "upgrade", "--env", str(folder / "lake"), "--release", str(release), "--create", "--json"], env=env)
-    yield Row("a schema-only upgrade starts a JVM", "yes" if called.exists() else "no", goal="no")
+    yield Row("a schema-only upgrade starts a JVM", cell("yes" if called.exists() else "no"), goal="no")

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.replication.replicate import follow, replic
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from bench.measure import cpu_s
 from bench.rewrite import CDF, OLD, ROWS, Bench
-from bench.schema_only import Row
+from bench.table import Row, cell
 from tests.support.product import Product
 
 STEP = 'evolution("t")'
@@ -65,9 +65,9 @@ def rows_brought(folder: Path) -> Iterator[Row]:
     moved, our_s, their_s = changed + added, sum(ours[1:]) / 2, sum(theirs[1:]) / 2
     yield Row(
         f"replicate: {moved:,} rows into {rows:,}",
-        f"{moved / our_s:,.0f} rows/s",
-        f"plain MERGE: {moved / their_s:,.0f} rows/s",
-        f"{their_s / our_s:.2f}",
+        cell("{:,.0f} rows/s", moved / our_s),
+        cell("plain MERGE: {:,.0f} rows/s", moved / their_s),
+        cell("{:.2f}", their_s / our_s),
         "0.5",
     )
 
@@ -99,7 +99,7 @@ def lag(folder: Path, seconds: int = 40, settle: int = 10) -> Iterator[Row]:
     writer.join()
     yield Row(
         "  lag of a stream behind one commit a second",
-        f"{max(lags):.1f} s at most, {statistics.median(lags):.1f} s median, of {len(lags)} commits",
+        cell("{:.1f} s at most, {:.1f} s median, of {:.0f} commits", max(lags), statistics.median(lags), len(lags)),
         goal="10 s",
     )
 
@@ -111,4 +111,4 @@ def idle(folder: Path) -> Iterator[Row]:
     west, east = (_like(folder / name, schema) for name in ("west", "east"))
     replicate_once(west, east, jobs=EmbeddedRunner)
     spent = cpu_s(lambda: replicate_once(west, east, jobs=EmbeddedRunner))
-    yield Row(f"  one turn over {IDLE} idle collections", f"{spent:.2f} s CPU", goal="1 s")
+    yield Row(f"  one turn over {IDLE} idle collections", cell("{:.2f} s CPU", spent), goal="1 s")
