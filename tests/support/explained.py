@@ -63,8 +63,13 @@ def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Genera
 
 
 def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Generation) -> list[tuple[str, int]]:
-    """Return the metadata commits, without the seal that a swap sets and lifts where writers are faster, as the plan says."""
+    """Return the metadata commits, without the seal that a swap sets and lifts where writers are faster, as the plan says.
+
+    Of a generation that a rollback began to undo, and that goes on: those since.
+    """
     found = list(commits_of(env, state, shard, generation))
+    undone = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
+    found = found[undone:]
     actions = [action for action, _ in found]
     for number in range(len(actions) - 2):
         if actions[number : number + 3] == ["seal", "cutover", "unseal"]:
