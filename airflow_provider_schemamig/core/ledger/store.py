@@ -7,7 +7,6 @@ decided on, or not at all. An unclear outcome is resolved by the commit's own id
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -42,8 +41,6 @@ CONFLICT_PATIENCE_SECONDS = 30.0
 #: How often one append is sent to an empty slot when the store gives no clear answer.
 _SENDS = 3
 _LONGEST_PAUSE_SECONDS = 0.1
-#: As many environments a thread may go back and forth between.
-_MOST_OPENED = 4
 
 
 @dataclass(frozen=True)
@@ -73,43 +70,30 @@ class Leadership:
 
 
 @dataclass(slots=True)
-class _Opened:
+class OpenLedger:
+    """A ledger that is open, and the state that was seen last: to open the table and to sum it up takes longer than to read on."""
+
     table: LedgerTable
     state: State | None = None
 
 
-class _Known(threading.local):
-    """The ledgers that this thread looked at last. Each verb has a reader of its own: to open the table and to sum it up anew for every
-    one of them was half of what a small upgrade costs. By the environment's identity, so one that is opened anew is read anew."""
-
-    def __init__(self) -> None:
-        self._opened: list[_Opened] = []
-
-    def of(self, env: EnvironmentRoot) -> _Opened:
-        found = next((opened for opened in self._opened if opened.table.env is env), None) or _Opened(LedgerTable(env))
-        self._opened = [found, *(opened for opened in self._opened if opened is not found)][:_MOST_OPENED]
-        return found
-
-    def knows(self, env: EnvironmentRoot) -> bool:
-        return any(opened.table.env is env for opened in self._opened)
-
-    def forget(self, env: EnvironmentRoot) -> None:
-        self._opened = [opened for opened in self._opened if opened.table.env is not env]
-
-
-_known = _Known()
-
-
 class LedgerReader:
-    """The ledger's states. Reading changes no byte below the environment's root."""
+    """The ledger's states. Reading changes no byte below the environment's root.
+
+    All readers and writers of one ``env`` share what it has open (``EnvironmentRoot.opened``), each thread its own.
+    """
 
     def __init__(self, env: EnvironmentRoot, formats: Formats = FORMATS) -> None:
         self.env = env
         self.formats = formats
 
     @property
+    def opened(self) -> OpenLedger:
+        return self.env.opened.get(OpenLedger) or self.env.opened.keep(OpenLedger(LedgerTable(self.env)))
+
+    @property
     def table(self) -> LedgerTable:
-        return _known.of(self.env).table
+        return self.opened.table
 
     def exists(self) -> bool:
         return self.table.exists()
@@ -121,7 +105,7 @@ class LedgerReader:
         LedgerVersionUnknown, LedgerCompacted; LedgerDamaged where the stored text is not readable.
         """
         version, table = self._head(), self.table
-        opened = _known.of(self.env)
+        opened = self.opened
         known = opened.state if opened.state is not None and opened.state.formats is self.formats else None
         if known is None or known.version != version:
             try:
@@ -129,7 +113,7 @@ class LedgerReader:
             except LedgerDamaged:
                 if not table.was_read:
                     raise
-                _known.forget(self.env)  # its files may be those of a ledger that lay there before
+                self.env.opened.forget(OpenLedger)  # its files may be those of a ledger that lay there before
                 return self.state(at)
             known.commit_id = table.seen_commit_id
         table.was_read = True
@@ -140,13 +124,13 @@ class LedgerReader:
 
         A table that was opened before another ledger was put in its place looks damaged, so it is opened anew, once.
         """
-        opened_now = not _known.knows(self.env)
+        opened_now = self.env.opened.get(OpenLedger) is None
         try:
             return self.table.head()
         except LedgerDamaged:
             if opened_now:
                 raise
-            _known.forget(self.env)
+            self.env.opened.forget(OpenLedger)
             return self.table.head()
 
     def rows(self) -> tuple[RawRow, ...]:
@@ -192,7 +176,7 @@ class LedgerWriter(LedgerReader):
         require_safe_log_store(self.env.store())
         if self.exists():
             return self.state()
-        _known.forget(self.env)  # what lay here before was lost
+        self.env.opened.forget(OpenLedger)  # what lay here before was lost
         probe_put_if_absent(self.env.store(), self.env.SYSTEM_FOLDER)
         commit_id = uuid4().hex
         config = RawRow(*encode(EnvironmentConfig(env_id, self.formats.current, pendulum.now("UTC"))), ts=0, diff=1)
@@ -286,7 +270,7 @@ class LedgerWriter(LedgerReader):
         if following is None:
             following = state.after(rows, state.version + 1)
         following.commit_id = self._commit(rows, state.version, state.commit_id, mode)
-        _known.of(self.env).state = following
+        self.opened.state = following
         return following
 
     def _commit(self, rows: Sequence[RawRow], expected: int, after: str | None, mode: Mode = "append") -> str:
@@ -309,7 +293,7 @@ class LedgerWriter(LedgerReader):
         acknowledged = False
         if self._head() == expected:
             if self.table.is_another(expected, after):  # what this process knows is of a history that was lost
-                _known.forget(self.env)
+                self.env.opened.forget(OpenLedger)
                 raise LedgerConflict(expected=expected)
             try:
                 self.env.before_write("ledger", commit_id)

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self, TypeVar
 
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, WriteReceipt, check_addresses, open_store
 from airflow_provider_schemamig.core.storage.own_places import SYSTEM_FOLDER
 from airflow_provider_schemamig.visible import visible
+
+T = TypeVar("T")
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 WriteHook = Callable[[str, str, str], None]
 """``hook(moment, what, key)``. ``moment``: "before" or "after" one durable write. ``what``: "ledger" or "history" (key: the commit id),
 "put_if_absent", "put", "delete" or "delete_tree" (key: the object's key)."""
+
+
+class OpenObjects(threading.local):
+    """What is open of an environment, one object a type and thread: no two threads ever share one."""
+
+    def __init__(self) -> None:
+        self._objects: dict[type[Any], Any] = {}
+
+    def get(self, kind: type[T]) -> T | None:
+        return self._objects.get(kind)
+
+    def keep(self, opened: T) -> T:
+        self._objects[type(opened)] = opened
+        return opened
+
+    def forget(self, kind: type[Any]) -> None:
+        self._objects.pop(kind, None)
 
 
 @dataclass(frozen=True)
@@ -26,12 +46,14 @@ class EnvironmentRoot:
     stores made here; what it raises goes through as if the write itself had failed (before) or its answer had been lost (after).
     ``waits``: work that a person told to wait does so in its own process; False: it ends with ``Paused``, and whoever runs it waits and
     runs it again.
+    ``opened``: what was opened through this very object and is open still, as its ledger is; a copy of it opens all anew.
     """
 
     location: Location
     options: StorageOptions
     on_write: WriteHook | None = field(default=None, repr=False, compare=False)
     waits: bool = field(default=True, repr=False, compare=False)
+    opened: OpenObjects = field(default_factory=OpenObjects, init=False, repr=False, compare=False)
 
     SYSTEM_FOLDER: ClassVar[str] = SYSTEM_FOLDER
 

@@ -120,7 +120,7 @@ Env = TypeVar("Env", bound=EnvironmentRoot)
 
 
 def elsewhere(env: Env) -> Env:
-    """As another process opens it: readers of one process and thread share what they know of a ledger."""
+    """As another process opens it: readers of one environment object share what it has open."""
     return replace(env)
 
 

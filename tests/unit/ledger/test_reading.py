@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
 import textwrap
+import weakref
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from airflow_provider_schemamig.core.ledger import table
+from airflow_provider_schemamig.core.ledger import delta_io, table
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerConflict,
@@ -215,3 +219,34 @@ def test_a_look_at_what_did_not_change_reads_no_commit(writer: LedgerWriter, mon
     monkeypatch.setattr(table.LedgerTable, "commit_id", lambda *_: pytest.fail("a commit was read"))
     for _ in range(3):
         assert writer.state().version == 0
+
+
+@pytest.mark.parametrize("others", [1, 6])
+def test_an_environment_keeps_its_ledger_open_as_long_as_it_lives(
+    writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """However many others are looked at in between; and none of them is of another object's ledger."""
+    opening = Mock(side_effect=delta_io.open_table)
+    monkeypatch.setattr(delta_io, "open_table", opening)
+    environments = [elsewhere(writer.env) for _ in range(1 + others)]
+    for _ in range(2):
+        for env in environments:
+            assert LedgerReader(env).state() is LedgerWriter(env).state()
+    assert opening.call_count == 1 + others
+
+
+def test_threads_share_nothing_that_an_environment_has_open(writer: LedgerWriter) -> None:
+    here = LedgerReader(writer.env)
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(lambda: (here.table, here.state())).result()
+    assert there[0] is not here.table
+    assert there[1] is not here.state()
+    assert there[1].raw == here.state().raw
+
+
+def test_what_an_environment_has_open_goes_with_it(writer: LedgerWriter) -> None:
+    env = elsewhere(writer.env)
+    table_of = weakref.ref(LedgerReader(env).table)
+    del env
+    gc.collect()
+    assert table_of() is None

@@ -115,7 +115,7 @@ def test_a_process_that_knows_the_lost_history_appends_nothing_to_the_restored_o
         for number in range(since):
             LedgerWriter(elsewhere(lake.env)).transact(lambda state: [Put(Control(f"n{number}", paused=True))])  # noqa: B023 - called right here
 
-    # As another process would, or where this one has looked at the new ledger since: readers of one thread share what they know.
+    # As another process would, or where this one has looked at the new ledger since: readers of one environment share what it has open.
     thread = threading.Thread(target=bring_back)
     if one_thread:
         bring_back()
