@@ -197,7 +197,8 @@ class Shard:
     adopted: bool = False
     #: The generation whose commit (or rollback) retired it; its contract removes the files.
     retired_by: Generation | None = None
-    sealed_for: ShardId | None = None
+    #: Of a retired one: the shard that has its collection's rows since; None: none has, the collection was removed.
+    successor: ShardId | None = None
     #: The table version that retired it: a later one means that somebody got through the seal (RESTORE does).
     sealed_version: int | None = None
     #: The epoch whose fence was put on the table: statements of older ones may still be on their way to it.

@@ -86,8 +86,8 @@ FROZEN: list[tuple[Any, str, str]] = [
     (
         Shard(SHARD, FLIGHTS, "flights/flights-1", "id", Generation(1), ShardState.RETIRED, True, Generation(3), ShardId("flights-2"), 7),
         '"flights-1"',
-        '{"adopted":true,"collection":"flights","generation":1,"retired_by":3,"sealed_for":"flights-2","sealed_version":7,'
-        '"shard":"flights-1","state":"retired","table_id":"id","uri":"flights/flights-1"}',
+        '{"adopted":true,"collection":"flights","generation":1,"retired_by":3,"sealed_version":7,'
+        '"shard":"flights-1","state":"retired","successor":"flights-2","table_id":"id","uri":"flights/flights-1"}',
     ),
     (
         Control("*", paused=True, rows_per_second=1000, max_files=3, commits_per_minute=4, window=(22, 6)),

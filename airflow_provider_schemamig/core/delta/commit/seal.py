@@ -16,7 +16,16 @@ from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.metadata.edit import sealed, unsealed
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
+from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.storage import Store
+
+#: What a seal names where no shard has the rows.
+_NOWHERE = ShardId("nowhere")
+
+
+def seal_name(successor: ShardId | None) -> ShardId:
+    """Return what the seal of a retired table names: the shard that has its rows since; None: no shard has."""
+    return _NOWHERE if successor is None else successor
 
 
 def seal(store: Store, head: Head, moved_to: str, fence: Fence, tag: Tag, *, since: int) -> Committed:

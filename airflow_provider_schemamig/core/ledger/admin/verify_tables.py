@@ -80,7 +80,7 @@ def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...
         else:
             highest = max(highest, Epoch((fence or 0) // EPOCH_STRIDE))
             # A live table is sealed only while its leader's intent says so: a seal of a lost history nobody would lift.
-            if sealed_for is not None and shard.sealed_for is None and not state.intents_of(shard.shard):
+            if sealed_for is not None and not state.intents_of(shard.shard):
                 text = f"its table at {store.location.uri} is sealed for {sealed_for}: every write to it is refused"
                 yield of_row("seal_unknown", Shard.COLLECTION, encode_key(shard.key), text)
     if highest > epoch:

@@ -412,7 +412,7 @@ class Shard:
     state: ShardState
     adopted: bool = False
     retired_by: int | None = None
-    sealed_for: str | None = None
+    successor: str | None = None
     sealed_version: int | None = None
     fenced_by: int | None = None
 

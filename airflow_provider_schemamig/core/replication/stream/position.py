@@ -76,8 +76,8 @@ class End:
     def _retired(self) -> dict[ShardId, list[Shard]]:
         found: dict[ShardId, list[Shard]] = {}
         for row in self.state.shards.values():
-            if row.state is ShardState.RETIRED and row.sealed_for is not None:
-                found.setdefault(row.sealed_for, []).append(row)
+            if row.state is ShardState.RETIRED and row.successor is not None:
+                found.setdefault(row.successor, []).append(row)
         return found
 
 

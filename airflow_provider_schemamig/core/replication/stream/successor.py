@@ -51,7 +51,7 @@ def successor(env: EnvironmentRoot, state: State, shard: ShardId, seen: int) -> 
     left = next_events(env, state, row.collection, shard, seen)
     if left.seen < left.head_version:
         return None
-    new = None if row.sealed_for is None else state.shards.get(row.sealed_for)
+    new = None if row.successor is None else state.shards.get(row.successor)
     if new is None or row.retired_by is None:
         raise OriginReplaced(collection=row.collection, shard=shard, reason="its collection was removed")
     went_back = state.deployments[row.retired_by].state is DeploymentState.ROLLED_BACK

@@ -137,7 +137,7 @@ def _refuse_lost_seal(work: LeaderView, name: CollectionName, head: Head) -> Non
     Whoever asks for a revert then looks for why nothing can be written: that there is nothing to undo would be no answer.
     """
     shard = work.state.shard_of(name)
-    if head.sealed_for is not None and shard.sealed_for is None and not work.state.intents_of(shard.shard):
+    if head.sealed_for is not None and not work.state.intents_of(shard.shard):
         raise SealedByLostHistory(collection=name, uri=head.location.uri, moved_to=head.sealed_for)
 
 

@@ -36,7 +36,6 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
     unclosed_holds,
     without,
 )
-from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all, stand
 from airflow_provider_schemamig.exceptions import raise_refusals
 
@@ -155,9 +154,9 @@ def _give_back(work: Work, shard: Shard) -> None:
     The table of a removed collection is opened; one whose rows live on in another shard stays sealed, or somebody would go on writing into
     a table that nobody reads.
     """
-    if shard.sealed_for != NOWHERE:
+    if shard.successor is not None:
         work.notes.append(
-            f"{shard.collection}: {shard.uri} was adopted, so its files stay; it stays sealed, its rows are in {shard.sealed_for}"
+            f"{shard.collection}: {shard.uri} was adopted, so its files stay; it stays sealed, its rows are in {shard.successor}"
         )
         return
     store = table_store(work.env, work.state, shard.shard)

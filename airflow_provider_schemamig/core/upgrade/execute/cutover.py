@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pendulum
 
+from airflow_provider_schemamig.core.delta.commit.seal import seal_name
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
@@ -62,7 +63,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, 
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import caught_up, no_table, went_ahead
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard, replacement_key
-from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE, announce_seals, check_held, check_time, held_seals, lift, seal_all
+from airflow_provider_schemamig.core.upgrade.tables.seals import announce_seals, check_held, check_time, held_seals, lift, seal_all
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
 
 
@@ -99,7 +100,7 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
         seals = _announced(work, allow)
         sealed = time.monotonic()
         try:
-            seal_all(work, seals, lambda collection: _successor(work, collection))
+            seal_all(work, seals, lambda collection: seal_name(_successor(work, collection)))
             caught_up = catch_up(work, followed, jobs)
             moved = move_all(work, IntentKind.CUTOVER, _cutover_moves(work), allow)
             hand_on(work)
@@ -228,11 +229,11 @@ def _to_seal(work: LeaderView) -> dict[CollectionName, ShardId]:
     return {name: shard for name, shard in shards.items() if head_or_none(table_store(work.env, work.state, shard)) is not None}
 
 
-def _successor(work: LeaderView, collection: CollectionName) -> ShardId:
+def _successor(work: LeaderView, collection: CollectionName) -> ShardId | None:
     for step in work.plan.target.steps:
         if isinstance(step, Replace | RewriteStep) and step.old.name == collection:
             return work.state.replacements[replacement_key(step.collection, work.deployment)].shard
-    return NOWHERE
+    return None
 
 
 # --- the one append ------------------------------------------------------------------------------------------------------------------
@@ -337,17 +338,17 @@ def _removed(work: LeaderView, state: State, collection: CollectionName, sealed:
 
     Outside of a release the next one has to remove it, too, unless no release ever had it.
     """
-    updates: list[Update] = [Drop(Object, collection), Put(_retired(work, state, collection, NOWHERE, sealed))]
+    updates: list[Update] = [Drop(Object, collection), Put(_retired(work, state, collection, None, sealed))]
     if not work.plan.target.ahead or not state.released(state.objects[collection]):
         return updates
     schema_id = state.next_schema_id(collection)
     return [*updates, Put(went_ahead(state, collection, no_table(collection), schema_id, work.epoch))]
 
 
-def _retired(work: LeaderView, state: State, collection: CollectionName, successor: ShardId, sealed: Mapping[ShardId, int]) -> Shard:
+def _retired(work: LeaderView, state: State, collection: CollectionName, successor: ShardId | None, sealed: Mapping[ShardId, int]) -> Shard:
     old = state.shards[state.objects[collection].shard]
     version = sealed.get(old.shard)
-    return replace(old, state=ShardState.RETIRED, retired_by=work.generation, sealed_for=successor, sealed_version=version)
+    return replace(old, state=ShardState.RETIRED, retired_by=work.generation, successor=successor, sealed_version=version)
 
 
 def _restatements(work: LeaderView) -> tuple[Declaration, ...]:

@@ -15,9 +15,9 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved, commit_changes
 from airflow_provider_schemamig.core.delta.commit.fence import put_fence
-from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.commit.seal import seal, seal_name, unseal
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
-from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Element, Intent, IntentKind, TransitionIntent
+from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Element, Intent, IntentKind, ShardState, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -147,14 +147,15 @@ def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: 
     """Set seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
     if not any(intent.kind in (IntentKind.SEAL, IntentKind.REVERT) for intent in intents):
         return head
-    recorded = work.state.shards[shard].sealed_for
-    if (head.sealed_for is None) == (recorded is None):
+    recorded = work.state.shards[shard]
+    is_retired = recorded.state is ShardState.RETIRED
+    if (head.sealed_for is not None) == is_retired:
         return head
     fence, tag, collection = work.fence(shard), work.tag("settle"), intents[0].collection
-    if recorded is None:
+    if not is_retired:
         committed = unseal(store, head, fence, tag, since=fenced)
     else:
-        committed = seal(store, head, recorded, fence, tag, since=fenced)
+        committed = seal(store, head, seal_name(recorded.successor), fence, tag, since=fenced)
         since = max(min(intent.base_version for intent in intents), 0)
         try:
             came = "came" if any(foreign_commits(store, since)) else None

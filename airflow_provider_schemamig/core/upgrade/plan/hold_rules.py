@@ -75,7 +75,7 @@ def _of_table(state: State, collection: CollectionName, holds: Sequence[Hold], a
     entry = state.entry(collection)
     for hold in holds:
         fields = [path for _, table in held_of(state, entry.shard, [hold]) for path in dropped_paths(entry, table)]
-        tables = [shard.shard for shard in retired_by(state, hold) if shard.sealed_for == entry.shard]
+        tables = [shard.shard for shard in retired_by(state, hold) if shard.successor == entry.shard]
         lost = [*(f"column {path}" for path in fields), *(f"the table {shard} that it was before" for shard in tables)]
         if lost:
             yield _refusal(collection, hold, ", ".join(lost), asks)

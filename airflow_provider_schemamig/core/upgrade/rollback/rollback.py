@@ -61,7 +61,6 @@ from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
     undos_of,
 )
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
-from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -259,7 +258,7 @@ def _swapped(
             state.shards[swap.now],
             state=ShardState.RETIRED,
             retired_by=work.generation,
-            sealed_for=swap.back or NOWHERE,
+            successor=swap.back,
             sealed_version=sealed.get(swap.now),
         )
         updates.append(Put(retired))
@@ -272,5 +271,5 @@ def _swapped(
     item = Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared))
     goal |= state.released(item)
     updates += [Drop(Ahead, row.key) for row in state.dropped.values() if row.collection == swap.old_name]
-    back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, sealed_for=None, sealed_version=None)
+    back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, successor=None, sealed_version=None)
     return [*updates, Put(back), Put(item)]

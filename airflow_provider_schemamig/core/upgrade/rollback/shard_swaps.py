@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.commit.seal import seal, seal_name, unseal
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
     Hold,
@@ -30,7 +30,6 @@ from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     hold_of,
 )
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
-from airflow_provider_schemamig.core.upgrade.tables.seals import NOWHERE
 from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -120,7 +119,7 @@ def close_new(work: Work, swap: ShardSwap) -> None:
     started = time.monotonic()
     if swap.now is None or swap.now not in dict(swap.base):
         return
-    _seal(work, swap, swap.now, swap.back or NOWHERE)
+    _seal(work, swap, swap.now, swap.back)
     if swap.back is None:
         work.report("seal", swap.collection, None, started)
 
@@ -135,11 +134,12 @@ def open_old(work: Work, swap: ShardSwap, undos: Sequence[Undo]) -> None:
     work.report("unseal", swap.collection, None, started)
 
 
-def _seal(work: LeaderView, swap: ShardSwap, shard: ShardId, moved_to: ShardId) -> None:
+def _seal(work: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:
     store = table_store(work.env, work.state, shard)
     head = read_head(store)
     if head.sealed_for is None:
-        stand(swap.collection, [seal(store, head, moved_to, work.fence(shard), work.tag("seal"), since=swap.since(shard))])
+        sealed = seal(store, head, seal_name(successor), work.fence(shard), work.tag("seal"), since=swap.since(shard))
+        stand(swap.collection, [sealed])
 
 
 def _unseal(work: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:

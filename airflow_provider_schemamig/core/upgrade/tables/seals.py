@@ -31,9 +31,6 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
 from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 
-#: What the seal of a removed collection says instead of a shard.
-NOWHERE = ShardId("nowhere")
-
 
 class SealLifted(Conflict):
     """A twin of this generation failed and lifted the seals that this process counted on; nothing was committed."""
@@ -90,12 +87,12 @@ def _counts(work: LeaderView, intent: SealIntent) -> bool:
     return (intent.generation, intent.epoch) == (work.generation, work.epoch) and not intent.is_given_up
 
 
-def seal_all(work: Work, seals: Sequence[SealIntent], successor: Callable[[CollectionName], ShardId]) -> None:
-    """Seal what was announced. Raises CommitLost, and as ``deltalog.seal`` does."""
+def seal_all(work: Work, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> None:
+    """Seal what was announced, each for the shard that it ``names``. Raises CommitLost, and as ``deltalog.seal`` does."""
     made: list[Committed] = []
     for number, intent in enumerate(seals, start=1):
         started = time.monotonic()
-        committed = _seal(work, intent, successor(intent.collection))
+        committed = _seal(work, intent, names(intent.collection))
         version = committed.head.version if committed is not None else intent.base_version
         made += [committed] if committed is not None else []
         work.report("seal", intent.collection, version, started, number, len(seals))
@@ -103,11 +100,11 @@ def seal_all(work: Work, seals: Sequence[SealIntent], successor: Callable[[Colle
         stand(seals[0].collection, made)
 
 
-def _seal(work: Work, intent: SealIntent, moved_to: ShardId) -> Committed | None:
+def _seal(work: Work, intent: SealIntent, named: ShardId) -> Committed | None:
     store = table_store(work.env, work.state, intent.shard)
     head = read_head(store)
     fence, tag = work.fence(intent.shard), work.tag("seal")
-    if head.sealed_for == moved_to:
+    if head.sealed_for == named:
         try:
             if first_metadata_version(store, intent.base_version, head.version) is not None:
                 return None  # by an earlier run, or by a twin that holds it with us
@@ -115,7 +112,7 @@ def _seal(work: Work, intent: SealIntent, moved_to: ShardId) -> Committed | None
             pass  # nobody can tell any more, and to seal it once more does no harm
         # Sealed before it was announced: whoever did that may be about to lift it, but not any more after a commit of ours.
         head = unseal(store, head, fence, tag, since=intent.base_version).head
-    return seal(store, head, moved_to, fence, tag, since=intent.base_version)
+    return seal(store, head, named, fence, tag, since=intent.base_version)
 
 
 def check_held(state: State, seals: Sequence[SealIntent]) -> None:
