@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
-from airflow_provider_schemamig.core.access.releases import entries_of
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.log.commits import commits, nulls_since, unproven_since, values_in
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
@@ -83,14 +82,14 @@ class LogEvidence:
         column = field_at(self.live.fields, path.partition(".")[0])
         if column is None or fills_itself(column):
             return frozenset()
-        shapes = {fingerprint(item.declared): Shape(item.declared, dict(item.stored_names)) for item in entries_of(self.state, self.shard)}
+        shapes = {fingerprint(item.declared): Shape(item.declared, dict(item.stored_names)) for item in self.state.schemas_of(self.shard)}
         return frozenset(found for found, shape in shapes.items() if any(map(kept, _slots(shape, wanted))))
 
     def _promised_until(self, path: ColumnPath, promised: Callable[[Slot], bool]) -> int:
         """Return the version whose commit ended the last schema for which ``promised`` is true of the field at ``path``. In doubt, the
         version is too early."""
         wanted = path_in_files(path, self.live.stored)
-        found = entries_of(self.state, self.shard)
+        found = self.state.schemas_of(self.shard)
         for number in range(len(found) - 1, -1, -1):
             shape = Shape(found[number].physical, dict(found[number].stored_names))
             if not any(promised(slot) for slot in _slots(shape, wanted)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.errors import NotInRelease, UnknownRelease
@@ -154,12 +153,6 @@ def _stands(state: State, release: Version) -> bool:
 
 def _was_here(state: State, release: Version) -> bool:
     return _stands(state, release) or any(release in (hold.source, hold.target) for hold in state.holds.values())
-
-
-def entries_of(state: State, shard: ShardId) -> Sequence[SchemaEntry]:
-    """Return the schemas a table had, oldest first, under whatever name of its collection."""
-    found = [entry for entry in state.schemas.values() if entry.shard == shard]
-    return sorted(found, key=lambda entry: (entry.since_table_version, entry.schema_id))
 
 
 # --- a release in preparation --------------------------------------------------------------------------------------------------------

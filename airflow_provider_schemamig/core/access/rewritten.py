@@ -60,7 +60,7 @@ def step_that_made(env: EnvironmentRoot, state: State, shard: ShardId) -> Planne
         steps = planned_steps(env, deployment)
     except PlanMissing:
         return None
-    names = {entry.collection for entry in state.schemas.values() if entry.shard == shard}
+    names = {entry.collection for entry in state.schemas_of(shard)}
     return next((planned for planned in steps if planned.step.collection in names), None)
 
 

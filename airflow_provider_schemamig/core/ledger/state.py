@@ -146,6 +146,7 @@ class State:
         self._intents_by_shard: dict[ShardId, list[tuple[ShardId, IntentKind, Generation]]] | None = None
         self._elements_by_shard: dict[ShardId, list[Element]] | None = None
         self._newest_schema: dict[CollectionName, SchemaId] | None = None
+        self._schemas_by_shard: dict[ShardId, list[SchemaEntry]] | None = None
         self._held_by_shard: dict[ShardId, list[tuple[Generation, HeldTable]]] | None = None
 
     @classmethod
@@ -295,6 +296,14 @@ class State:
             for name, schema_id in self.schemas:
                 self._newest_schema[name] = max(schema_id, self._newest_schema.get(name, schema_id))
         return SchemaId(self._newest_schema.get(collection, 0) + 1)
+
+    def schemas_of(self, shard: ShardId) -> Sequence[SchemaEntry]:
+        """Return the schemas that a table had, oldest first, under whatever name of its collection."""
+        if self._schemas_by_shard is None:
+            self._schemas_by_shard = {}
+            for entry in sorted(self.schemas.values(), key=lambda entry: (entry.since_table_version, entry.schema_id)):
+                self._schemas_by_shard.setdefault(entry.shard, []).append(entry)
+        return self._schemas_by_shard.get(shard, ())
 
     def shard_of(self, collection: CollectionName) -> Shard:
         """Return the shard that holds a collection's rows now."""

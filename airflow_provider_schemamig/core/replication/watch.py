@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider_schemamig.core.access.releases import entries_of
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName
@@ -98,7 +97,7 @@ def _schemas(ends: StreamEnds, name: CollectionName) -> Iterator[SchemaEntry]:
     """Yield the schema of the event at which the stream is paused, if it is, and the origin's own."""
     state = read_state(ends.target.env, ends.stream(name))
     if state is not None and state.pause is not None:
-        found = [entry for entry in entries_of(ends.origin.state, state.shard) if fingerprint(entry.declared) == state.pause.event_hash]
+        found = [entry for entry in ends.origin.state.schemas_of(state.shard) if fingerprint(entry.declared) == state.pause.event_hash]
         # Of two with one hash, the one that the table had then; the first one, where what somebody did to it was taken over later.
         yield from [entry for entry in found if entry.since_table_version <= state.pause.event_version][-1:] or found[:1]
     yield ends.origin.state.entry(name)

@@ -97,8 +97,7 @@ def _look(env: EnvironmentRoot, state: State, collection: CollectionName) -> _Lo
     head = head_or_none(store)
     if head is None:
         return None
-    known = [item for item in state.schemas.values() if item.shard == entry.shard]
-    return _Look(store, head, schema_debt(store, head.version, entry, known))
+    return _Look(store, head, schema_debt(store, head.version, entry, state.schemas_of(entry.shard)))
 
 
 def is_due(state: State, owed: Sequence[SchemaDebt]) -> bool:

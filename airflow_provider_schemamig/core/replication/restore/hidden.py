@@ -5,7 +5,6 @@ Events need no such look: what is written while a column is hidden has no value 
 
 from __future__ import annotations
 
-from airflow_provider_schemamig.core.access.releases import entries_of
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
@@ -25,7 +24,7 @@ def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetS
     hidden = _in_files(head.declaration(entry.collection), stored_names(head.schema)).keys() - _declared(entry).keys()
     there = {path for path, _ in walk(target.current.declared.fields)}
     found: set[ColumnPath] = set()
-    for before in entries_of(origin, entry.shard) if hidden else ():
+    for before in origin.schemas_of(entry.shard) if hidden else ():
         known = {path for names, path in _declared(before).items() if names in hidden and path in there}
         if known - found:
             judged = doubts(before, lineage_of(origin, before.collection), target.current, target.lineage)

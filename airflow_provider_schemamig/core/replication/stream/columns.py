@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_schemamig.core.access.releases import entries_of
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
@@ -43,7 +42,7 @@ class OriginDrift:
 
 def entry_at(state: State, shard: ShardId, version: int) -> SchemaEntry | None:
     """Return the row of ``schemas`` that is valid at a version of a shard's table; None before the first one."""
-    return _valid(entries_of(state, shard), version)
+    return _valid(state.schemas_of(shard), version)
 
 
 def _valid(entries: Sequence[SchemaEntry], version: int) -> SchemaEntry | None:
@@ -68,7 +67,7 @@ class Columns:
 
     def renew(self, state: State) -> None:
         """Go on with a newer state of the ledger."""
-        self._entries = entries_of(state, self._shard)
+        self._entries = state.schemas_of(self._shard)
         self._in_flight = _in_flight_from(self._store, state.intents_of(self._shard), self._upto)
 
     def in_flight(self, version: int) -> bool:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.access.errors import NotInRelease
-from airflow_provider_schemamig.core.access.releases import entries_of
 from airflow_provider_schemamig.core.access.rewritten import step_that_made
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached
 from airflow_provider_schemamig.core.delta.log.commits import commits
@@ -236,7 +235,7 @@ def _made_the_same(ends: StreamEnds, own: ShardId, drained: ShardId, new: Succes
 
 def _is_made_alike(ends: StreamEnds, there: ShardId, own: ShardId) -> bool:
     """Return whether both tables began with one schema, and with the columns of one release."""
-    theirs, ours = entries_of(ends.origin.state, there), entries_of(ends.target.state, own)
+    theirs, ours = ends.origin.state.schemas_of(there), ends.target.state.schemas_of(own)
     if not theirs or not ours or fingerprint(theirs[0].declared) != fingerprint(ours[0].declared):
         return False
     origin, target = lineage_of(ends.origin.state, theirs[0].collection), lineage_of(ends.target.state, ours[0].collection)

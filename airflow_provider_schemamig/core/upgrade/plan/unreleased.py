@@ -80,8 +80,8 @@ def _renamed_here(state: State, ahead: Ahead, step: Evolve) -> tuple[str, ...]:
     """Return the renames made outside of a release that the step has as a drop and an addition: here it would find all in place, and any
     other environment would lose the values."""
     entry = state.entry(ahead.collection)
-    of_release = (known for known in state.schemas.values() if known.shard == entry.shard and known.release is not None)
-    released = [known for known in of_release if known.rolled_back is None and known.declared.fields == ahead.released.fields]
+    of_release = (known for known in state.schemas_of(entry.shard) if known.release is not None and known.rolled_back is None)
+    released = [known for known in of_release if known.declared.fields == ahead.released.fields]
     if not released:
         return ()
     names = dict(max(released, key=lambda known: known.schema_id).stored_names)

@@ -129,7 +129,7 @@ def _declared_too(state: State, shard: ShardId, key: str, before: str | None) ->
     declared = dict(state.entry(name).physical.properties)
     if key in declared:
         return longer(key, before, declared[key])
-    released = (dict(known.declared.properties).get(key) for known in state.schemas.values() if known.shard == shard)
+    released = (dict(known.declared.properties).get(key) for known in state.schemas_of(shard))
     return None if before in released else before
 
 
