@@ -119,14 +119,7 @@ def _compact(work: Work, debt: SchemaDebt, limits: Limits, jobs: Jobs) -> Compac
         not debt.old and (shard, IntentKind.COMPACT, work.generation) not in work.state.intents
     ):  # one is there if a run was killed at its end
         return Compacted(debt)
-    wanted = CompactionIntent(
-        collection=debt.collection,
-        shard=shard,
-        generation=work.generation,
-        epoch=work.epoch,
-        kind=IntentKind.COMPACT,
-        base_version=debt.version,
-    )
+    wanted = CompactionIntent(**work.intent(IntentKind.COMPACT, debt.collection, shard, debt.version))
     intent = _announce(work, wanted)
     done: list[Rewritten] = []
     why_not: str | None = None

@@ -7,17 +7,17 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority
-from airflow_provider_schemamig.core.names import Epoch, Generation, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.changes import Change
@@ -73,6 +73,17 @@ class _Overtaken(Exception):
     """A twin of this generation did meanwhile what this process was about to do; control flow of ``Work.until``."""
 
 
+class IntentFields(TypedDict):
+    """The fields of all kinds of ``Intent`` that are known before anything is done."""
+
+    collection: CollectionName
+    shard: ShardId
+    generation: Generation
+    epoch: Epoch
+    kind: IntentKind
+    base_version: int
+
+
 @dataclass
 class LeaderView:
     """What a leader sees: a function that takes this writes nothing to the ledger."""
@@ -105,6 +116,12 @@ class LeaderView:
     def changes(self, kind: type[EvolutionStage], step: Evolve) -> tuple[Change, ...]:
         """Return the changes of the step's stage of ``kind``, as the ledger now leaves it to be run; none if there is no such stage."""
         return next((stage.changes for stage in self.plan.evolution(step, self.state) if isinstance(stage, kind)), ())
+
+    def intent(self, kind: IntentKind, collection: CollectionName, shard: ShardId, base_version: int) -> IntentFields:
+        """Return what every intent of this leader says."""
+        return IntentFields(
+            collection=collection, shard=shard, generation=self.generation, epoch=self.epoch, kind=kind, base_version=base_version
+        )
 
     def tag(self, action: str) -> Tag:
         return Tag(generation=self.generation, epoch=self.epoch, action=action)

@@ -143,14 +143,7 @@ def _refuse_lost_seal(work: LeaderView, name: CollectionName, head: Head) -> Non
 
 def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:
     shard = work.state.objects[name].shard
-    intent = DriftRevertIntent(
-        collection=name,
-        shard=shard,
-        generation=work.generation,
-        epoch=work.epoch,
-        kind=IntentKind.REVERT,
-        base_version=head.version,
-    )
+    intent = DriftRevertIntent(**work.intent(IntentKind.REVERT, name, shard, head.version))
     work.append(lambda state: [Put(intent)])
     fence, tag = work.fence(shard), work.tag(IntentKind.REVERT.value)
     try:

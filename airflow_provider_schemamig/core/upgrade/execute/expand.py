@@ -101,12 +101,4 @@ def check_expanded(work: LeaderView, step: Evolve) -> None:
 
 
 def _create_intent(work: LeaderView, stage: s.CreateShard, shard: Shard) -> CreateIntent:
-    return CreateIntent(
-        collection=stage.collection,
-        shard=shard.shard,
-        generation=work.generation,
-        epoch=work.epoch,
-        kind=IntentKind.CREATE,
-        base_version=-1,
-        after=stage.declaration,
-    )
+    return CreateIntent(**work.intent(IntentKind.CREATE, stage.collection, shard.shard, -1), after=stage.declaration)

@@ -227,12 +227,7 @@ def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, 
     before = {path for path, _ in walk(home.wanted.fields)}
     same = tuple((path, parent_and_name(path)[1]) for path, _ in home.renames if path in before)
     undo = TransitionIntent(
-        collection=home.collection,
-        shard=home.shard,
-        generation=work.generation,
-        epoch=work.epoch,
-        kind=IntentKind.UNDO,
-        base_version=head.version,
+        **work.intent(IntentKind.UNDO, home.collection, home.shard, head.version),
         before=home.now,
         after=after_way_back(home.now, back),
         renames=same,

@@ -97,21 +97,10 @@ def announce_swaps(work: Work, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
             head = head_or_none(table_store(work.env, work.state, shard))
             if head is not None:
                 base.append((shard, head.version))
-                intents.append(_intent(work, swap, shard, kind, head.version))
+                intents.append(ShardSwapIntent(**work.intent(kind, swap.collection, shard, head.version)))
         announced.append(replace(swap, base=tuple(base)))
     work.append(lambda state: [Put(intent) for intent in intents])
     return announced
-
-
-def _intent(work: LeaderView, swap: ShardSwap, shard: ShardId, kind: IntentKind, base_version: int) -> ShardSwapIntent:
-    return ShardSwapIntent(
-        collection=swap.collection,
-        shard=shard,
-        generation=work.generation,
-        epoch=work.epoch,
-        kind=kind,
-        base_version=base_version,
-    )
 
 
 def close_new(work: Work, swap: ShardSwap) -> None:

@@ -62,15 +62,7 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: 
                 continue
             # Read in here: a seal that counts is newer than whatever was given up in this very state.
             base = read_head(table_store(work.env, state, shard)).version
-            held[shard] = SealIntent(
-                collection=name,
-                shard=shard,
-                generation=work.generation,
-                epoch=work.epoch,
-                kind=IntentKind.SEAL,
-                base_version=base,
-                deadline=deadline,
-            )
+            held[shard] = SealIntent(**work.intent(IntentKind.SEAL, name, shard, base), deadline=deadline)
             updates.append(Put(held[shard]))
         return updates
 

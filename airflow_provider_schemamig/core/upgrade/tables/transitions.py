@@ -149,12 +149,7 @@ def _is_same_move(one: TransitionIntent, other: TransitionIntent) -> bool:
 
 def intent_of(work: LeaderView, kind: IntentKind, move: Move, base_version: int) -> TransitionIntent:
     return TransitionIntent(
-        collection=move.collection,
-        shard=move.shard,
-        generation=work.generation,
-        epoch=work.epoch,
-        kind=kind,
-        base_version=base_version,
+        **work.intent(kind, move.collection, move.shard, base_version),
         before=move.before if move.origin is None else move.origin,
         after=move.after,
         reached=None if move.origin is None else move.before,
