@@ -27,6 +27,9 @@ class OpenObjects(threading.local):
     def __init__(self) -> None:
         self._objects: dict[type[Any], Any] = {}
 
+    def __reduce__(self) -> tuple[type[OpenObjects], tuple[()]]:
+        return OpenObjects, ()  # an environment may be sent to another process, which opens all anew
+
     def get(self, kind: type[T]) -> T | None:
         return self._objects.get(kind)
 
@@ -46,7 +49,7 @@ class EnvironmentRoot:
     stores made here; what it raises goes through as if the write itself had failed (before) or its answer had been lost (after).
     ``waits``: work that a person told to wait does so in its own process; False: it ends with ``Paused``, and whoever runs it waits and
     runs it again.
-    ``opened``: what was opened through this very object and is open still, as its ledger is; a copy of it opens all anew.
+    ``opened``: what was opened through this very object and is open still, as its ledger is; another one of the same place opens it anew.
     """
 
     location: Location

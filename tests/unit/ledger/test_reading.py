@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import shutil
 import subprocess
 import sys
 import textwrap
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
@@ -242,6 +244,12 @@ def test_threads_share_nothing_that_an_environment_has_open(writer: LedgerWriter
     assert there[0] is not here.table
     assert there[1] is not here.state()
     assert there[1].raw == here.state().raw
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "deep", "pickle"])
+def test_an_environment_may_be_copied_and_sent(writer: LedgerWriter, copied: Callable[[EnvironmentRoot], EnvironmentRoot]) -> None:
+    state = writer.state()
+    assert LedgerReader(copied(writer.env)).state().raw == state.raw
 
 
 def test_what_an_environment_has_open_goes_with_it(writer: LedgerWriter) -> None:
