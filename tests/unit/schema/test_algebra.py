@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import HealthCheck, assume, given, settings
 
-from airflow_provider_schemamig.core.schema.apply.declaration import apply, inverse
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, Cost, DropColumn, ReorderColumns
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.schema.errors import NameTaken
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at
+from tests.unit.schema.inverses import inverse
 from tests.unit.schema.strategies import Evolved, declarations, evolutions, restated
 
 hard = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

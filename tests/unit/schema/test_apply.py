@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
-from airflow_provider_schemamig.core.schema.apply.declaration import apply, inverse
+from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddColumn,
@@ -32,6 +32,7 @@ from airflow_provider_schemamig.core.schema.changes import (
 )
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.model import Check, ForeignKey, Key, Primitive
+from tests.unit.schema.inverses import inverse
 from tests.unit.schema.tables import field, table
 
 A, B, SX = ColumnPath("a"), ColumnPath("b"), ColumnPath("s.x")

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from airflow_provider_schemamig.core.schema.apply.declaration import inverse
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
+from tests.unit.schema.inverses import inverse
 from tests.unit.schema.test_apply import APPLIED
 
 PAGE = Path(__file__).parents[3] / "docs" / "schema-changes.md"
