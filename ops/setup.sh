@@ -48,7 +48,7 @@ say "byte code"
 $venv/bin/python -m compileall -q -j 0 $venv/lib airflow_provider_schemamig spark_jobs >/dev/null || true
 
 say "Delta's JARs"
-$venv/bin/python -m airflow_provider_schemamig.core.spark.jars
+$venv/bin/schemamig jars --fetch
 
 echo "$digest" > "$stamp"
 say "ready"

@@ -7,10 +7,13 @@ module level; a command imports what it needs when it runs.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import typer
 
+from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.cli.commands.accept import accept
 from airflow_provider_schemamig.cli.commands.adopt import adopt
 from airflow_provider_schemamig.cli.commands.alter import alter
@@ -28,6 +31,7 @@ from airflow_provider_schemamig.cli.commands.fixtures import fixtures
 from airflow_provider_schemamig.cli.commands.force import force
 from airflow_provider_schemamig.cli.commands.history import history
 from airflow_provider_schemamig.cli.commands.init import init
+from airflow_provider_schemamig.cli.commands.jars import jars
 from airflow_provider_schemamig.cli.commands.ledger.backup import backup as ledger_backup
 from airflow_provider_schemamig.cli.commands.ledger.compact import compact as ledger_compact
 from airflow_provider_schemamig.cli.commands.ledger.delete import delete as ledger_delete
@@ -119,6 +123,7 @@ COMMANDS: _Panels = {
         replicate,
         verify,
     ),
+    "This machine": (jars,),
     "Look": (
         status,
         history,
@@ -153,17 +158,28 @@ def _register(group: typer.Typer, panels: _Panels) -> typer.Typer:
     return group
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"schemamig {__version__}\n")
+        raise typer.Exit
+
+
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
+    """Take the tables of a Delta lake from one release of their schemas to the next: checked first, online, with a way back."""
+
+
 app = _register(
     typer.Typer(
         name="schemamig",
         cls=BlankingGroup,
-        help="Take the tables of a Delta lake from one release of their schemas to the next: checked first, online, with a way back.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     ),
     COMMANDS,
 )
+app.callback()(root)
 app.add_typer(
     _register(typer.Typer(no_args_is_help=True, help="Which environment has which schema, and which replication waits for it."), SCHEMA),
     name="schema",

@@ -47,12 +47,17 @@ def _commands(group: Any, words: str) -> Iterator[str]:
             yield from _commands(command, f"{words} {name}")
         else:
             yield f"command {words} {name}"
-            for item in command.params:
-                names = " ".join(sorted((*item.opts, *item.secondary_opts)))
-                needed = " required" if item.required else ""
-                several = " several" if getattr(item, "multiple", False) or item.nargs != 1 else ""
-                known = f" from {item.envvar}" if item.envvar else ""
-                yield f"command {words} {name}: {item.param_type_name} {names}{needed}{several}{known}"
+            yield from _parameters(command, f"{words} {name}")
+    yield from _parameters(group, words)
+
+
+def _parameters(command: Any, words: str) -> Iterator[str]:
+    for item in command.params:
+        names = " ".join(sorted((*item.opts, *item.secondary_opts)))
+        needed = " required" if item.required else ""
+        several = " several" if getattr(item, "multiple", False) or item.nargs != 1 else ""
+        known = f" from {item.envvar}" if item.envvar else ""
+        yield f"command {words}: {item.param_type_name} {names}{needed}{several}{known}"
 
 
 def exit_codes() -> Iterator[str]:

@@ -7,15 +7,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.spark import errors, jars, runner_for
+from airflow_provider_schemamig.core.spark import errors, jars, launch, runner_for
 from airflow_provider_schemamig.core.spark.jars import SHA256, fetch, jars_folder, require_jars
-from airflow_provider_schemamig.core.spark.launch import find_java
-from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner, SubmitRunner
-from airflow_provider_schemamig.core.spark.session import settings_for
+from airflow_provider_schemamig.core.spark.launch import find_java, spark_submit_command
+from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner, SubmitRunner, connect_session
+from airflow_provider_schemamig.core.spark.session import embedded_session, settings_for
 from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings
 from airflow_provider_schemamig.core.storage import spark_uri
 
@@ -186,7 +187,7 @@ def test_fetch_verifies_replaces_what_is_damaged_and_runs_once(tmp_path: Path, m
 
 def test_a_jar_with_another_digest_is_refused_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "_resolve", FakeIvy(dict.fromkeys(SHA256, "not what was pinned")))
-    with pytest.raises(errors.SparkJarsMissing, match="sha256"):
+    with pytest.raises(errors.SparkJarsDiffer, match="mirror"):
         fetch(tmp_path / "jars")
     assert list((tmp_path / "jars").iterdir()) == []
 
@@ -202,6 +203,24 @@ def test_a_failed_resolution_says_why(folder: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(errors.SparkJarsNotFetched, match="unresolved dependency"):
         fetch(folder)
     assert sorted(path.name for path in folder.iterdir()) == sorted(SHA256)
+
+
+def test_a_folder_that_cannot_be_made_says_which_to_name(tmp_path: Path) -> None:
+    (tmp_path / "share").write_text("a file")
+    with pytest.raises(errors.SparkJarsNotStored, match=r"Not a directory.*SCHEMAMIG_JARS"):
+        fetch(tmp_path / "share/schemamig/jars")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [embedded_session, lambda: connect_session("sc://localhost:1"), spark_submit_command],
+    ids=["embedded", "connect", "spark-submit"],
+)
+def test_without_the_extra_it_says_what_to_install(work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    with pytest.raises(errors.PysparkMissing, match=r"pip install 'airflow-provider-schemamig\[spark\]'"):
+        work()
 
 
 # --- Connect -------------------------------------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ def test_cancel_stops_the_driver_from_another_thread(cluster: Cluster) -> None:
 def test_missing_prerequisites_are_said_before_anything_is_started(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.submit("exit 1")
     next(iter((cluster.root / "jars").iterdir())).unlink()
-    with pytest.raises(errors.SparkJarsMissing, match="make setup"):
+    with pytest.raises(errors.SparkJarsMissing, match="schemamig jars --fetch"):
         cluster.runner().run("fill", {})
     monkeypatch.setenv("JAVA_HOME", str(cluster.root / "nowhere"))
     with pytest.raises(errors.JavaMissing):

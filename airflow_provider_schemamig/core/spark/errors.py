@@ -25,14 +25,43 @@ class JavaMissing(Refusal):
         return f"work on rows needs Java {self.required} or newer, and {have}."
 
 
+class PysparkMissing(Refusal):
+    """Work on rows was asked for, and the package was installed without its extra."""
+
+    code = "pyspark_missing"
+    message = "work on rows needs pyspark, which is not installed."
+    next_action = "Run `pip install 'airflow-provider-schemamig[spark]'`, then `schemamig jars --fetch`; only rows need it, schemas do not."
+
+
 class SparkJarsMissing(Refusal):
-    """Delta's JARs are not where they are looked for, or are not the pinned ones."""
+    """Delta's JARs are not where they are looked for."""
 
     code = "spark_jars_missing"
-    message = "{folder} lacks {names}, or its sha256 is not the pinned one."
-    next_action = "Run `make setup` once (or `python -m airflow_provider_schemamig.core.spark.jars`); SCHEMAMIG_JARS names another folder."
+    message = "work on rows needs Delta's JARs, and {folder} lacks {names}."
+    next_action = "Run `schemamig jars --fetch` once, with a network; where they lie already, name that folder in SCHEMAMIG_JARS."
     folder: str
     names: tuple[str, ...]
+
+
+class SparkJarsDiffer(Refusal):
+    """What was fetched is not what was pinned."""
+
+    code = "spark_jars_differ"
+    message = "what was fetched as {names} has not the sha256 that schemamig knows of it; it was thrown away."
+    next_action = "Ask who keeps the mirror that Spark's Ivy reads (spark.jars.ivySettings), then run `schemamig jars --fetch` again."
+    names: tuple[str, ...]
+
+
+class SparkJarsNotStored(Refusal):
+    """The folder of the JARs cannot be written."""
+
+    code = "spark_jars_not_stored"
+    message = "Delta's JARs could not be put into {folder}: {reason}."
+    next_action = (
+        "Name a folder that you may write in SCHEMAMIG_JARS, here and wherever schemamig runs, then run `schemamig jars --fetch` again."
+    )
+    folder: str
+    reason: str
 
 
 class SparkJarsNotFetched(Conflict):
@@ -40,7 +69,10 @@ class SparkJarsNotFetched(Conflict):
 
     code = "spark_jars_not_fetched"
     message = "Spark's Ivy could not fetch Delta's JARs: {reason}"
-    next_action = "Check the network and try again; behind a mirror set spark.jars.ivySettings in spark-defaults.conf."
+    next_action = (
+        "Check the network and try again; behind a mirror set spark.jars.ivySettings in spark-defaults.conf, without a network copy the "
+        "folder that `schemamig jars` names from another machine."
+    )
     reason: str
 
 

@@ -1,7 +1,7 @@
 """Delta's two JARs: fetched once at set-up by Spark's own Ivy, verified, and from then on read from a folder without any network.
 
-``python -m airflow_provider_schemamig.core.spark.jars`` fetches them. A mirror is configured where Spark looks for it
-(``spark.jars.ivySettings`` in spark-defaults.conf). The other 31 artifacts that Ivy would resolve are not needed, and some are older
+``schemamig jars --fetch`` fetches them. A mirror is configured where Spark looks for it (``spark.jars.ivySettings`` in
+spark-defaults.conf). The other 31 artifacts that Ivy would resolve are not needed, and some are older
 copies of what pyspark ships, so they are excluded: 3 s instead of 17.
 """
 
@@ -16,10 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from airflow_provider_schemamig.core.spark.errors import SparkJarsMissing, SparkJarsNotFetched
+from airflow_provider_schemamig.core.spark.errors import SparkJarsDiffer, SparkJarsMissing, SparkJarsNotFetched, SparkJarsNotStored
 from airflow_provider_schemamig.core.spark.launch import find_java, spark_submit_command
 from airflow_provider_schemamig.core.spark.translate import last_lines
-from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: The Maven coordinate; its JAR, its Python wheel (delta-spark 4.4.0) and pyspark 4.2.0 go together.
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -48,24 +47,32 @@ def require_jars() -> tuple[Path, ...]:
     return tuple(folder / name for name in SHA256)
 
 
+def verified(folder: Path) -> tuple[str, ...]:
+    """Return the names of the JARs that ``folder`` has with the pinned sha256."""
+    return tuple(name for name, digest in SHA256.items() if _verified(folder / name, digest))
+
+
 def fetch(folder: Path) -> tuple[str, ...]:
     """Put the verified JARs into ``folder``; returns the names that were not there before. Does nothing where all are verified.
 
-    Raises JavaMissing, SparkJarsNotFetched (network), SparkJarsMissing (fetched, but not with the pinned sha256).
+    Raises PysparkMissing, JavaMissing, SparkJarsNotFetched (network), SparkJarsDiffer, SparkJarsNotStored.
     """
-    wanted = tuple(name for name, digest in SHA256.items() if not _verified(folder / name, digest))
+    wanted = tuple(name for name in SHA256 if name not in verified(folder))
     if not wanted:
         return ()
     find_java()
-    folder.mkdir(parents=True, exist_ok=True)
-    # The scratch folder lies beside the target, so that the rename into place is atomic; it takes Ivy's cache with it when it goes.
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
-        _resolve(Path(scratch))
-        for name in wanted:
-            source = Path(scratch, "jars", _IVY_PREFIX + name)
-            if not _verified(source, SHA256[name]):
-                raise SparkJarsMissing(folder=str(folder), names=(name,))
-            source.replace(folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The scratch folder lies beside the target, so that the rename into place is atomic; it takes Ivy's cache with it when it goes.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
+            _resolve(Path(scratch))
+            fetched = Path(scratch, "jars")
+            if differ := tuple(name for name in wanted if not _verified(fetched / (_IVY_PREFIX + name), SHA256[name])):
+                raise SparkJarsDiffer(names=differ)
+            for name in wanted:
+                (fetched / (_IVY_PREFIX + name)).replace(folder / name)
+    except OSError as error:
+        raise SparkJarsNotStored(folder=str(folder), reason=error.strerror or str(error)) from error
     return wanted
 
 
@@ -78,27 +85,11 @@ def _verified(path: Path, digest: str) -> bool:
 
 def _resolve(scratch: Path) -> None:
     """Let spark-submit resolve the package for an application that does nothing: no SparkContext is started."""
+    command, environment = spark_submit_command()
     application = scratch / "nothing.py"
     application.touch()
-    command, environment = spark_submit_command()
     command += ["--master", "local[1]", "--packages", PACKAGE, "--exclude-packages", _NOT_NEEDED]
     command += ["--conf", f"spark.jars.ivy={scratch}", str(application)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SparkJarsNotFetched(reason=last_lines(done.stdout + done.stderr))
-
-
-def main() -> int:
-    """Fetch into `jars_folder`; 0 if all are there and verified. Meant for `make setup`."""
-    folder = jars_folder()
-    try:
-        fetched = fetch(folder)
-    except SchemamigError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    sys.stdout.write(f"{folder}: {', '.join(fetched) if fetched else 'nothing to fetch'}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

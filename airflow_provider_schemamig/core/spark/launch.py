@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from airflow_provider_schemamig.core.spark.errors import JavaMissing
+from airflow_provider_schemamig.core.spark.errors import JavaMissing, PysparkMissing
 
 REQUIRED = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
@@ -29,11 +29,20 @@ def find_java() -> Path:
     return Path(path)
 
 
-def spark_submit_command() -> tuple[list[str], dict[str, str]]:
-    """Return spark-submit with the environment it runs in: ``SPARK_HOME``'s, else the one inside pyspark; drivers run this very Python."""
+def require_pyspark() -> Path:
+    """Return the folder of pyspark. Raises PysparkMissing."""
     spec = find_spec("pyspark")
-    bundled = Path(spec.origin).parent if spec is not None and spec.origin else Path()
-    home = os.environ.get("SPARK_HOME", str(bundled))
+    if spec is None or spec.origin is None:
+        raise PysparkMissing
+    return Path(spec.origin).parent
+
+
+def spark_submit_command() -> tuple[list[str], dict[str, str]]:
+    """Return spark-submit with the environment it runs in: ``SPARK_HOME``'s, else the one inside pyspark; drivers run this very Python.
+
+    Raises PysparkMissing.
+    """
+    home = os.environ.get("SPARK_HOME") or str(require_pyspark())
     environment = {**os.environ, "SPARK_HOME": home, "PYSPARK_DRIVER_PYTHON": sys.executable}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     environment.pop("SPARK_REMOTE", None)  # else the driver would make a Connect session

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
+from airflow_provider_schemamig.core.spark.launch import require_pyspark
 from airflow_provider_schemamig.core.spark.session import embedded_session, quiet_pyspark, with_meaning
 from airflow_provider_schemamig.core.spark.submit import SubmitRunner
 from airflow_provider_schemamig.core.spark.translate import last_lines, translated
@@ -88,10 +89,11 @@ class ConnectRunner:
 
 
 def connect_session(url: str) -> SparkSession:
-    """Open a new session on a Connect server. Raises SparkUnavailable within seconds if nobody listens there.
+    """Open a new session on a Connect server. Raises PysparkMissing; SparkUnavailable within seconds if nobody listens there.
 
     The port is tried first: a client without a server retries for ever, and hangs beyond SIGTERM.
     """
+    require_pyspark()
     parts = urlsplit(url)
     where = f"{parts.hostname}:{parts.port or _CONNECT_PORT}"
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
 from airflow_provider_schemamig.core.spark.jars import require_jars
-from airflow_provider_schemamig.core.spark.launch import find_java
+from airflow_provider_schemamig.core.spark.launch import find_java, require_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,9 +84,10 @@ def settings_for(master: str, conf: Mapping[str, str] = MappingProxyType({})) ->
 def embedded_session(master: str = "local[*]") -> SparkSession:
     """Return the one in-process session with Delta; made on the first call (4 to 6 s), the same one afterwards.
 
-    Raises JavaMissing, SparkJarsMissing; SparkUnavailable if this process already runs a Spark session without Delta.
+    Raises PysparkMissing, JavaMissing, SparkJarsMissing; SparkUnavailable if this process already runs a Spark session without Delta.
     """
     with _starting:
+        require_pyspark()
         session = _running_session()
         if session is None:
             find_java()

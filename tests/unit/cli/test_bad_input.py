@@ -120,7 +120,7 @@ def test_no_jars(run: Run, unchanged: Path, needs_spark: Path, tmp_path: Path, m
     (tmp_path / "jars").mkdir()
     monkeypatch.setenv("SCHEMAMIG_JARS", str(tmp_path / "jars"))
     error = refused(run, "upgrade", "--env", unchanged, "--release", needs_spark, code="spark_jars_missing")
-    assert "make setup" in error["next"]
+    assert "`schemamig jars --fetch`" in error["next"]
 
 
 # --- the ledger ---------------------------------------------------------------------------------------------------------------------------
@@ -345,6 +345,7 @@ def test_every_command_is_tried_on_a_ledger_of_a_newer_format() -> None:
     named = commands.keys() - set(groups) | {f"{group} {name}" for group in groups for name in commands[group].commands}
     assert named - set(EVERY_COMMAND) == {
         "init",
+        "jars",
         "new",
         "rebase",
         "check",
