@@ -11,6 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 400
+#: Characters of a line of Markdown: of text, and of a table's row.
+MAX_TEXT, MAX_ROW = 160, 300
+#: Words of the papers that the protocol comes from: they say nothing to who reads the docs.
+PAPERS = re.compile(r"F1 paper|the paper|[Ss]eed's|\bStash\b")
 PRODUCT = ("airflow_provider_schemamig", "spark_jobs")
 #: Copies of what is elsewhere, written by a program: nobody reads them from start to end.
 COPIES = re.compile(r"objects_v\d+\.py")
@@ -78,6 +82,39 @@ def test_no_python_file_is_longer_than_a_reader_likes() -> None:
         if path.suffix == ".py" and not COPIES.fullmatch(path.name)
     }
     assert {path: lines for path, lines in long.items() if lines > MAX_LINES} == {}
+
+
+def test_no_line_of_the_docs_is_longer_than_the_eye_follows() -> None:
+    """A table's row is one line in Markdown, so it may be longer than text; a word alone is as long as it is."""
+    long: dict[str, list[int]] = {}
+    for path in tracked():
+        if path.suffix == ".md":
+            for number, line in enumerate(text_of(path).splitlines(), start=1):
+                if len(line) >= (MAX_ROW if line.lstrip().startswith("|") else MAX_TEXT) and " " in line.strip():
+                    long.setdefault(str(path.relative_to(ROOT)), []).append(number)
+    assert long == {}
+
+
+def test_links_of_the_docs_lead_somewhere() -> None:
+    pages = {path: text_of(path) for path in tracked() if path.suffix == ".md"}
+    dead = []
+    for path, text in pages.items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            if not link.startswith("http") and not (target.exists() and (not anchor or anchor in _anchors(pages[target]))):
+                dead.append(f"{path.relative_to(ROOT)}: {link}")
+    assert dead == []
+
+
+def _anchors(text: str) -> set[str]:
+    headings = (re.sub(r"[^\w\- ]", "", found.lower()).replace(" ", "-") for found in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {*re.findall(r'<a id="([^"]+)"', text), *headings}
+
+
+def test_docs_speak_of_no_paper_that_they_do_not_name() -> None:
+    cited = {str(path.relative_to(ROOT)) for path in tracked() if path.suffix == ".md" and PAPERS.search(text_of(path))}
+    assert cited == set()
 
 
 def test_shell_scripts_are_executable() -> None:
