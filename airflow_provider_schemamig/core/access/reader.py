@@ -75,10 +75,12 @@ class Reader(Handle):
         import pyarrow as pa
         from deltalake import DeltaTable
 
-        pinned = self.pin(columns)
-        fit, place = pinned.fit, pinned.place
-        if fit is None:
+        seen = self._look()
+        if seen.is_preview:
             raise NeedsSpark(collection=self.collection, doing="reading", because="the preview of a rewrite is a query")
+        pinned = self._pinned(seen, columns)
+        fit, place = pinned.fit, pinned.place
+        assert fit is not None, "a preview was refused above"
         check_honest(place.head, self.collection, DELTA_RS_READS, "reading")
         check_readable(fit, self.collection)
         check_times(place.store, place.head, fit.source.fields, self.collection, "reading")
@@ -89,8 +91,13 @@ class Reader(Handle):
         return show(rows, fit)
 
     def pin(self, columns: Sequence[str] | None = None) -> PinnedRead:
-        """Look at ledger and table, and say how the pinned version is to be shown. Raises as ``df``; reads no row, starts no JVM."""
-        seen = self._look()
+        """Look at ledger and table, and say how the pinned version is to be shown. Raises as ``df``; reads no row.
+
+        Only the preview of a rewrite starts a JVM: its query is judged by the session that will run it.
+        """
+        return self._pinned(self._look(), columns)
+
+    def _pinned(self, seen: Resolution, columns: Sequence[str] | None) -> PinnedRead:
         wanted = self._only(seen.declared, columns)
         try:
             pinned = self._preview(seen, wanted) if seen.is_preview else self._shown(seen, wanted)

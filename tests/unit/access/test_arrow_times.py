@@ -313,3 +313,14 @@ def test_a_column_may_have_a_dot_in_its_name_in_the_files(tmp_path: Path, stored
     adopt(site.env, releases(tmp_path, ("CREATE TABLE t (id BIGINT, at TIMESTAMP);", ""))[0], [("t", str(path))], create=True)
     with pytest.raises(NeedsSpark, match="column at is INT96"):
         site.env.reader("t").arrow()
+
+
+def test_a_key_beyond_the_year_9999_is_refused_in_words(tmp_path: Path) -> None:
+    """Delta's dates go on after Python's."""
+    lake = lake_of(tmp_path, "CREATE TABLE t (id BIGINT, day DATE UNIQUE);")
+    far = pa.array([2_932_897], pa.int32()).cast(pa.date32())
+    rows = pa.table({"id": pa.array([1], pa.int64()), "day": far})
+    lake.env.writer("t").append(rows)
+    with pytest.raises(KeyViolated) as refused:
+        lake.env.writer("t").append(rows)
+    assert refused.value.sample == ("(10000-01-01)",)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.access import reader as readers
 from airflow_provider_schemamig.core.access import resolved_table
 from airflow_provider_schemamig.core.access.errors import (
     NeedsSpark,
@@ -34,6 +35,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 from tests.support import foreign
+from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake, no_spark
 from tests.support.upgrades import claimed, deployed, make_holds_due, releases, two_releases
 from tests.unit.access.support import batch, rows
@@ -104,6 +106,18 @@ def test_collections_that_are_renamed_removed_replaced_or_new(tmp_path: Path) ->
         rows(lake, "1.0.0", ["id"], "stats")
     lake.env.writer("t", "1.0.0").append(batch(id=[2]))
     assert len(rows(lake, collection="u")) == 2
+
+
+def test_a_preview_is_refused_to_arrow_without_a_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = 'rewrite("t", up="SELECT id, CAST(x AS STRING) AS x FROM {t}")'
+    lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, x STRING);", step)
+    foreign.write(lake.path("t"), [{"id": 1, "x": 1}])
+    monkeypatch.setattr(FakeJobs, "_fill", lambda self, request: pytest.fail("killed"))
+    with pytest.raises(pytest.fail.Exception, match="killed"):
+        commands.preflight(lake.env, lake.second, jobs=FakeJobs())
+    monkeypatch.setattr(readers, "own_session", lambda env: pytest.fail("it started a JVM"))
+    with pytest.raises(NeedsSpark, match="the preview of a rewrite is a query"):
+        lake.env.reader("t", "1.1.0").arrow()
 
 
 def test_a_new_column_is_not_the_one_that_gives_its_name_away(tmp_path: Path) -> None:

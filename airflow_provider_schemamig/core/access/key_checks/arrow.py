@@ -43,8 +43,18 @@ def check_rows(
             case ReferencedRows():
                 broken = keys.join(_known(check, rows, table, keys, options, collection, place), keys.column_names, join_type="left anti")
         if broken.num_rows:
-            texts = sorted({f"({', '.join(map(str, row.values()))})" for row in broken.to_pylist()})
+            texts = sorted({f"({', '.join(row.values())})" for row in _as_text(broken).to_pylist()})
             raise KeyViolated(collection=collection, key=check.rule, count=broken.num_rows, sample=tuple(texts[:_SAMPLES]))
+
+
+def _as_text(keys: pa.Table) -> pa.Table:
+    """Return the keys as texts. Arrow makes those of dates and times: Python has none beyond the year 9999."""
+    import pyarrow as pa
+
+    def text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        return column.cast(pa.string()) if pa.types.is_temporal(column.type) else pa.chunked_array([list(map(str, column.to_pylist()))])
+
+    return pa.table({name: text(keys[name]) for name in keys.column_names})
 
 
 def _keys(rows: pa.Table, check: KeyCheck, collection: CollectionName) -> pa.Table:
