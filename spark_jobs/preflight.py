@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
+from airflow_provider_schemamig.core.spark.telling import tell
 from airflow_provider_schemamig.core.spark.translate import translated
 from airflow_provider_schemamig.core.storage import spark_uri
 from spark_jobs.delta_tables import newest_version, table_sql
@@ -75,8 +76,16 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     unusable = [found for wanted in request.get("expressions", ()) if (found := _unusable(spark, wanted)) is not None]
     with storage_access(spark, request.get("storage_options", {})):
         checks = [] if unusable else request["checks"]  # a check of the rows would fail on the same expression
-        violations = [found for group in _groups(checks) for found in _check(spark, group)]
-        estimates = [_estimate(spark, wanted) for wanted in request["estimates"]]
+        groups, wanted = list(_groups(checks)), request["estimates"]
+        violations: list[dict[str, Any]] = []
+        estimates: list[dict[str, Any]] = []
+        total = len(groups) + len(wanted)
+        for number, group in enumerate(groups, start=1):
+            tell(f"{group[0]['collection']}, table {number} of {total}")
+            violations += _check(spark, group)
+        for number, table in enumerate(wanted, start=len(groups) + 1):
+            tell(f"size of {table['collection']}, table {number} of {total}")
+            estimates.append(_estimate(spark, table))
     return {"unusable": unusable, "violations": violations, "estimates": estimates}
 
 

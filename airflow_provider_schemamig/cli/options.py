@@ -5,6 +5,7 @@ Options belong to the leaf command and may stand in any order after it.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import typer
 if TYPE_CHECKING:
     from airflow_provider_schemamig.core.environment import Environment
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
+    from airflow_provider_schemamig.core.progress import Listener
     from airflow_provider_schemamig.core.spark.runners import JobRunner
 
 EnvOption = Annotated[
@@ -127,15 +129,16 @@ def _storage_options() -> dict[str, str]:
     return found
 
 
-def spark_at(url: str) -> Callable[[], JobRunner]:
-    """Return a factory of the runner: the first stage that needs Spark makes the runner, and with it the JVM."""
+def spark_at(url: str, listen: Listener) -> Callable[[], JobRunner]:
+    """Return a factory of the runner: the first stage that needs Spark makes the runner, and with it the JVM; ``listen`` hears of jobs."""
 
     def make() -> JobRunner:
         from airflow_provider_schemamig.core.spark import runner_for
+        from airflow_provider_schemamig.core.spark.watched import WatchedRunner
 
-        return runner_for(url)
+        return WatchedRunner(runner_for(url), listen)
 
-    return make
+    return functools.cache(make)
 
 
 def table_named(text: str) -> tuple[str, str]:

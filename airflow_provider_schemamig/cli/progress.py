@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +14,12 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
 #: Between two plain lines of one stage, in seconds: a log stays readable over a thousand collections.
 QUIET_SECONDS = 5.0
+#: Between two plain lines that only say that something still runs.
+BEAT_SECONDS = 30.0
 
 
 @contextmanager
@@ -37,17 +41,26 @@ class Lines:
     def __init__(self, to: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._to = to
         self._clock = clock
-        self._last: dict[str, float] = {}
+        self._last: dict[tuple[str, str | None], float] = {}
 
     def __call__(self, event: Event) -> None:
         now = self._clock()
-        first = event.stage not in self._last
-        ended = event.done >= event.total
-        if not (ended or event.note or first or now - self._last[event.stage] >= QUIET_SECONDS):
+        said = (event.stage, event.collection if event.beat else None)
+        since = now - self._last.get(said, -math.inf)
+        is_due = self._is_due_beat(event, since) if event.beat else self._is_due(event, since)
+        if not is_due:
             return
-        self._last[event.stage] = now
+        self._last[said] = now
         self._to.write(visible(line(event)) + "\n")
         self._to.flush()
+
+    @staticmethod
+    def _is_due(event: Event, since: float) -> bool:
+        return event.done >= event.total or bool(event.note) or since >= QUIET_SECONDS
+
+    @staticmethod
+    def _is_due_beat(event: Event, since: float) -> bool:
+        return since >= BEAT_SECONDS and not _is_over(event)
 
 
 def line(event: Event) -> str:
@@ -64,33 +77,71 @@ def line(event: Event) -> str:
     return "  ".join(parts)
 
 
+def _is_over(event: Event) -> bool:
+    return 0 < event.total <= event.done
+
+
 class Bars:
-    """One bar a stage, in the order they begin. Rich is imported with the first event: most commands never send one."""
+    """One bar a stage, in the order they begin, and below them what Spark does now.
+
+    A bar's clock stops with its work: at its last collection, or when another stage begins. Rich is imported with the first event: most
+    commands never send one.
+    """
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._lock = threading.Lock()
 
     def __call__(self, event: Event) -> None:
-        progress = self._progress or self._begin()
-        if event.stage not in self._tasks:
-            self._tasks[event.stage] = progress.add_task(event.stage, total=None, what="")
-        what = "  ".join(part for part in (event.collection, event.note) if part)
-        progress.update(self._tasks[event.stage], completed=event.done, total=event.total or None, what=what)
+        with self._lock:  # Spark is watched by a thread of its own
+            progress = self._progress or self._begin()
+            if event.beat and _is_over(event):
+                self._remove(progress, event.stage)
+            else:
+                self._draw(progress, event)
 
     def close(self) -> None:
         if self._progress is not None:
             self._progress.stop()
 
+    def _draw(self, progress: Progress, event: Event) -> None:
+        if event.stage not in self._tasks:
+            self._tasks[event.stage] = progress.add_task(event.stage, total=None, what="")
+        task = self._tasks[event.stage]
+        if not event.beat:
+            for other, its in self._tasks.items():
+                if other != event.stage:
+                    progress.stop_task(its)
+        what = "  ".join(part for part in (event.collection, event.note) if part)
+        if event.total or event.beat:
+            progress.update(task, completed=event.done, total=event.total or None, what=what)
+        else:  # a remark: how far it is stays as it was
+            progress.update(task, what=what)
+        if _is_over(event):
+            progress.stop_task(task)
+
+    def _remove(self, progress: Progress, stage: str) -> None:
+        task = self._tasks.pop(stage, None)
+        if task is not None:
+            progress.remove_task(task)
+
     def _begin(self) -> Progress:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.text import Text
 
         from airflow_provider_schemamig.cli.output import console
 
+        class Counted(TextColumn):
+            """``3/10``, or nothing where it is not known of how many."""
+
+            def render(self, task: Task) -> Text:
+                return Text("" if task.total is None else f"{task.completed:,.0f}/{task.total:,.0f}")
+
         columns = (
-            TextColumn("{task.description:<10}"),
+            TextColumn("{task.description:<11}"),
             BarColumn(bar_width=30),
-            MofNCompleteColumn(),
+            Counted(""),
             TimeElapsedColumn(),
             TextColumn("{task.fields[what]}", markup=False),
         )

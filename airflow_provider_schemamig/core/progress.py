@@ -16,7 +16,7 @@ class Event:
     """``done`` of ``total`` collections of ``stage`` are ready; ``collection`` is the one just finished, after ``seconds``.
 
     ``measures`` are numbers for a metrics system, by the names in ``GAUGES`` and ``COUNTERS``; ``element``: whose they are, if they are an
-    online change's.
+    online change's. ``beat``: nothing happened but time: what runs still does, and an end of it is no end of a stage.
     """
 
     stage: str
@@ -26,6 +26,7 @@ class Event:
     seconds: float = 0.0
     note: str = ""
     element: str = ""
+    beat: bool = False
     measures: Mapping[str, float] = field(default_factory=dict)
 
 

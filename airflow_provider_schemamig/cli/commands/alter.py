@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,7 @@ from airflow_provider_schemamig.cli.options import (
     spark_at,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.cli.progress import watched
 from airflow_provider_schemamig.cli.tasks import run_task
 from airflow_provider_schemamig.exceptions import error_of
 
@@ -43,8 +45,10 @@ def alter(
 
     root, kept = open_environment(env), parse_hold(hold)
     if not dry_run:
-        return run_task(lambda listen: alters.alter(root, statement, hold=kept, claim_id=claim_id, jobs=spark_at(spark), listen=listen))
-    report = alters.plan_alter(root, statement, jobs=spark_at(spark) if check_data else None)
+        run = functools.partial(alters.alter, root, statement, hold=kept, claim_id=claim_id)
+        return run_task(lambda listen: run(jobs=spark_at(spark, listen), listen=listen))
+    with watched() as listen:
+        report = alters.plan_alter(root, statement, jobs=spark_at(spark, listen) if check_data else None)
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.plan import show_plan

@@ -26,4 +26,5 @@ def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
     """Give a generation up: what it built is deleted. Promoted already: it is rolled back. Committed: refused."""
     from airflow_provider_schemamig.core import commands
 
-    return run_task(lambda listen: commands.cancel(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    root, number = open_environment(env), Generation(generation)
+    return run_task(lambda listen: commands.cancel(root, number, jobs=spark_at(spark, listen), listen=listen))

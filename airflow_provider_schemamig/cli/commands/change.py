@@ -26,4 +26,5 @@ def change(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
     """Work that is done on rows while readers and writers go on; fills whose inputs moved run again."""
     from airflow_provider_schemamig.core import commands
 
-    return run_task(lambda listen: commands.change(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    root, number = open_environment(env), Generation(generation)
+    return run_task(lambda listen: commands.change(root, number, jobs=spark_at(spark, listen), listen=listen))

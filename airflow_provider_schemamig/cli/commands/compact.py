@@ -44,6 +44,6 @@ def compact(
         document = {"collections": [Compacted(debt).to_json() for debt in commands.schema_debt(root, names)]}
         return Answer(document, show)
     with watched() as listen:
-        found = commands.compact(root, names, limits=Limits(max_files, max_bytes), jobs=spark_at(spark), listen=listen)
+        found = commands.compact(root, names, limits=Limits(max_files, max_bytes), jobs=spark_at(spark, listen), listen=listen)
     document = found.to_json()
     return Answer(document, show)

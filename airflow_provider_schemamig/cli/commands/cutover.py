@@ -26,4 +26,5 @@ def cutover(env: EnvOption, generation: GenerationOption, spark: SparkOption = D
     """Follow and check what is rewritten, seal, catch up, rename, swap, commit: the environment is at the release after it."""
     from airflow_provider_schemamig.core import commands
 
-    return run_task(lambda listen: commands.cutover(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    root, number = open_environment(env), Generation(generation)
+    return run_task(lambda listen: commands.cutover(root, number, jobs=spark_at(spark, listen), listen=listen))

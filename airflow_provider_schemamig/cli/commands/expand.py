@@ -26,4 +26,5 @@ def expand(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
     """Settle what an earlier leader left, then make every change that readers and writers do not notice."""
     from airflow_provider_schemamig.core import commands
 
-    return run_task(lambda listen: commands.expand(open_environment(env), Generation(generation), jobs=spark_at(spark), listen=listen))
+    root, number = open_environment(env), Generation(generation)
+    return run_task(lambda listen: commands.expand(root, number, jobs=spark_at(spark, listen), listen=listen))

@@ -19,6 +19,7 @@ from airflow_provider_schemamig.cli.options import (
     spark_at,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.cli.progress import watched
 from airflow_provider_schemamig.exceptions import error_of
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ def plan(
 
         show_plan(to, report, explain=explain)
 
-    jobs = spark_at(spark) if check_data else None
-    report = commands.plan(open_environment(env), local_path(release), end_hold=end_hold, ignore_nodes=ignore_nodes, jobs=jobs)
+    with watched() as listen:
+        jobs = spark_at(spark, listen) if check_data else None
+        report = commands.plan(open_environment(env), local_path(release), end_hold=end_hold, ignore_nodes=ignore_nodes, jobs=jobs)
     document = report.to_json(explained=explain)
     if report.refusals:
         document["error"] = error_of(report.refusals).to_json()

@@ -49,8 +49,8 @@ def preflight(
 
         show_preflight(to, found)
 
-    root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
+    root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)
     with watched() as listen:
         run = functools.partial(commands.preflight, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
-        found = run(claim_id=claim_id, create=create, jobs=jobs, listen=listen)
+        found = run(claim_id=claim_id, create=create, jobs=spark_at(spark, listen), listen=listen)
     return Answer(found.to_json(), show)

@@ -70,7 +70,6 @@ def replicate(
     as_json: JsonOption = False,
 ) -> Answer:
     """Bring the commits of collections to another environment. Exit 3: some wait for an upgrade; exit 1: some are stopped, by a gap."""
-    import functools
     from datetime import timedelta
 
     import pendulum
@@ -83,10 +82,11 @@ def replicate(
     names = [collection_name(name) for name in collection or ()]
     if restore and not names:
         raise typer.BadParameter("name what is to be restored with --collection.", param_hint="'--restore'")
-    ends, jobs = (open_environment(origin), open_environment(target)), functools.cache(spark_at(spark))
+    ends = open_environment(origin), open_environment(target)
     total = _Total()
     StreamEnds.of(*ends)  # nothing is written if one of them is none
     with watched() as listen:
+        jobs = spark_at(spark, listen)
         for name in names if restore else ():
             done = commands.restore_rows(
                 *ends, name, allow_schema_change=allow_schema_change, allow_lossy=allow_lossy, jobs=jobs, listen=listen

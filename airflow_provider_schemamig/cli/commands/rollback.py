@@ -34,5 +34,5 @@ def rollback(
     """Go back to the release before, while its hold is open, or undo an upgrade that was cut in the middle."""
     from airflow_provider_schemamig.core import commands
 
-    run = functools.partial(commands.rollback, open_environment(env), jobs=spark_at(spark), allow_lossy=allow_lossy, claim_id=claim_id)
-    return run_task(lambda listen: run(listen=listen))
+    run = functools.partial(commands.rollback, open_environment(env), allow_lossy=allow_lossy, claim_id=claim_id)
+    return run_task(lambda listen: run(jobs=spark_at(spark, listen), listen=listen))

@@ -35,5 +35,5 @@ def tail(
     from airflow_provider_schemamig.core import commands
 
     return run_task(
-        lambda listen: commands.tail(open_environment(env), Generation(generation), jobs=spark_at(spark), once=once, listen=listen)
+        lambda listen: commands.tail(open_environment(env), Generation(generation), jobs=spark_at(spark, listen), once=once, listen=listen)
     )

@@ -17,6 +17,7 @@ from airflow_provider_schemamig.exceptions import error_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from airflow_provider_schemamig.core.progress import Listener
     from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 
 
@@ -49,7 +50,7 @@ def test(
         raise typer.BadParameter("give --released or --tags, not both.", param_hint="'--tags'")
     started = time.monotonic()
     with workplace() as place, watched() as listen:
-        found = rehearsal(local_path(release), place, jobs=_jobs(spark), seed=seed, released=released, tags=tags)
+        found = rehearsal(local_path(release), place, jobs=_jobs(spark, listen), seed=seed, released=released, tags=tags)
         results = run_all(found, found.paths if path is None else found.find(path), listen)
     options = {"--release": release, "--released": released, "--tags": tags, "--seed": str(seed)}
     command = " ".join(["schemamig test", *(f"{name} {shlex.quote(value)}" for name, value in options.items() if value is not None)])
@@ -66,9 +67,9 @@ def test(
     return Answer(answer, show, Exit.PENDING if answer["counts"]["needs_spark"] else Exit.DONE)
 
 
-def _jobs(url: str) -> Jobs | None:
+def _jobs(url: str, listen: Listener) -> Jobs | None:
     """Return None if Spark is not wanted, or if the packages of the extra `spark` are not installed."""
     embedded = url.startswith("local")
     if url == NO_SPARK or (embedded and importlib.util.find_spec("pyspark") is None):
         return None
-    return spark_at(url)
+    return spark_at(url, listen)

@@ -44,6 +44,6 @@ def upgrade(
     """Take the environment to the release: every task in order. A new environment is made at the release's head."""
     from airflow_provider_schemamig.core import commands
 
-    root, folder, kept, jobs = open_environment(env), local_path(release), parse_hold(hold), spark_at(spark)
+    root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)
     run = functools.partial(commands.upgrade, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
-    return run_task(lambda listen: run(claim_id=claim_id, create=create, jobs=jobs, listen=listen))
+    return run_task(lambda listen: run(claim_id=claim_id, create=create, jobs=spark_at(spark, listen), listen=listen))

@@ -8,6 +8,7 @@ import typer
 
 from airflow_provider_schemamig.cli.options import DEFAULT_SPARK, EnvOption, JsonOption, SparkOption, open_environment, spark_at
 from airflow_provider_schemamig.cli.output import Answer, Exit, answered
+from airflow_provider_schemamig.cli.progress import watched
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +35,9 @@ def verify(
     from airflow_provider_schemamig.core.names import CollectionName
 
     names = None if not collection else [CollectionName(name) for name in collection]
-    found = (commands.watch_keys if new_rows else commands.verify_environment)(open_environment(env), spark_at(spark), names)
+    verify = commands.watch_keys if new_rows else commands.verify_environment
+    with watched() as listen:
+        found = verify(open_environment(env), spark_at(spark, listen), names)
     document = found.to_json()
 
     def show(to: Console) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -49,10 +49,27 @@ class EmbeddedRunner:
         self.master = master
         self._session: SparkSession | None = None
 
-    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def is_started(self) -> bool:
+        return self._session is not None
+
+    def start(self) -> None:
         self._session = embedded_session(self.master)
+
+    def how_far(self) -> tuple[int, int]:
+        """Return how many tasks of Spark's active stages are done, of how many."""
+        if self._session is None:
+            return 0, 0
+        tracker = self._session.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        found = [stage for stage in stages if stage is not None]
+        return sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        session = embedded_session(self.master)
+        self._session = session
         try:
-            return _run_on(self._session.newSession(), job, request)
+            return _run_on(session.newSession(), job, request)
         except KeyboardInterrupt:
             self.cancel()
             raise
@@ -73,15 +90,33 @@ class ConnectRunner:
     def __init__(self, url: str) -> None:
         self.url = url
         self._session: SparkSession | None = None
+        self._tasks = (0, 0)
+
+    @property
+    def is_started(self) -> bool:
+        """Return True: the server runs, and a session is made in no time."""
+        return True
+
+    def start(self) -> None:
+        """Do nothing: each job has a session of its own."""
+
+    def how_far(self) -> tuple[int, int]:
+        """Return what the server said last of the running job's tasks."""
+        return self._tasks
 
     def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
         session = connect_session(self.url)
         self._session = session
+        session.registerProgressHandler(self._heard)  # type: ignore[arg-type]  # its protocol has one method more, which nobody calls
         try:
             return _run_on(with_meaning(session), job, request)
         finally:
-            self._session = None
+            self._session, self._tasks = None, (0, 0)
             session.stop()
+
+    def _heard(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        known = () if stages is None or done else tuple(stages)
+        self._tasks = sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known)
 
     def cancel(self) -> None:
         if self._session is not None:

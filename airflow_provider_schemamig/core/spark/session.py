@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
 from airflow_provider_schemamig.core.spark.jars import require_jars
+from airflow_provider_schemamig.core.spark.java_output import passed_on
 from airflow_provider_schemamig.core.spark.launch import find_java, require_pyspark
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 _CATALOG = "spark.sql.catalog.spark_catalog"
@@ -109,17 +111,31 @@ def _running_session() -> SparkSession | None:
 
 
 def _start(master: str) -> SparkSession:
+    from pyspark import SparkConf
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master).appName("schemamig")
-    for name, value in settings_for(master).items():
+    settings = {"spark.master": master, "spark.app.name": "schemamig", **settings_for(master)}
+    builder = SparkSession.builder
+    for name, value in settings.items():
         builder = builder.config(name, value)
     with _bundled_spark(), quiet_pyspark(), _own_interrupts():
         try:
+            _start_java(SparkConf(loadDefaults=False).setAll(list(settings.items())))
             return builder.getOrCreate()
         except PySparkException as error:
             raise SparkUnavailable(where=master, reason=f"its session did not start: {error}") from error
+
+
+def _start_java(conf: SparkConf) -> None:
+    """Start the process that Spark runs in, unless this one has it: pyspark's own start gives it our standard error for all its life."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        with passed_on() as output:
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 @contextmanager

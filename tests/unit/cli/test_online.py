@@ -25,7 +25,7 @@ ROW = {"id": 1, "u": 1}
 @pytest.fixture(autouse=True)
 def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in (alter_command, verify_command):
-        monkeypatch.setattr(command, "spark_at", lambda where: OnlineJobs())
+        monkeypatch.setattr(command, "spark_at", lambda where, listen: OnlineJobs())
 
 
 @pytest.fixture

@@ -1,0 +1,125 @@
+"""A runner whose jobs are seen: what runs, how far Spark is with it, and about how long still."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, runtime_checkable
+
+from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.spark.runners import Job, JobRunner
+from airflow_provider_schemamig.core.spark.telling import heard
+
+#: Between two looks at a running job.
+SECONDS = 1.0
+
+#: The stage of a job's events.
+STAGES: Mapping[str, str] = {
+    "preflight": "check rows",
+    "fill": "write rows",
+    "apply": "follow",
+    "digest": "digest",
+    "cluster": "cluster",
+}
+STARTING = "start Spark"
+
+HowFar = Callable[[], tuple[int, int]]
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A runner that knows how far its job is."""
+
+    @property
+    def is_started(self) -> bool: ...
+
+    def start(self) -> None: ...
+
+    def how_far(self) -> tuple[int, int]:
+        """Return how many of the running job's tasks are done, of how many; 0 of 0 while there are none."""
+        ...
+
+
+class WatchedRunner:
+    """Tells of each job at its start, every second, and at its end."""
+
+    def __init__(self, runner: JobRunner, listen: Listener) -> None:
+        self._runner = runner
+        self._listen = listen
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        how_far = _nothing_known
+        if isinstance(self._runner, Telling):
+            how_far = self._runner.how_far
+            if not self._runner.is_started:
+                with self._told(STARTING, None, _nothing_known):
+                    self._runner.start()
+        with self._told(STAGES[job], request.get("collection"), how_far):
+            return self._runner.run(job, request)
+
+    def cancel(self) -> None:
+        self._runner.cancel()
+
+    @contextmanager
+    def _told(self, stage: str, collection: str | None, how_far: HowFar) -> Iterator[None]:
+        work = _Work(stage, collection, how_far, self._listen)
+        teller = threading.Thread(target=work.tell_on, name=f"schemamig-{stage}", daemon=True)
+        work.tell()
+        teller.start()
+        try:
+            with heard(work.hear):
+                yield
+        finally:
+            work.over.set()
+            teller.join(2 * SECONDS)  # it may be asking Spark; what it would still say is not said
+        work.end()
+
+
+class _Work:
+    """One job that runs: what is known of it now."""
+
+    def __init__(self, stage: str, collection: str | None, how_far: HowFar, listen: Listener) -> None:
+        self.over = threading.Event()
+        self._stage = stage
+        self._collection = collection
+        self._how_far = how_far
+        self._listen = listen
+        self._began = time.monotonic()
+        self._said = ""
+        #: Of Spark's tasks: how many were wanted in all, and since when.
+        self._total, self._since = 0, self._began
+
+    def hear(self, text: str) -> None:
+        self._said = text
+
+    def tell(self) -> None:
+        now, (done, total) = time.monotonic(), self._how_far()
+        if self.over.is_set():
+            return
+        if total != self._total:
+            self._total, self._since = total, now
+        parts = [self._said]
+        if total:
+            left = (now - self._since) * (total - done) / done if done else 0.0
+            parts += [f"{done:,} of {total:,} tasks", f"{left:.0f} s left" if left else ""]
+        note = ", ".join(part for part in parts if part)
+        self._listen(Event(self._stage, self._collection, *_unless_all(done, total), now - self._began, note, beat=True))
+
+    def tell_on(self) -> None:
+        while not self.over.wait(SECONDS):
+            with suppress(Exception):  # asked of a Spark that has just ended: what became of the job, the job says
+                self.tell()
+
+    def end(self) -> None:
+        self._listen(Event(self._stage, self._collection, 1, 1, time.monotonic() - self._began, beat=True))
+
+
+def _nothing_known() -> tuple[int, int]:
+    return 0, 0
+
+
+def _unless_all(done: int, total: int) -> tuple[int, int]:
+    """Return no total once all tasks are done: the job goes on, if only to commit, or with tasks that are not known yet."""
+    return (done, total) if done < total else (0, 0)
