@@ -115,11 +115,16 @@ class Bars:
                     progress.stop_task(its)
         what = "  ".join(part for part in (event.collection, event.note) if part)
         if event.total or event.beat:
-            progress.update(task, completed=event.done, total=event.total or None, what=what)
+            self._bar(progress, task).total = event.total or None  # ``update`` cannot take a total back
+            progress.update(task, completed=event.done, what=what)
         else:  # a remark: how far it is stays as it was
             progress.update(task, what=what)
         if _is_over(event):
             progress.stop_task(task)
+
+    @staticmethod
+    def _bar(progress: Progress, task: TaskID) -> Task:
+        return next(bar for bar in progress.tasks if bar.id == task)
 
     def _remove(self, progress: Progress, stage: str) -> None:
         task = self._tasks.pop(stage, None)
@@ -146,6 +151,6 @@ class Bars:
             TextColumn("{task.fields[what]}", markup=False),
         )
         # The answer itself is printed afterwards, so the bars leave nothing behind.
-        self._progress = Progress(*columns, console=console(stderr=True), transient=True, redirect_stdout=False)
+        self._progress = Progress(*columns, console=console(stderr=True), transient=True, redirect_stdout=False, refresh_per_second=4)
         self._progress.start()
         return self._progress

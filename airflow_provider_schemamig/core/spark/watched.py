@@ -100,11 +100,8 @@ class _Work:
             return
         if total != self._total:
             self._total, self._since = total, now
-        parts = [self._said]
-        if total:
-            left = (now - self._since) * (total - done) / done if done else 0.0
-            parts += [f"{done:,} of {total:,} tasks", f"{left:.0f} s left" if left else ""]
-        note = ", ".join(part for part in parts if part)
+        left = (now - self._since) * (total - done) / done if done else 0.0
+        note = ", ".join(part for part in (self._said, f"{left:.0f} s left" if left else "") if part)
         self._listen(Event(self._stage, self._collection, *_unless_all(done, total), now - self._began, note, beat=True))
 
     def tell_on(self) -> None:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
+import pty
+import re
+import sys
+import time
 from io import StringIO
 
 import pytest
@@ -42,3 +49,90 @@ def test_a_note_is_never_held_back() -> None:
     for done in (1, 2, 3):
         lines(Event("expand", "c", done, 10, note="slow" if done == 2 else ""))
     assert out.getvalue().splitlines() == ["expand  1/10  c", "expand  2/10  c  slow"]
+
+
+def test_that_spark_still_works_is_said_now_and_then() -> None:
+    now = 0.0
+    out = StringIO()
+    lines = Lines(out, clock=lambda: now)
+    for second in range(70):
+        now = float(second)
+        lines(Event("check rows", "flights", second % 4, 4, now, "table 1 of 3", beat=True))
+    lines(Event("check rows", "flights", 1, 1, now, beat=True))
+    assert out.getvalue().splitlines() == [
+        f"check rows  {seconds % 4}/4  flights{f'  {seconds}.00 s' if seconds else ''}  table 1 of 3" for seconds in (0, 30, 60)
+    ]
+
+
+# --- what a terminal gets, and when ---------------------------------------------------------------------------------------------------
+
+#: A JVM that takes 3 s to start, and a job that takes 3 s for four tasks.
+_WORK = """
+import sys, time
+from airflow_provider_schemamig.cli.progress import watched
+from airflow_provider_schemamig.core.progress import Event
+from airflow_provider_schemamig.core.spark.telling import tell
+from airflow_provider_schemamig.core.spark.watched import WatchedRunner
+
+class Slow:
+    is_started, began = False, 0.0
+    def start(self):
+        time.sleep(3)
+        self.is_started, self.began = True, time.monotonic()
+    def how_far(self):
+        return int(time.monotonic() - self.began), 4
+    def run(self, job, request):
+        tell("flights, table 1 of 3")
+        time.sleep(3)
+        return {}
+
+with watched() as listen:
+    runner = WatchedRunner(Slow(), listen)
+    print("BEGINS", flush=True)
+    runner.run("preflight", {})
+    listen(Event("commit", None, 1, 1, 0.1))
+    time.sleep(1)
+print("ANSWER")
+"""
+
+
+@pytest.fixture(scope="module")
+def shown() -> list[tuple[float, str]]:
+    """Return what came to a terminal, each with the seconds since the work began, without the codes that move the cursor."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-c", _WORK], {**os.environ, "TERM": "xterm", "COLUMNS": "120"})
+    found: list[tuple[float, str]] = []
+    with contextlib.suppress(OSError):  # its end, to Linux
+        while data := os.read(terminal, 65536):
+            found.append((time.monotonic(), re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", data.decode())))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, found
+    began = next(at for at, text in found if "BEGINS" in text)
+    return [(at - began, text) for at, text in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("start Spark", 0.0),
+        ("check rows", 3.0),
+        ("flights, table 1 of 3", 4.0),
+        ("1/4", 4.0),
+        ("s left", 4.0),
+        ("commit", 6.0),
+    ],
+)
+def test_a_terminal_shows_work_within_two_seconds_of_its_start(shown: list[tuple[float, str]], text: str, after: float) -> None:
+    first = next(at for at, written in shown if text in written)
+    assert after - 0.5 <= first <= after + 2.0
+
+
+def test_a_terminal_hears_of_work_all_the_time(shown: list[tuple[float, str]]) -> None:
+    moments = [at for at, _ in shown if at >= 0]
+    assert max(later - earlier for earlier, later in itertools.pairwise(moments)) < 2.0
+
+
+def test_a_bar_ends_with_its_work(shown: list[tuple[float, str]]) -> None:
+    text = "".join(written for _, written in shown)
+    assert text.rindex("start Spark") < text.index("check rows") < text.rindex("check rows") < text.index("commit")
+    assert text.rstrip().endswith("ANSWER")

@@ -35,6 +35,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
+from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -85,6 +86,7 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
     if work.deployment.state is DeploymentState.COMMITTED:
         return
     with work.until(work.is_committed):
+        work.listen(Event("cutover", note="looking at what is to be sealed and renamed"))
         take_back_swaps(work, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
         landed = _check_expanded(work)
         swaps = Swaps.of(work, jobs)
@@ -99,6 +101,8 @@ def cut_over(work: Work, jobs: Callable[[], JobRunner]) -> None:
         allow = unless_paused(work, "cutover")
         seals = _announced(work, allow)
         sealed = time.monotonic()
+        if seals:
+            work.listen(Event("seal", None, 0, len(seals), note="writers wait from now on"))
         try:
             seal_all(work, seals, lambda collection: seal_name(_successor(work, collection)))
             caught_up = catch_up(work, followed, jobs)

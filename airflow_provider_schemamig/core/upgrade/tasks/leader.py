@@ -191,6 +191,7 @@ def rollback(
     ``claim_id``: what is done under it is one release back, however often it is asked for.
     """
     started = pendulum.now("UTC")
+    listen(Event("rollback", note="reading what there is to take back"))
     outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id)
     _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
     return outcome
@@ -210,6 +211,7 @@ def upgrade(
 ) -> Outcome:
     """Return all tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
     options = HoldOptions(end_hold, ignore_nodes)
+    listen(Event("plan", note="reading the release and the tables"))
     _check_format(env, release_dir, options)
     found, request = plan_of_release(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
     checked = preflight_plan(env, *found, request, jobs=jobs, create=create, listen=listen)

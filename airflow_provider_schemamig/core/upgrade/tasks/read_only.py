@@ -14,7 +14,7 @@ from pathlib import Path
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.progress import Listener, silent
+from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -76,6 +76,7 @@ def preflight(
 ) -> Preflight:
     """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched."""
     options = HoldOptions(end_hold, ignore_nodes)
+    listen(Event("plan", note="reading the release and the tables"))
     found, request = plan_of_release(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
     return preflight_plan(env, *found, request, jobs=jobs, fill=fill, create=create, listen=listen)
 
