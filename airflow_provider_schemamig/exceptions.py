@@ -150,7 +150,7 @@ class Refused(Refusal):
     @property
     def message(self) -> str:
         lines = "\n".join(f"  - {refusal}" for refusal in self.refusals)
-        return f"{len(self.refusals)} reason(s) against it, nothing was written:\n{lines}\n"
+        return f"{len(self.refusals)} reason(s) against it:\n{lines}\n"
 
     @property
     def next_action(self) -> str:

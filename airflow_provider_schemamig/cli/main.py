@@ -68,7 +68,7 @@ from airflow_provider_schemamig.cli.commands.unmanage import unmanage
 from airflow_provider_schemamig.cli.commands.unpin import unpin
 from airflow_provider_schemamig.cli.commands.upgrade import upgrade
 from airflow_provider_schemamig.cli.commands.verify import verify
-from airflow_provider_schemamig.cli.usage import BlankingGroup
+from airflow_provider_schemamig.cli.usage import BlankingGroup, Command, CommandGroup
 
 _Panels = dict[str | None, Sequence[Callable[..., None]]]
 
@@ -154,7 +154,7 @@ SCHEMA: _Panels = {None: (schema_status, schema_diff, schema_refresh)}
 def _register(group: typer.Typer, panels: _Panels) -> typer.Typer:
     for panel, commands in panels.items():
         for command in commands:
-            group.command(rich_help_panel=panel)(command)
+            group.command(rich_help_panel=panel, cls=Command)(command)
     return group
 
 
@@ -180,12 +180,14 @@ app = _register(
     COMMANDS,
 )
 app.callback()(root)
+_SCHEMA_HELP = "Which environment has which schema, and which replication waits for it."
 app.add_typer(
-    _register(typer.Typer(no_args_is_help=True, help="Which environment has which schema, and which replication waits for it."), SCHEMA),
+    _register(typer.Typer(cls=CommandGroup, no_args_is_help=True, help=_SCHEMA_HELP), SCHEMA),
     name="schema",
 )
 app.add_typer(
-    _register(typer.Typer(no_args_is_help=True, help="Look at an environment's ledger, keep it, repair it."), LEDGER), name="ledger"
+    _register(typer.Typer(cls=CommandGroup, no_args_is_help=True, help="Look at an environment's ledger, keep it, repair it."), LEDGER),
+    name="ledger",
 )
 
 

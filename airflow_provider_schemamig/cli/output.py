@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
+from airflow_provider_schemamig.cli.library_output import filtered_stderr
 from airflow_provider_schemamig.exceptions import SchemamigError, refusals_of
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def answered(function: Callable[P, Answer]) -> Callable[P, None]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        with _stdout_kept_for_the_answer():
+        with filtered_stderr(), _stdout_kept_for_the_answer():
             answer = _attempt(lambda: function(*args, **kwargs))
         raise typer.Exit(_give(answer, as_json=bool(kwargs["as_json"])))
 

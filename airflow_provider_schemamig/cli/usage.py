@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from airflow_provider_schemamig.visible import visible
 
@@ -16,7 +16,29 @@ _CLICK_EXCEPTION: type[Any] = typer.BadParameter.__mro__[2]
 _TYPED = f"{__name__}.typed"
 
 
-class BlankingGroup(TyperGroup):
+def _without_types_of_flags(params: list[Any]) -> list[Any]:
+    """Show no type beside an option that takes no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose help shows flags as flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose help shows flags as flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class BlankingGroup(CommandGroup):
     """The root of all commands: every usage error passes through it on its way to the terminal."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:

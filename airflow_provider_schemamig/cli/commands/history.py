@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT_LIMIT = 50
+#: The outcome of what writes a second entry at its end.
+BEGUN = "begun"
 
 
 @answered
@@ -35,13 +38,25 @@ def history(
     LedgerReader(root).state()  # refused where no environment is, and where newer software wrote it
     found = [entry for entry in read_history(root) if collection in (None, entry.collection)]
     document = {"entries": [_entry(entry) for entry in reversed(found[-limit:])]}
+    shown = [_entry(entry) for entry in reversed(_once_each(found)[-limit:])]
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.rows import history_table
 
-        to.print(history_table(document["entries"]) if document["entries"] else "There are no entries.")
+        to.print(history_table(shown) if shown else "There are no entries.")
 
     return Answer(document, show)
+
+
+def _once_each(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """Leave out the beginnings of what came to an end."""
+    ends = [entry for entry in entries if entry.outcome != BEGUN]
+
+    def is_ended(begun: HistoryEntry) -> bool:
+        mine = (end for end in ends if (end.what, end.generation) == (begun.what, begun.generation))
+        return any(end.started_at.add(seconds=end.seconds) >= begun.started_at for end in mine)
+
+    return [entry for entry in entries if entry.outcome != BEGUN or not is_ended(entry)]
 
 
 def _entry(entry: HistoryEntry) -> dict[str, Any]:

@@ -63,5 +63,6 @@ def _show_begun(to: Console, begun: Begun) -> None:
     for file in begun.files:
         to.print(f"  {file}")
     count = sum(len(draft.questions) for draft in begun.drafts)
-    open_ones = f", decide the {count} question(s) in it" if count else ""
-    to.print(f"next: say why in {begun.files[-1]}{open_ones}, then `schemamig snapshot` and `schemamig check`.")
+    file = begun.files[-1]
+    first = f"decide the {count + 1} question(s) in {file} (one is why)" if count else f"say why in {file}"
+    to.print(f"next: {first}, then `schemamig snapshot` and `schemamig check`.")

@@ -24,7 +24,7 @@ def show_error(to: Console, error: SchemamigError) -> None:
     if len(refusals) < 2:
         _show_one(to, "conflict" if error.retryable else "error", refusals[0] if refusals else error)
         return
-    to.print(Text(f"{len(refusals)} reasons against it; nothing was written.", style="bold red"))
+    to.print(Text(f"{len(refusals)} reasons against it:", style="bold red"))
     for number, refusal in enumerate(refusals, start=1):
         to.print()
         _show_one(to, f"{number}.", refusal)

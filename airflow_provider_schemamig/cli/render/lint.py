@@ -27,17 +27,26 @@ def finding_json(finding: LintFinding) -> dict[str, Any]:
 
 
 def show_findings(to: Console, findings: Sequence[LintFinding]) -> None:
-    """Print one line a finding, as compilers do, so that editors find the place."""
+    """Print each rule once, and under it its places, each on a line as compilers have them, so that editors find them."""
     from rich.text import Text  # here: the JSON of a finding needs no Rich
 
     from airflow_provider_schemamig.cli.render.common import print_indented
 
+    by_rule: dict[str, list[LintFinding]] = {}
     for finding in findings:
-        severity = finding.rule.severity.value
-        head = Text.assemble(
-            f"{finding.where}: ", (finding.rule.code, _STYLES[severity]), f" {finding.rule.name} ({severity})", style="default"
-        )
-        if finding.hit.collection:
-            head.append(f"  {finding.hit.collection}", style="cyan")
-        to.print(head, soft_wrap=True)
-        print_indented(to, Text(finding.hit.text))
+        by_rule.setdefault(finding.rule.code, []).append(finding)
+    for code, alike in by_rule.items():
+        rule = alike[0].rule
+        to.print(Text.assemble((code, _STYLES[rule.severity.value]), f" {rule.name} ({rule.severity.value})"), soft_wrap=True)
+        for text, mine in _by_text(alike).items():
+            for finding in mine:
+                to.print(Text.assemble(f"  {finding.where}", (f"  {finding.hit.collection or ''}".rstrip(), "cyan")), soft_wrap=True)
+            print_indented(to, Text(text), by=4)
+
+
+def _by_text(findings: Sequence[LintFinding]) -> dict[str, list[LintFinding]]:
+    """Group findings that say the same, so that it is said once."""
+    found: dict[str, list[LintFinding]] = {}
+    for finding in findings:
+        found.setdefault(finding.hit.text, []).append(finding)
+    return found

@@ -59,6 +59,19 @@ def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
         show_error(to, Refused(refusals=report.refusals))
     else:
         to.print(_summary(stages, report))
+        if not explain:
+            _show_footer(to, stages)
+
+
+def _show_footer(to: Console, stages: Sequence[Explanation]) -> None:
+    """Say how much ``--explain`` has to tell of what is for good, and of whom it breaks."""
+    for_good = len({(stage.collection, line) for stage in stages for line in stage.irreversible})
+    broken = {stage.collection for stage in stages if stage.breaks}
+    parts = [(f"{for_good} for good", "red")] if for_good else []
+    parts += [(f"readers or writers of {len(broken)} collection(s) break", "yellow")] if broken else []
+    if parts:
+        text = Text(", ").join([Text(part, style=style) for part, style in parts])
+        to.print(text.append(": --explain says what, and whom.", style="default"))
 
 
 def show_preflight(to: Console, found: Preflight) -> None:

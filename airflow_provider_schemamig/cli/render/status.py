@@ -79,6 +79,8 @@ def _remarks(item: Document) -> list[tuple[str, str]]:
         remarks.append(("sealed", "yellow"))
     if item["in_flight"]:
         remarks.append((f"in flight: {', '.join(map(str, item['in_flight']))}", "yellow"))
+    if item.get("ahead"):
+        remarks.append(("ahead of its release", "yellow"))
     if item["hidden"]:
         remarks.append((f"hidden: {', '.join(item['hidden'])}", "dim"))
     return remarks
@@ -102,7 +104,13 @@ def _way(way: Document) -> Text:
     return Text.assemble("  ", (way["way"], "bold"), f"  {does}{losses}\n    ", (way["command"], "dim"))
 
 
-def _elements(elements: Sequence[Document]) -> Table:
+def _elements(elements: Sequence[Document]) -> RenderableType:
+    """Return a line for each element, and below them what some wait for, each reason once."""
+    reasons = dict.fromkeys(item["waits"] for item in elements if item["waits"])
+    return Group(_element_table(elements), *(Text(f"waits: {reason}", style="yellow") for reason in reasons))
+
+
+def _element_table(elements: Sequence[Document]) -> Table:
     table = table_of(
         "collection", "element", "state", "phase", "done>", "rows>", "rows/s>", "left>", "commits>", "of others>", "since", "error"
     )
@@ -112,7 +120,7 @@ def _elements(elements: Sequence[Document]) -> Table:
             Text(item["collection"], style="cyan"),
             item["element"],
             Text(item["state"].upper(), style=style),
-            f"{item['phase']}, {item['waits']}" if item["waits"] else item["phase"],
+            f"{item['phase']}, waits" if item["waits"] else item["phase"],
             *(progress_cells(item["progress"]) if item["progress"] else ("",) * 4),
             *(_commit_cells(item["commits"]) if item["commits"] else ("?", "?")),
             when(item["since"]),

@@ -41,7 +41,7 @@ class NoEnvironment(Refusal):
                 "For a new environment take another place, or move these folders away."
             )
         return (
-            "Check the URI. `schemamig upgrade --create` makes a new one there (Airflow: `create`), "
+            "Check the URI. `--create` makes a new one there with `schemamig upgrade` or `adopt` (Airflow: `create`), "
             "`schemamig ledger restore` brings one back from a backup."
         )
 

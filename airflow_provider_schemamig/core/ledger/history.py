@@ -7,6 +7,7 @@ and an upgrade does not fail because it could not be written.
 from __future__ import annotations
 
 import getpass
+import socket
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -39,7 +40,7 @@ _APPEND_RETRIES = 15
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """``who``: claim or user; ``what``: the verb or stage; ``outcome``: "done", an error's code, "begun" of what
+    """``who``: claim, or user and machine; ``what``: the verb or stage; ``outcome``: "done", an error's code, "begun" of what
     writes a second entry at its end, "found_committed" of a cut-over that another run had made."""
 
     who: str
@@ -66,7 +67,12 @@ class HistoryEntry:
     ) -> HistoryEntry:
         """Return an entry on what ``who`` (default: this process's user) began at ``started`` and ended ``at`` (default: now)."""
         seconds = ((at or pendulum.now("UTC")) - started).total_seconds()
-        return cls(who or getpass.getuser(), what, collection, generation, started, seconds, outcome, detail)
+        return cls(who or here(), what, collection, generation, started, seconds, outcome, detail)
+
+
+def here() -> str:
+    """Return this process's user and machine."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def detail_of(reached: Version | None) -> str:

@@ -25,7 +25,7 @@ class CannotBackfill(Refusal):
 
     code = "cannot_backfill"
     message = "older rows cannot get a value of {column}: {reason}."
-    next_action = "Declare a rewrite of the collection instead, or take away what stands in the way; nothing was written."
+    next_action = "Declare a rewrite of the collection instead, or take away what stands in the way."
     column: str
     reason: str
 

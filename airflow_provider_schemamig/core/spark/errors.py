@@ -228,4 +228,4 @@ class QueryRefused(_SparkRefused):
     """Spark cannot parse or analyse the statement: unknown column, type mismatch, syntax."""
 
     code = "query_refused"
-    next_action = "Mend the query or the expression in the release and run `schemamig check`; nothing was written."
+    next_action = "Mend the query or the expression in the release and run `schemamig check`."

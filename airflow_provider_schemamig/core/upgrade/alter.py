@@ -7,7 +7,8 @@ rollback. The release stays what it is; the collection is *ahead* of it, and the
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
@@ -72,7 +73,17 @@ def alter(
     if checked.generation is None:
         version = planned.plan.target.version
         return Outcome(version, version, None, None)
-    return go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
+    outcome = go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
+    return replace(outcome, notes=(*outcome.notes, *_ahead_notes(LedgerReader(env).state())))
+
+
+def _ahead_notes(state: State) -> Iterator[str]:
+    """Say what was changed outside of a release, as long as none contains it."""
+    names = sorted({*state.dropped, *(name for name in state.objects if state.ahead_of(name) is not None)})
+    if names and state.release is not None:
+        what = "is" if len(names) == 1 else "are"
+        now = f"{', '.join(names)} {what} ahead of release {state.release.version}"
+        yield f"{now}: the next release has to contain what was changed outside of one"
 
 
 def _plan(env: EnvironmentRoot, statement: str) -> tuple[View, Planned]:

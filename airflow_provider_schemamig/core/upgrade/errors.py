@@ -126,8 +126,8 @@ class DeploymentOpen(Conflict):
     generation: int
 
 
-class HoldOpen(Conflict):
-    """A release can still be rolled back, and what its way back can undo hangs on what came to the tables since."""
+class HoldOpen(Refusal):
+    """A release can still be rolled back, and what its way back can undo hangs on what came to the tables since; that takes hours."""
 
     code = "hold_open"
     generation: int

@@ -102,6 +102,7 @@ def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: 
         "in_flight": [intent.kind.value for intent in state.intents_of(item.shard)],
         "sealed": head is not None and head.sealed_for is not None,
         "adopted": state.shards[item.shard].adopted,
+        "ahead": state.ahead_of(name) is not None,
         "drift": list(drift if head is not None else missing),
         "ways_on": ways_on(env, state, name, head) if drift and head is not None else [],
     }

@@ -42,7 +42,7 @@ def test_new_for_people(run: Run, begun: Path) -> None:
     assert shown.exit_code == 0
     assert shown.stdout == (
         "1.5.0 is begun\n  release.toml\n  migrations/v1_5_0.py\n"
-        "next: say why in migrations/v1_5_0.py, decide the 2 question(s) in it, then `schemamig snapshot` and `schemamig check`.\n"
+        "next: decide the 3 question(s) in migrations/v1_5_0.py (one is why), then `schemamig snapshot` and `schemamig check`.\n"
     )
 
 
@@ -150,16 +150,16 @@ def test_lint_for_people(run: Run, wrong: Path) -> None:
     shown = run("lint", "--release", wrong)
     assert shown.exit_code == 1
     assert shown.stdout == (
-        "migrations/v1_1_0.py:1: SM001 no-why (error)\n  the docstring has no paragraph that begins with `Why:`\n"
-        "migrations/v1_1_0.py:6: SM202 column-mapping-needed (warning)  flights\n"
-        "  rename origin to airport: the first time here, readers and writers below protocol (3,7) of Delta lose access, and so\n"
-        "  do streams that read it\n"
-        "migrations/v1_1_0.py:6: SM203 type-widening-needed (warning)  flights\n"
-        "  widen distance from INT to BIGINT: the first time here, readers and writers without the feature typeWidening lose\n"
-        "  access\n"
-        "schema.sql:3: SM314 no-primary-key (notice)  airlines\n"
-        "  the new collection has no PRIMARY KEY: rows are told apart by all of their values\n"
-        "schema.sql:3: SM315 no-comment (notice)  airlines\n  no COMMENT on the collection, carrier, name\n"
+        "SM001 no-why (error)\n  migrations/v1_1_0.py:1\n    the docstring has no paragraph that begins with `Why:`\n"
+        "SM202 column-mapping-needed (warning)\n  migrations/v1_1_0.py:6  flights\n"
+        "    rename origin to airport: the first time here, readers and writers below protocol (3,7) of Delta lose access, and\n"
+        "    so do streams that read it\n"
+        "SM203 type-widening-needed (warning)\n  migrations/v1_1_0.py:6  flights\n"
+        "    widen distance from INT to BIGINT: the first time here, readers and writers without the feature typeWidening lose\n"
+        "    access\n"
+        "SM314 no-primary-key (notice)\n  schema.sql:3  airlines\n"
+        "    the new collection has no PRIMARY KEY: rows are told apart by all of their values\n"
+        "SM315 no-comment (notice)\n  schema.sql:3  airlines\n    no COMMENT on the collection, carrier, name\n"
         "flights_lake 1.1.0: 5 finding(s), 1 allowed.\n"
     )
 

@@ -137,7 +137,7 @@ def test_a_conflict_reads_like_this() -> None:
 
 def test_several_refusals_are_all_there_and_long_lines_keep_their_indent() -> None:
     assert text_of(Refused(refusals=(invalid("a b", "flights"), invalid("c d"))), width=60) == (
-        "2 reasons against it; nothing was written.\n"
+        "2 reasons against it:\n"
         "\n"
         "1. invalid_name  flights\n"
         "  'a b' is not a valid column name: it has\n"

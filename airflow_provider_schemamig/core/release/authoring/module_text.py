@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from airflow_provider_schemamig.core.release.authoring.draft import DraftStep
-from airflow_provider_schemamig.core.release.folder.modules import FACTORIES, PACKAGE, TODO, WHY_PLACEHOLDER
+from airflow_provider_schemamig.core.release.folder.modules import CONTINUED, FACTORIES, PACKAGE, TODO, WHY_PLACEHOLDER
 from airflow_provider_schemamig.core.release.steps import Evolution, Replacement, Rewrite, Step
 
 _WIDTH = 120
@@ -35,7 +35,7 @@ def module_text(title: str, drafts: Sequence[DraftStep], why: str = _ASK_WHY) ->
 
 
 def _comment(question: str) -> list[str]:
-    first, after = f"{_INDENT}# {TODO} ", f"{_INDENT}#   "
+    first, after = f"{_INDENT}# {TODO} ", f"{_INDENT}{CONTINUED}"
     return textwrap.wrap(question, _WIDTH, initial_indent=first, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)
 
 

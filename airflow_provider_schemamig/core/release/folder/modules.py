@@ -29,6 +29,8 @@ _SHAPE = f"a docstring, `from {PACKAGE} import {', '.join(FACTORIES)}`, and one 
 #: What `schemamig new` leaves for its reader to decide: a comment that begins so, and a docstring that says Why so.
 TODO = "TODO schemamig:"
 WHY_PLACEHOLDER = "Why: TODO"
+#: How the further lines of a question begin.
+CONTINUED = "#   "
 _TODO_COMMENT = re.compile(rf"#\s*{re.escape(TODO)}\s*(.*)")
 
 
@@ -96,7 +98,8 @@ class UnfinishedMigration(FileRefusal):
 
     @property
     def message(self) -> str:
-        return f"{self.where}: a question of `schemamig new` is not decided yet: {self.question.rstrip('.')}."
+        question = self.question if self.question.endswith("?") else f"{self.question.rstrip('.')}."
+        return f"{self.where}: a question of `schemamig new` is not decided yet: {question}"
 
 
 def read_module(text: str, file: str, refusals: list[Refusal]) -> Migration | None:
@@ -133,10 +136,23 @@ def _unfinished(text: str, file: str, docstring: str) -> Iterator[UnfinishedMigr
         yield UnfinishedMigration(file=file, line=line, question="why is this migration made? The docstring still holds the placeholder")
     if TODO not in text:  # telling comments from strings takes ten times as long as reading the module
         return
+    for line, question in _questions(text):
+        yield UnfinishedMigration(file=file, line=line, question=question)
+
+
+def _questions(text: str) -> Iterator[tuple[int, str]]:
+    """Return the questions with the lines they begin on; the comment's next lines belong to one."""
+    found: list[tuple[int, str]] = []
+    last = 0
     for line, comment in comments(text):
-        found = _TODO_COMMENT.match(comment)
-        if found is not None:
-            yield UnfinishedMigration(file=file, line=line, question=found[1] or "?")
+        match = _TODO_COMMENT.match(comment)
+        if match is not None:
+            found.append((line, match[1] or "?"))
+            last = line
+        elif found and line == last + 1 and comment.startswith(CONTINUED):
+            found[-1] = (found[-1][0], f"{found[-1][1]} {comment.removeprefix(CONTINUED).strip()}")
+            last = line
+    yield from found
 
 
 def _parse(text: str, file: str, refusals: list[Refusal]) -> ast.Module | None:

@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pendulum
+
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
@@ -62,6 +65,13 @@ def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[
     for kind, run in BUILDERS.items():
         own = {stage.collection for stage in filling.plan.of_kind(kind)}
         found += run(filling, [name for name in collections if name in own])
+    now, generation = pendulum.now("UTC"), filling.deployment.generation
+    entries = [
+        HistoryEntry.ended(done.kind, now.subtract(seconds=done.seconds), collection=done.collection, generation=generation, at=now)
+        for done in found
+    ]
+    if entries:
+        append_history(filling.env, *entries)
     return tuple(found)
 
 

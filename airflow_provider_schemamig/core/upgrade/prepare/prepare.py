@@ -11,6 +11,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.existence import require_environment
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.plan_store import write_plan
 from airflow_provider_schemamig.core.ledger.state import State
@@ -89,7 +90,7 @@ def preflight_plan(
     listen: Listener = silent,
 ) -> Preflight:
     """Do what ``preflight`` does, for what is planned already. Makes an environment only with ``create``."""
-    started = time.monotonic()
+    started, began_at = time.monotonic(), pendulum.now("UTC")
     planned = with_history_notes(env, view, planned, request.hold)
     early = _ends_too_early(planned, request, view)
     raise_refusals((*refused_place(env, view.state, create=create), *planned.refusals, *early))
@@ -110,4 +111,6 @@ def preflight_plan(
     todo = unfilled(state, deployment, planned.plan)
     filled = build_all(Filling(env, ledger, deployment, planned.plan, jobs, listen), todo) if fill else ()
     uri = write_report(env, deployment, report)
+    detail = f"plan {deployment.plan_digest[:12]}"
+    append_history(env, HistoryEntry.ended("preflight", began_at, generation=deployment.generation, detail=detail))
     return Preflight(deployment.generation, report, uri, () if fill else todo, filled)

@@ -76,12 +76,14 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, by: str |
 def promote(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
     """Take the leader row, if the plan is still the one that was checked."""
     ledger = LedgerWriter(env)
+    started = pendulum.now("UTC")
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
     state = pace.until_done(lambda: promotion.promote(env, generation))
     deployment = deployment_of(state, generation)
     epoch = state.leader.epoch if state.leader is not None else None
     listen(Event("promote", note=f"generation {generation} leads in epoch {epoch}"))
-    return Outcome(deployment.source, deployment.target, generation, epoch, (), pending_holds(state))
+    note = _remember(env, "promote", generation, started, detail=f"epoch {epoch}")
+    return Outcome(deployment.source, deployment.target, generation, epoch, (), pending_holds(state), (note,) if note else ())
 
 
 def expand(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
@@ -303,6 +305,9 @@ def _led(
     try:
         work = pace.until_done(attempt)
     except Paused:  # no failure: whoever runs the task runs it again
+        raise
+    except KeyboardInterrupt:
+        _remember(env, task, generation, started, outcome="interrupted", detail="Ctrl-C")
         raise
     except BaseException as error:
         _remember(env, task, generation, started, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
