@@ -230,10 +230,36 @@ B2 = table("b", "n string")
 
 
 def test_created_after_the_source_is_created_at_head() -> None:
-    release = release_of(
-        ("1.0.0", [A], []), ("1.1.0", [A, B], []), ("1.2.0", [A, B2], [replacement("b", fill="SELECT 'x' AS n FROM {gone}")])
-    )
+    release = release_of(("1.0.0", [A], []), ("1.1.0", [A, B], []), ("1.2.0", [A, B2], [replacement("b")]))
     assert steps_of(release) == (Create(B.name, B2),)
+
+
+def test_a_new_collection_is_filled_by_the_query_of_its_release() -> None:
+    fill = "SELECT x AS n FROM {a}"
+    release = release_of(("1.0.0", [A], []), ("1.1.0", [A, B], [replacement("b", fill=fill, snapshot=True)]))
+    assert steps_of(release) == (Create(B.name, B, fill, True, v("1.1.0")),)
+    assert merge(release, None).steps == (Create(A.name, A), Create(B.name, B))
+
+
+def test_the_last_fill_of_a_collection_that_came_on_the_way_counts() -> None:
+    first, last = replacement("b", fill="SELECT x AS n FROM {a}"), replacement("b", fill="SELECT y AS n FROM {a}")
+    for on_the_way in ([], [first]):
+        release = release_of(("1.0.0", [A], []), ("1.1.0", [A, B], on_the_way), ("1.2.0", [A, B2], [last]))
+        assert steps_of(release) == (Create(B.name, B2, "SELECT y AS n FROM {a}", False, v("1.2.0")),)
+
+
+def test_a_fill_goes_on_through_what_its_collection_gets_later() -> None:
+    fill, wider = replacement("b", fill="SELECT x AS n FROM {a}"), table("b", "m bigint")
+    release = release_of(("1.0.0", [A], []), ("1.1.0", [A, B], [fill]), ("1.2.0", [A, wider], [evolution("b", rename={"n": "m"})]))
+    [step] = steps_of(release)
+    assert isinstance(step, Create) and step.fill is not None
+    assert "AS `m`" in step.fill and "SELECT x AS n FROM {a}" in step.fill
+
+
+def test_a_fill_from_what_is_younger_than_the_source_stops_in_between() -> None:
+    fill = replacement("c", fill="SELECT n AS x FROM {b}")
+    release = release_of(("1.0.0", [A], []), ("1.1.0", [A, B], []), ("1.2.0", [A, B, table("c", "x int")], [fill]))
+    assert stops(release).stop == v("1.1.0")
 
 
 def test_created_then_removed_is_nothing() -> None:

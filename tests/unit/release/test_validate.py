@@ -60,7 +60,13 @@ BAD: dict[str, tuple[Case, list[str], str]] = {
     "rewrite without change": (([A], [A], [rewrite("a", up="SELECT * FROM {a}")]), ["step_explains_nothing"], "rewrite"),
     "unknown collection": (([A], [A], [removal("aa")]), ["unknown_collection"], "Did you mean a?"),
     "unknown renamed_from": (([A], [A, B], [evolution("b", renamed_from="c")]), ["unknown_collection"], "'c'"),
-    "step for a new collection": (([A], [A, B], [replacement("b", fill="SELECT 1 AS n")]), ["step_for_new_collection"], "new in 1.1.0"),
+    "step for a new collection": (([A], [A, B], [evolution("b")]), ["step_for_new_collection"], "new in 1.1.0"),
+    "empty replacement of a new collection": (([A], [A, B], [replacement("b")]), ["step_for_new_collection"], "replacement(..., fill=...)"),
+    "fill of a new collection from itself": (
+        ([A], [A, B], [replacement("b", fill="SELECT x FROM {b}")]),
+        ["unknown_placeholder"],
+        "release 1.0.0, whose collections it sees",
+    ),
     "two steps": (([A], [table("a", "x bigint", "y string")], [evolution("a"), replacement("a")]), ["duplicate_steps"], "second step"),
     "renamed and removed": (
         ([A], [table("c", "x int", "y string")], [evolution("c", renamed_from="a"), removal("a")]),

@@ -33,8 +33,11 @@ class StepOfUnknownCollection(StepRefusal):
 
 class StepForNewCollection(StepRefusal):
     code = "step_for_new_collection"
-    message = "{where}: the collection is new in {version}; it is created as declared, and no step would ever run for it."
-    next_action = "Delete the step; if the collection had another name before, say renamed_from in an evolution."
+    message = "{where}: the collection is new in {version}; it is created as declared, and this step would never run for it."
+    next_action = (
+        "Delete the step. If the collection had another name before, say renamed_from in an evolution; if a query gives its rows, write "
+        "replacement(..., fill=...)."
+    )
 
 
 class DuplicateSteps(StepRefusal):

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.release.columns import match, renames_of
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.evolutions import CannotMerge, compose_events
 from airflow_provider_schemamig.core.release.merge.lineage import CollectionLineage, LineageEvent, trace_to
-from airflow_provider_schemamig.core.release.merge.merged import Replace, RewriteStep
+from airflow_provider_schemamig.core.release.merge.merged import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.release.queries.projection import NotProjectable, project
 from airflow_provider_schemamig.core.release.queries.query import bind, body, placeholders
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 Input = tuple[CollectionName, str]
 
 
-def fill_inputs(release: Release, source: Version | None, step: Replace | RewriteStep) -> tuple[Input, ...]:
+def fill_inputs(release: Release, source: Version | None, step: Create | Replace | RewriteStep) -> tuple[Input, ...]:
     """Return each collection that the step's query reads, by its name at ``source`` (also its placeholder), with its SELECT list.
 
     ``step`` comes from ``merge(release, source)``, which has already refused what cannot be shown.

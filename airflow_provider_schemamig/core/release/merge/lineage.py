@@ -13,7 +13,8 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 
 @dataclass(frozen=True, slots=True)
 class LineageEvent:
-    """One collection changed, or had a step, in the migration to ``version``. ``old`` bears the name of the release before."""
+    """One collection changed, or had a step, in the migration to ``version``. ``old`` bears the name of the release before; where that
+    has no such collection it is ``new``."""
 
     version: Version
     step: Step | None
@@ -86,5 +87,6 @@ def _advance(trace: CollectionTrace, release: Release, version: Version) -> None
         alive[name] = lineage
     for name, new in after.items():
         if name not in alive:
-            alive[name] = CollectionLineage(None, new)
+            step = steps.get(name)
+            alive[name] = CollectionLineage(None, new, [] if step is None else [LineageEvent(version, step, new, new)])
     trace.version, trace.alive = version, alive

@@ -16,11 +16,14 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A collection the source release does not have: created empty, as the target declares it."""
+    """A collection the source release does not have, made as the target declares it: empty, or filled as a ``Replace`` is."""
 
     kind: ClassVar[str] = "create"
     collection: CollectionName
     new: Declaration
+    fill: str | None = None
+    snapshot: bool = False
+    fill_version: Version | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,16 +70,17 @@ class _Resolver:
         return self._evolved(name, old, new, lineage.events)
 
     def _younger(self, name: CollectionName, lineage: CollectionLineage, new: Declaration) -> MergedStep:
-        if name not in self.source_names:
-            return Create(name, new)
-        if name not in self.ended:
+        if name in self.source_names and name not in self.ended:
             raise CannotMerge(f"the collection that was {name} has another name now, and a new one takes its name")
-        old = self.ended[name]
-        self.recreated.add(name)
+        old = self.ended.get(name)
+        if old is not None:
+            self.recreated.add(name)
         last = max((i for i, event in enumerate(lineage.events) if isinstance(event.step, Replacement)), default=None)
-        if last is None:
-            return Replace(name, old, new, None, False, None)
-        return self._replace(name, old, new, lineage.events[last:])
+        if last is not None:
+            replaced = self._replace(name, old or new, new, lineage.events[last:])
+        else:
+            replaced = Replace(name, old or new, new, None, False, None)
+        return replaced if old is not None else _created(replaced)
 
     def _evolved(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> tuple[MergedStep, ...]:
         composed = compose_events(old, new, events)
@@ -118,6 +119,11 @@ class _Resolver:
         replaced = Replace(name, old, new, fill, step.snapshot, event.version)
         fill_inputs(self.release, self.source, replaced)
         return replaced
+
+
+def _created(step: Replace) -> Create:
+    """Return the step of a table that takes nobody's place."""
+    return Create(step.collection, step.new, step.fill, step.snapshot, step.fill_version if step.fill is not None else None)
 
 
 def _projected(fill: str, shape: Declaration, new: Declaration, after: Sequence[LineageEvent]) -> str:

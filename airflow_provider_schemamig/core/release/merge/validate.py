@@ -98,7 +98,10 @@ class _Pair:
     def _step(self, step: Step, line: int) -> Iterator[Refusal]:
         source = step.renamed_from if isinstance(step, Evolution) and step.renamed_from is not None else step.collection
         if source not in self.old:
-            yield self._unknown(step, source, line)
+            if isinstance(step, Replacement) and step.fill is not None and source in self.new:
+                yield from self._queries(step, {"fill": (step.fill, self.old, self.before)}, line)
+            else:
+                yield self._unknown(step, source, line)
             return
         match step:
             case Removal(collection=name):

@@ -46,7 +46,7 @@ def _reads_rows(step: MergedStep) -> bool:
     match step:
         case RewriteStep():
             return True
-        case Replace(fill=fill):
+        case Create(fill=fill) | Replace(fill=fill):
             return fill is not None
         case Evolve():
             online = _online(step)
@@ -76,12 +76,10 @@ def carry(chain: Chain, before: Rows, after: Mapping[CollectionName, Declaration
         match steps.get(name):
             case None:
                 found[name] = before[name]
-            case Create():
-                found[name] = ()
             case Evolve(old=old, renames=renames) as step:
                 filled = any(isinstance(change, AddColumn | ChangeType) for change in _online(step))
                 found[name] = UNKNOWN if filled else _evolved(before[old.name], old, declaration, renames)
-            case Replace(fill=fill):
+            case Create(fill=fill) | Replace(fill=fill):
                 found[name] = () if fill is None else UNKNOWN
             case RewriteStep():
                 found[name] = UNKNOWN

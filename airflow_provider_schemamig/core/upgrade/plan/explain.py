@@ -143,6 +143,9 @@ _CAST_BACK = (
 )
 _CLUSTERED = "delta-rs appends, overwrites and deletes fail from then on; PARTITIONED BY, declared as a rewrite, spares them"
 _LAID_OUT = "older files are written anew in order, in batches of up to 128 GiB; no row changes, so CDF and streams see nothing of it"
+_NEW_TABLE_ON_THE_WAY_BACK = (
+    "its table is sealed; rows that it got stay in it as long as the hold was, and at least a day, until contract deletes it"
+)
 _RENAMED = "readers and writers that use the old name fail from the cut-over on"
 _DROPPED = "readers of the dropped column fail once contract has run; until then it is served and may be NULL in new rows"
 
@@ -169,8 +172,10 @@ class _Explainer:
     def visit_build(self, stage: s.Build) -> Explanation:
         inputs = ", ".join(source.collection for source in stage.inputs)
         how = f"filled on Spark from {inputs}" if stage.fill is not None else "empty"
-        summary = f"build a replacement shard, {how}"
-        return Explanation("build", stage.collection, summary, c.Cost.REWRITE if stage.fill else c.Cost.INSTANT)
+        is_new = not any(seal.collection == stage.collection for seal in self._plan.of_kind(s.Seal))
+        summary = f"create the collection, {how}" if is_new else f"build a replacement shard, {how}"
+        cost = c.Cost.REWRITE if stage.fill else c.Cost.INSTANT
+        return Explanation("build", stage.collection, summary, cost, rollback=(_NEW_TABLE_ON_THE_WAY_BACK,) if is_new else ())
 
     def visit_copy(self, stage: s.Copy) -> Explanation:
         source = stage.source if not stage.lookups else f"{stage.source} with {', '.join(found.collection for found in stage.lookups)}"
@@ -190,9 +195,8 @@ class _Explainer:
         )
 
     def visit_create(self, stage: s.CreateShard) -> Explanation:
-        leaves = "its table is sealed; rows that it got stay in it as long as the hold was, and at least a day, until contract deletes it"
         summary = f"create the collection ({len(stage.declaration.fields)} columns)"
-        return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=(leaves,))
+        return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=(_NEW_TABLE_ON_THE_WAY_BACK,))
 
     def visit_expand(self, stage: s.Expand) -> Explanation:
         return self._changes(stage)

@@ -65,11 +65,12 @@ def settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
 def step_stages(target: Target, step: MergedStep, state: State | None, ended: Collection[Generation]) -> tuple[s.Stage, ...]:
     """Return the stages of one collection. ``ended``: generations whose holds have ended before. Raises as ``evolution_stages``."""
     match step:
-        case Create(collection=collection, new=new):
+        case Create(collection=collection, new=new, fill=None):
             return (s.CreateShard(collection, new),)
+        case Create():
+            return (_build(target, step),)
         case Replace():
-            build = s.Build(step.collection, step.new, step.fill, target.inputs_of(step.collection), step.snapshot)
-            return (build, s.Seal(step.old.name), s.Retire(step.old.name))
+            return (_build(target, step), s.Seal(step.old.name), s.Retire(step.old.name))
         case Remove(old=old) if state is not None and old.name in state.dropped:
             return ()
         case Remove(old=old):
@@ -78,6 +79,10 @@ def step_stages(target: Target, step: MergedStep, state: State | None, ended: Co
             return (_copy(target, step), s.Seal(step.old.name), s.Retire(step.old.name)) if state is not None else ()
         case Evolve():
             return evolution_stages(step, evolution_inputs(state, step, ended)) if state is not None else ()
+
+
+def _build(target: Target, step: Create | Replace) -> s.Build:
+    return s.Build(step.collection, step.new, step.fill, target.inputs_of(step.collection), step.snapshot)
 
 
 def _copy(target: Target, step: RewriteStep) -> s.Copy:

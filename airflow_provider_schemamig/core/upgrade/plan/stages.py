@@ -51,7 +51,8 @@ class FillInput:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Before promotion: make the replacement shard under (collection, version, generation), filled by ``fill`` or empty."""
+    """Before promotion: make a shard under (collection, version, generation), filled by ``fill`` or empty. It replaces the collection's, if
+    there is one."""
 
     kind: ClassVar[str] = "build"
     changes: ClassVar[tuple[Change, ...]] = ()

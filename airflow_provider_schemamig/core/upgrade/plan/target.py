@@ -178,7 +178,7 @@ def _inputs(release: Release, chain: Chain) -> tuple[Inputs, tuple[tuple[Collect
     """Return what fills and rewrites read beside their own table, and how the rewrites see theirs."""
     found, projections = [], []
     for step in chain.steps:
-        if isinstance(step, Replace) and step.fill is not None:
+        if isinstance(step, Create | Replace) and step.fill is not None:
             inputs = fill_inputs(release, chain.source, step)
         elif isinstance(step, RewriteStep):
             own, inputs = rewrite_inputs(release, chain.source, step)

@@ -48,6 +48,8 @@ def _from_here(state: State, step: MergedStep, moved: Mapping[CollectionName, Co
     match step:
         case Create(collection=name) if name in state.objects and not state.released(state.objects[name]):
             old = state.entry(name).declared
+            if step.fill is not None:
+                return Replace(name, old, step.new, step.fill, step.snapshot, step.fill_version)
             return Evolve(name, None, old, step.new, {}, diff(old, step.new).dropped)
         case Evolve(collection=name) if moved.get(step.old.name) == name:
             return replace(step, renamed_from=None, old=replace(step.old, name=name))
