@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.names import CollectionName, Version, quote
+from airflow_provider_schemamig.core.release.queries.syntax import unlike_spark
 from airflow_provider_schemamig.core.schema.expressions.parse import what_is_wrong
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -140,7 +141,7 @@ def parse_query(query: str) -> exp.Query | tuple[int, int, str]:
         return 1, 1, f"it holds {len(statements)} statements" if len(statements) != 1 else "it is not a SELECT"
     if any(not select.expressions for select in statements[0].find_all(exp.Select)):
         return 1, 1, "a SELECT in it names no columns"
-    return statements[0]
+    return unlike_spark(masked(query), statements[0]) or statements[0]
 
 
 def placeholder_tables(tree: exp.Query, query: str) -> Iterator[tuple[exp.Table, CollectionName, int]]:
