@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_schemamig.cli.library_output import without_panics
 
-PLACE = "/home/x/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f"
+PLACE = "/build/.cargo/registry/src/index-1949cf8c6b5b557f"
 PANIC = f"""
 thread 'tokio-rt-worker' (21962) panicked at {PLACE}/object_store-0.13.2/src/buffered.rs:369:41:
 Already shut down
