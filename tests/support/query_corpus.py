@@ -4,6 +4,7 @@ from __future__ import annotations
 
 #: Both take them; some, such as ``SELECT a, FROM t``, because Spark's keywords may be names.
 RIGHT = (
+    "SELECT limit FROM {t} WHERE b > 1",
     "SELECT a, CAST(b AS INT) AS b FROM {t}",
     "SELECT a, CAST(precip AS DECIMAL(5, 2)) AS precip FROM {t}",
     "SELECT a b, c AS `d e` FROM {t} AS x",

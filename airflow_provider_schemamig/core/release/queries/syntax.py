@@ -20,7 +20,8 @@ _COMPARISONS = frozenset({"=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>"})
 _UNFINISHED = frozenset({"BY", "ON", "USING", "AND", "OR", "IN", "LIKE", "BETWEEN", "AS", ","})
 #: Clauses that stand before the rest of their SELECT's, and those that end it.
 _EARLY, _LATE = frozenset({"WHERE", "GROUP BY", "HAVING"}), frozenset({"ORDER BY", "LIMIT"})
-_SET = frozenset({"UNION", "EXCEPT", "INTERSECT"})
+#: From here on the clauses of a SELECT begin anew; before FROM these words are names of columns.
+_ANEW = frozenset({"FROM", "UNION", "EXCEPT", "INTERSECT"})
 
 
 def unlike_spark(query: str, tree: exp.Query) -> tuple[int, int, str] | None:
@@ -93,7 +94,7 @@ def _out_of_order(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
             late.append("")
         elif word == ")":
             late.pop()
-        elif word in _SET:
+        elif word in _ANEW:
             late[-1] = ""
         elif word in _LATE:
             late[-1] = word
