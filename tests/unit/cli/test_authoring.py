@@ -152,8 +152,8 @@ def test_lint_for_people(run: Run, wrong: Path) -> None:
     assert shown.stdout == (
         "SM001 no-why (error)\n  migrations/v1_1_0.py:1\n    the docstring has no paragraph that begins with `Why:`\n"
         "SM202 column-mapping-needed (warning)\n  migrations/v1_1_0.py:6  flights\n"
-        "    rename origin to airport: the first time here, readers and writers below protocol (3,7) of Delta lose access, and\n"
-        "    so do streams that read it\n"
+        "    rename origin to airport: the first time here, readers and writers below protocol (3,7) of Delta lose access, and so\n"
+        "    do streams that read it\n"
         "SM203 type-widening-needed (warning)\n  migrations/v1_1_0.py:6  flights\n"
         "    widen distance from INT to BIGINT: the first time here, readers and writers without the feature typeWidening lose\n"
         "    access\n"
