@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, listed
+
+
+class Overtaken(Fenced):
+    """Another generation leads. ``winner``: which, ``does``: its releases and state, ``by``: who promoted and who claimed it."""
+
+    message = "{what} does not lead here: generation {winner} ({does}) leads since {since}, promoted by {by}."
+    next_action = (
+        "Nothing is to be done here if that takes the environment to the same release: `schemamig status` shows how far it is. "
+        "If not, start a new deployment when it has ended."
+    )
+    winner: int
+    does: str
+    since: str
+    by: str
 
 
 class NoEnvironment(Refusal):

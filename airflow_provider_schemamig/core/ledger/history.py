@@ -40,8 +40,8 @@ _APPEND_RETRIES = 15
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """``who``: claim, or user and machine; ``what``: the verb or stage; ``outcome``: "done", an error's code, "begun" of what
-    writes a second entry at its end, "found_committed" of a cut-over that another run had made."""
+    """``who``: claim or user, "" for the one in whose name the environment is worked on; ``what``: the verb or stage; ``outcome``: "done",
+    an error's code, "begun" of what writes a second entry at its end, "found_committed" of a cut-over that another run had made."""
 
     who: str
     what: str
@@ -65,9 +65,10 @@ class HistoryEntry:
         who: str | None = None,
         at: pendulum.DateTime | None = None,
     ) -> HistoryEntry:
-        """Return an entry on what ``who`` (default: this process's user) began at ``started`` and ended ``at`` (default: now)."""
+        """Return an entry on what ``who`` (default: the environment's, else this process's user) began at ``started`` and ended ``at``
+        (default: now)."""
         seconds = ((at or pendulum.now("UTC")) - started).total_seconds()
-        return cls(who or here(), what, collection, generation, started, seconds, outcome, detail)
+        return cls(who or "", what, collection, generation, started, seconds, outcome, detail)
 
 
 def here() -> str:
@@ -93,7 +94,7 @@ def append_history(env: EnvironmentRoot, *entries: HistoryEntry) -> str | None:
     if env.options.throwaway:
         return None
     try:
-        _append(env, [_row(entry) for entry in entries])
+        _append(env, [_row(entry, env.who) for entry in entries])
     except Exception as error:  # noqa: BLE001 - visible as a note: an upgrade that is done is done, whatever its log says
         return f"the audit log at {env.history_uri} could not be written: {env.first_line(error)}"
     return None
@@ -148,10 +149,10 @@ def _entry(who: str, what: str, collection: str | None, generation: int | None, 
     return HistoryEntry(who, what, collection, generation, pendulum.instance(started_at).in_timezone("UTC"), seconds, outcome, detail)
 
 
-def _row(entry: HistoryEntry) -> tuple[object, ...]:
+def _row(entry: HistoryEntry, who: str | None) -> tuple[object, ...]:
     started = entry.started_at.int_timestamp * 1_000_000 + entry.started_at.microsecond
     return (
-        entry.who,
+        entry.who or who or here(),
         entry.what,
         entry.collection,
         entry.generation,

@@ -119,6 +119,9 @@ class Deployment:
     ignore_nodes: bool = False
     #: The claims of the rollbacks that took it back, or have begun to: another one may go on where one was killed.
     rolled_back_by: tuple[str, ...] = ()
+    #: In whose name it was promoted (who approved it, where somebody did), and by which version of schemamig.
+    promoted_by: str | None = None
+    promoted_with: str | None = None
 
     @property
     def key(self) -> str:

@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerDamaged,
     LedgerElsewhere,
     LedgerVersionUnknown,
+    Overtaken,
 )
 from airflow_provider_schemamig.core.ledger.file_lock import writing_lock
 from airflow_provider_schemamig.core.ledger.fold import replaced
@@ -317,8 +318,24 @@ def check_authority(state: State, authority: Leadership) -> None:
     """Raise Fenced unless the leader row says that this generation leads in this epoch."""
     leader = state.leader
     if leader is None or (leader.generation, leader.epoch) != (authority.generation, authority.epoch):
-        current = leader.epoch if leader else Epoch(0)
-        raise Fenced(what=f"generation {authority.generation}", held_epoch=authority.epoch, current_epoch=current)
+        raise overtaken(state, authority.generation, authority.epoch)
+
+
+def overtaken(state: State, generation: Generation, held: Epoch) -> Fenced:
+    """Return the error of a generation that does not lead, or not in the epoch it ``held``; it names the one that does."""
+    leader = state.leader
+    winner = state.deployments.get(leader.generation) if leader is not None else None
+    if leader is None or winner is None or leader.generation == generation:
+        return Fenced(what=f"generation {generation}", held_epoch=held, current_epoch=leader.epoch if leader else Epoch(0))
+    return Overtaken(
+        what=f"generation {generation}",
+        held_epoch=held,
+        current_epoch=leader.epoch,
+        winner=leader.generation,
+        does=f"{winner.source or 'a new environment'} -> {winner.target}, {winner.state.value}",
+        since=leader.since.to_datetime_string() + " UTC",
+        by=f"{winner.promoted_by or 'somebody'}, claimed as {winner.claim_id}",
+    )
 
 
 def _changes(state: State, updates: Iterable[Update]) -> list[RawRow]:

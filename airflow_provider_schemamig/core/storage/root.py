@@ -48,7 +48,7 @@ class EnvironmentRoot:
     ``on_write`` is the seam for crash tests: called just before and just after every durable write of ours, in the ledger and through the
     stores made here; what it raises goes through as if the write itself had failed (before) or its answer had been lost (after).
     ``waits``: work that a person told to wait does so in its own process; False: it ends with ``Paused``, and whoever runs it waits and
-    runs it again.
+    runs it again. ``who``: in whose name it is worked here, as the audit log will say; None: the user of the process.
     ``opened``: what was opened through this very object and is open still, as its ledger is; another one of the same place opens it anew.
     """
 
@@ -56,6 +56,7 @@ class EnvironmentRoot:
     options: StorageOptions
     on_write: WriteHook | None = field(default=None, repr=False, compare=False)
     waits: bool = field(default=True, repr=False, compare=False)
+    who: str | None = field(default=None, repr=False, compare=False)
     opened: OpenObjects = field(default_factory=OpenObjects, init=False, repr=False, compare=False)
 
     SYSTEM_FOLDER: ClassVar[str] = SYSTEM_FOLDER

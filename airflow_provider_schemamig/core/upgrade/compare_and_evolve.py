@@ -19,7 +19,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, here
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import Ahead, DeploymentState, Intent, IntentKind, Object, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put, Update
@@ -203,7 +203,7 @@ def _finish(work: Work, claim: Ahead) -> None:
 def _remember(work: Work, claim: Ahead) -> None:
     """Write one line of audit; the schema is changed, whether or not it can be written."""
     entry = HistoryEntry(
-        who=here(),
+        who="",
         what="evolve",
         collection=claim.collection,
         generation=work.generation,

@@ -83,6 +83,9 @@ def _deployment(state: State, generation: Any) -> dict[str, Any]:
         "plan_digest": item.plan_digest,
         "created_at": item.created_at.isoformat(),
         "approved_by": approval.approved_by if approval is not None and approval.plan_digest == item.plan_digest else None,
+        "promoted_by": item.promoted_by,
+        "promoted_with": item.promoted_with,
+        "claimed_by": item.claim_id,
     }
 
 

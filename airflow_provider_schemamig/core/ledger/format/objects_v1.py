@@ -346,6 +346,8 @@ class Deployment:
     end_hold: bool = False
     ignore_nodes: bool = False
     rolled_back_by: tuple[str, ...] = ()
+    promoted_by: str | None = None
+    promoted_with: str | None = None
 
     @property
     def key(self) -> str:

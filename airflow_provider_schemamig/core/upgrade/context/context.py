@@ -12,11 +12,11 @@ from typing import Any, TypedDict
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
-from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, put_fence, read_fence
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority
+from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority, overtaken
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
@@ -101,6 +101,11 @@ class LeaderView:
     @property
     def generation(self) -> Generation:
         return self.deployment.generation
+
+    @property
+    def who(self) -> str | None:
+        """Return whose work this is, for the audit log: where the environment is worked on in somebody's name, theirs who promoted."""
+        return self.env.who and (self.deployment.promoted_by or self.env.who)
 
     def is_committed(self, state: State) -> bool:
         """Return whether the deployment is: by this process, or by a twin."""
@@ -226,7 +231,7 @@ def lead(env: EnvironmentRoot, generation: Generation, listen: Listener, *, task
     deployment = deployment_of(state, generation)
     leader = state.leader
     if leader is not None and leader.generation > generation:
-        raise Fenced(what=f"generation {generation}", held_epoch=0, current_epoch=leader.epoch)
+        raise overtaken(state, generation, Epoch(0))
     if leader is None or leader.generation != generation or deployment.state not in states:
         over = deployment.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
         first = CLAIM_ANEW if over else f"Run `schemamig promote --generation {generation}` first."

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.fence import Fenced
+from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, DeploymentState, Leader
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update, overtaken
+from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
 from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, deployment_of, plan_of
@@ -49,10 +49,10 @@ def is_approved(state: State, generation: Generation) -> bool:
     return approval is not None and approval.plan_digest == deployment.plan_digest
 
 
-def promote(env: EnvironmentRoot, generation: Generation) -> State:
+def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: str | None = None) -> State:
     """Make ``generation`` the leader. Done already: nothing happens. Another plan than the checked one: ``PlanChanged``.
 
-    Raises Paused.
+    ``by``: who promotes it; ``approved_by``: who approved its plan elsewhere, which is recorded with it. Raises Paused.
     """
     ledger = LedgerWriter(env)
     plan = plan_of(env, deployment_of(ledger.state(), generation))
@@ -66,9 +66,13 @@ def promote(env: EnvironmentRoot, generation: Generation) -> State:
         check_not_paused(state, "promote", names)
         _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
-        epoch = next_epoch(state)
-        leader = Leader(generation, epoch, pendulum.now("UTC"))
-        return [Put(leader), Put(replace(deployment, state=DeploymentState.PROMOTED))]
+        leader = Leader(generation, next_epoch(state), pendulum.now("UTC"))
+        approval = state.approvals.get(generation) if is_approved(state, generation) else None
+        if approved_by is not None:
+            approval = Approval(generation, deployment.plan_digest, approved_by, leader.since)
+        who = by if approval is None else approval.approved_by
+        promoted = replace(deployment, state=DeploymentState.PROMOTED, promoted_by=who, promoted_with=__version__)
+        return [Put(leader), Put(promoted), *([] if approved_by is None or approval is None else [Put(approval)])]
 
     return ledger.transact(decide)
 
@@ -77,7 +81,7 @@ def _is_leader(state: State, deployment: Deployment) -> bool:
     """Return whether the deployment leads already; refused if it never may again."""
     generation, leader = deployment.generation, state.leader
     if leader is not None and leader.generation > generation:
-        raise Fenced(what=f"generation {generation}", held_epoch=0, current_epoch=leader.epoch)
+        raise overtaken(state, generation, Epoch(0))
     if deployment.state in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
         return True
     if deployment.state is not DeploymentState.CLAIMED:

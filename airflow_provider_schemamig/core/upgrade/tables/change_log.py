@@ -107,6 +107,7 @@ class Walk:
                 began,
                 collection=self.collection,
                 generation=work.generation,
+                who=work.who,
                 outcome=outcome,
                 detail="; ".join(part for part in (_made_text(operation, made), reason) if part)[:_DETAIL],
             )
@@ -134,6 +135,7 @@ def remember_undone(work: Work, started: pendulum.DateTime) -> None:
             started,
             collection=element.collection,
             generation=element.generation,
+            who=work.who,
             detail=f"it was {element.state.value.upper()} since {element.since.to_iso8601_string()}",
         )
         for element in undone

@@ -17,7 +17,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.admin.maintenance import maintain
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, here
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
@@ -52,6 +52,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.preflight import Preflight
 from airflow_provider_schemamig.core.upgrade.prepare.prepare import preflight_plan
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks.read_only import plan_of_release, schema_debt
+from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
@@ -73,16 +74,17 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, by: str |
     return approval
 
 
-def promote(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
-    """Take the leader row, if the plan is still the one that was checked."""
-    ledger = LedgerWriter(env)
-    started = pendulum.now("UTC")
+def promote(env: EnvironmentRoot, generation: Generation, *, approved_by: str | None = None, listen: Listener = silent) -> Outcome:
+    """Take the leader row, if the plan is still the one that was checked. ``approved_by``: who approved that plan elsewhere."""
+    ledger, started = LedgerWriter(env), pendulum.now("UTC")
+    approver = None if approved_by is None else blank_typed(approved_by)
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
-    state = pace.until_done(lambda: promotion.promote(env, generation))
+    state = pace.until_done(lambda: promotion.promote(env, generation, env.who or here(), approver))
     deployment = deployment_of(state, generation)
     epoch = state.leader.epoch if state.leader is not None else None
     listen(Event("promote", note=f"generation {generation} leads in epoch {epoch}"))
-    note = _remember(env, "promote", generation, started, detail=f"epoch {epoch}")
+    claimed = f"plan {deployment.plan_digest[:12]}, claimed by {deployment.claim_id}, schemamig {deployment.promoted_with}"
+    note = _remember(env, "promote", generation, started, who=deployment.promoted_by, detail=f"epoch {epoch}, {claimed}")
     return Outcome(deployment.source, deployment.target, generation, epoch, (), pending_holds(state), (note,) if note else ())
 
 
@@ -302,17 +304,18 @@ def _led(
         return found
 
     pace = Pace(lambda: taken_up().state, listen, waits=env.waits)
+    who = work.who if states is LED else None  # what maintenance does is nobody's who promoted
     try:
         work = pace.until_done(attempt)
     except Paused:  # no failure: whoever runs the task runs it again
         raise
     except KeyboardInterrupt:
-        _remember(env, task, generation, started, outcome="interrupted", detail="Ctrl-C")
+        _remember(env, task, generation, started, who=who, outcome="interrupted", detail="Ctrl-C")
         raise
     except BaseException as error:
-        _remember(env, task, generation, started, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
+        _remember(env, task, generation, started, who=who, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
         raise
-    note = _remember(env, task, generation, started, **{"detail": f"{len(work.results)} stage(s)", **ended(work)})
+    note = _remember(env, task, generation, started, **{"who": who, "detail": f"{len(work.results)} stage(s)", **ended(work)})
     outcome = work.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
 
