@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_schemamig.config import DEFAULT_ENVIRONMENT
-from airflow_provider_schemamig.credentials import holds_userinfo, is_harmless, secrets_of
+from airflow_provider_schemamig.credentials import blank_typed, holds_userinfo, is_harmless, secrets_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 if TYPE_CHECKING:
@@ -63,9 +63,10 @@ class SchemamigHook(BaseHook):
     conn_type = "schemamig"
     hook_name = "schemamig environment"
 
-    def __init__(self, schemamig_conn_id: str = default_conn_name) -> None:
+    def __init__(self, schemamig_conn_id: str = default_conn_name, who: str | None = None) -> None:
         super().__init__()
         self.schemamig_conn_id = schemamig_conn_id
+        self.who = who
         self._runner: JobRunner | None = None
 
     @cached_property
@@ -81,7 +82,8 @@ class SchemamigHook(BaseHook):
         """Open the environment; nothing is read yet. Work in it that is paused ends with ``Paused``, so that no worker waits."""
         from airflow_provider_schemamig.core.environment import Environment
 
-        return replace(Environment.open(self.settings.environment_uri, dict(self.settings.storage_options)), waits=False)
+        found = Environment.open(self.settings.environment_uri, dict(self.settings.storage_options))
+        return replace(found, waits=False, who=None if self.who is None else blank_typed(self.who))
 
     def get_conn(self) -> Environment:
         return self.environment

@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_schemamig import config, turns
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.credentials import blank_typed
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 from airflow_provider_schemamig.metrics import metered
+from airflow_provider_schemamig.operators.refused import telling
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
 from airflow_provider_schemamig.visible import visible
@@ -51,6 +54,14 @@ class SchemamigOperator(BaseOperator):
     """
 
     ui_color = "#d7ecec"
+    #: In whose name it works: the user who triggered the run, else the run.
+    who: str | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        owner = next(kind for kind in cls.__mro__ if "execute" in vars(kind))
+        if owner is not BaseOperator and not getattr(cls.execute, "tells", False):
+            cls.execute = telling(cls.execute)  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -61,6 +72,23 @@ class SchemamigOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(retries=retries, retry_delay=retry_delay, retry_policy=retry_policy or SchemamigRetryPolicy(), **kwargs)
+
+    @telling
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        return super().resume_execution(next_method, next_kwargs, context)
+
+    def begin(self, context: Context) -> None:
+        """Take up the run that it is part of."""
+        self.who = triggered_by(context)
+
+    def whereabouts(self, context: Context) -> tuple[str, str]:
+        """Return environment and release folder as a person would type them; where they are not known, what stands for them."""
+        return "URI", _typed_release(self, context)
+
+    def skip_for(self, reason: str) -> NoReturn:
+        """End the task as skipped, and say why in a line of its own: Airflow has it as a field of one that is folded away."""
+        self.log.info("Skipped: %s", reason)
+        raise AirflowSkipException(reason)
 
 
 class EnvironmentOperator(SchemamigOperator):
@@ -79,7 +107,17 @@ class EnvironmentOperator(SchemamigOperator):
     def hook(self) -> SchemamigHook:
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        return SchemamigHook(self.environment)
+        return SchemamigHook(self.environment, who=self.who)
+
+    def whereabouts(self, context: Context) -> tuple[str, str]:
+        return self.typed_uri(), _typed_release(self, context)
+
+    def typed_uri(self) -> str:
+        """Return the environment as a command line takes it."""
+        try:
+            return blank_typed(self.hook.settings.environment_uri)
+        except SchemamigError:  # the connection is what was refused
+            return blank_typed(self.environment)
 
     def listener(self) -> Listener:
         """Return what the work reports its progress to: this task's log, and Airflow's metrics."""
@@ -159,6 +197,22 @@ class DocumentOperator(EnvironmentOperator):
         found = self.run_verb(context)
         self.log.info("%s: %s", self.environment, found)
         return found
+
+
+def triggered_by(context: Context) -> str | None:
+    """Return who triggered the run, or which run it is; None outside of one. Its conf is not asked: anybody who triggers the run writes
+    it."""
+    run = context.get("dag_run")
+    if run is None:
+        return None
+    return getattr(run, "triggering_user_name", None) or f"airflow:{run.dag_id}/{run.run_id}"
+
+
+def _typed_release(operator: BaseOperator, context: Context) -> str:
+    """Return the release folder that the task, or its run, was given."""
+    given = getattr(operator, "release", "") or (context.get("params") or {}).get("release", "")
+    dag = context.get("dag")
+    return str(Path(dag.folder) / given) if given and dag is not None else "DIR"
 
 
 def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> Listener:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
 from airflow_provider_schemamig.operators.base import EnvironmentOperator
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.visible import visible
@@ -51,10 +49,10 @@ class CompactOperator(EnvironmentOperator):
                     listen=self.listener(),
                 )
         except (DeploymentOpen, HoldOpen, Fenced) as busy:
-            raise AirflowSkipException(str(busy)) from busy
+            self.skip_for(str(busy))
         for note in done.outcome.notes:
             self.log.info("%s", visible(note))
         if not any(item.batches for item in done.collections):
-            raise AirflowSkipException("No file has an older schema.")
+            self.skip_for("No file has an older schema.")
         summary = outcome_summary(done.outcome.to_json())
         return {**summary, "files": sum(batch.files for item in done.collections for batch in item.batches)}

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import BadArgument, DocumentOperator, VerbOperator, as_generation, as_name, as_number
+from airflow_provider_schemamig.operators.base import (
+    BadArgument,
+    DocumentOperator,
+    VerbOperator,
+    as_generation,
+    as_name,
+    as_number,
+    triggered_by,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -215,15 +223,6 @@ class CancelOperator(VerbOperator):
         from airflow_provider_schemamig.core import commands
 
         return commands.cancel(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
-
-
-def triggered_by(context: Context) -> str | None:
-    """Return who triggered the run, or which run it is; None outside of one. Its conf is not asked: anybody who triggers the run writes
-    it."""
-    run = context.get("dag_run")
-    if run is None:
-        return None
-    return getattr(run, "triggering_user_name", None) or f"airflow:{run.dag_id}/{run.run_id}"
 
 
 def as_window(value: str) -> tuple[int, int] | None:

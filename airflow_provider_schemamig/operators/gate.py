@@ -1,20 +1,23 @@
-"""The choice of the gate between preflight and promotion."""
+"""The gate between preflight and promotion: which one it is, and the person who answers in Airflow's page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseBranchOperator
 
-from airflow_provider_schemamig.operators.base import BadArgument
-from airflow_provider_schemamig.retry import SchemamigRetryPolicy
+from airflow_provider_schemamig import run_notes
+from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
+from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
 
-class PromotionGateOperator(BaseBranchOperator):
+class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
     """Follow the gate that the run asks for; the others are skipped.
 
     :param gate: (templated) ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``) or ``none``.
@@ -24,7 +27,7 @@ class PromotionGateOperator(BaseBranchOperator):
     template_fields: Sequence[str] = ("gate",)
 
     def __init__(self, *, gate: str, paths: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(retry_policy=SchemamigRetryPolicy(), **kwargs)
+        super().__init__(**kwargs)
         self.gate = gate
         self.paths = paths
 
@@ -32,3 +35,46 @@ class PromotionGateOperator(BaseBranchOperator):
         if self.gate not in self.paths:
             raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(self.paths)}")
         return self.paths[self.gate]
+
+
+class PlanApprovalOperator(ApprovalOperator):
+    """Ask a person whether the plan shall run: Airflow's own approval, whose log says what is waited for, until when, and who answered.
+
+    A rejection skips what follows; the note of the run says who rejected it.
+
+    :param plan_digest: (templated) of the plan that is asked about.
+    :param plan_task_id: the task that planned; its page is the button *Plan*.
+    """
+
+    template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "plan_digest")
+    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (PlanLink(),)
+
+    def __init__(self, *, plan_digest: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan_digest = plan_digest
+        self.plan_task_id = plan_task_id
+
+    def execute(self, context: Context) -> Any:
+        until = "somebody answers"
+        if self.response_timeout is not None:
+            until = (datetime.now(UTC) + self.response_timeout).strftime("%Y-%m-%d %H:%M UTC")
+        self.log.info("%s Waiting until %s for an answer about plan %s.", self.subject, until, self.plan_digest)
+        self.log.info("To answer: the tab Required Actions of this task, or %s", self.generate_link_to_ui(task_instance=context["ti"]))
+        offer_plan(self, context)
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        found = super().execute_complete(context, event)
+        answer, who = found["chosen_options"][0], answered_by(found)
+        self.log.info("%s: %s, by %s", self.subject, answer, who or "nobody (its default)")
+        if answer == self.REJECT:
+            run_notes.say(context, f"rejected by {who or 'nobody (the default)'}; the environment is as before. {self.subject}")
+        return found
+
+
+def answered_by(answer: Mapping[str, Any] | None) -> str | None:
+    """Return the name of the person in the result of an approval; None if nobody answered."""
+    user = (answer or {}).get("responded_by_user")
+    if not user:
+        return None
+    return str(user.get("name") or user.get("id")) if isinstance(user, Mapping) else str(getattr(user, "name", user))

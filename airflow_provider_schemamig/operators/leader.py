@@ -6,13 +6,15 @@ All of them can be killed and run again: they find what is done and go on. A gen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from airflow_provider_schemamig import run_notes
+from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.operators.base import VerbOperator, as_flag, as_generation
 
 if TYPE_CHECKING:
+    from airflow.sdk import BaseOperatorLink, Context
+
     from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
 
@@ -33,13 +35,30 @@ class LeaderOperator(VerbOperator):
 class PromoteLeaderOperator(LeaderOperator):
     """Take the leadership for a generation, if the plan is still the one that preflight checked and the gate let through.
 
-    Fails for good with ``PlanChanged`` or ``Fenced``; does nothing if the generation leads already.
+    Fails for good with ``PlanChanged`` or ``Fenced``; does nothing if the generation leads already. Who approved it is recorded in the
+    ledger, and is who did the tasks after it in ``schemamig history``.
+
+    :param approval_task_id: the task (``PlanApprovalOperator``) whose answer names the approver; empty, or skipped: the ledger's approval,
+        else the user who triggered the run.
+    :param plan_task_id: the task that planned; its page is the button *Plan*.
     """
 
-    def run_verb(self) -> Outcome:
-        from airflow_provider_schemamig.core import commands
+    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (PlanLink(),)
 
-        return commands.promote(self.hook.environment, as_generation(self.generation), listen=self.listener())
+    def __init__(self, *, approval_task_id: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.approval_task_id = approval_task_id
+        self.plan_task_id = plan_task_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.operators.gate import answered_by
+
+        asked = context["ti"].xcom_pull(task_ids=self.approval_task_id) if self.approval_task_id else None
+        generation = as_generation(self.generation)
+        with self.deferred_while_paused():
+            outcome = commands.promote(self.hook.environment, generation, approved_by=answered_by(asked), listen=self.listener())
+        return self.answer(outcome)
 
 
 class ExpandOperator(LeaderOperator):
@@ -81,8 +100,24 @@ class ChangeOperator(LeaderOperator):
 class CutoverOperator(LeaderOperator):
     """Follow and check what is rewritten, seal, catch up, rename, and flip the version in one append: the environment is at the release.
 
-    Starts Spark only if the plan has a rewrite. Its log and its outcome say for how long writers were blocked.
+    Starts Spark only if the plan has a rewrite. Its log and its outcome say for how long writers were blocked; the note of the run says
+    which environment is at which release.
+
+    :param plan_task_id: the task that planned; its page is the button *Plan*.
     """
+
+    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (PlanLink(),)
+
+    def __init__(self, *, plan_task_id: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan_task_id = plan_task_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        found: dict[str, Any] = super().execute(context)
+        run_notes.say(
+            context, f"upgraded {self.environment} from {found['from'] or 'nothing'} to {found['to']}, generation {self.generation}"
+        )
+        return found
 
     def run_verb(self) -> Outcome:
         from airflow_provider_schemamig.core import commands
@@ -121,7 +156,7 @@ class ContractOperator(LeaderOperator):
             ignore = as_flag("ignore_nodes", self.ignore_nodes)
             outcome = commands.contract(self.hook.environment, generation, ignore_nodes=ignore, listen=self.listener())
         except HoldInUse as in_use:
-            raise AirflowSkipException(str(in_use)) from in_use
+            self.skip_for(str(in_use))
         if outcome.generation is None:
-            raise AirflowSkipException("No hold is over; the way back stays open.")
+            self.skip_for("No hold is over; the way back stays open.")
         return outcome

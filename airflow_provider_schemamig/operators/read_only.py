@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_schemamig import config
+from airflow_provider_schemamig import config, run_notes
 from airflow_provider_schemamig.exceptions import Conflict
 from airflow_provider_schemamig.operators.base import (
     EnvironmentOperator,
@@ -19,7 +18,8 @@ from airflow_provider_schemamig.operators.base import (
     as_hold,
     release_folder,
 )
-from airflow_provider_schemamig.operators.reports import chunks, plan_markdown
+from airflow_provider_schemamig.operators.plan_text import Question, plain, plan_markdown
+from airflow_provider_schemamig.operators.reports import chunks
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -72,11 +72,12 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
+        folder, hold = release_folder(self.release, context), as_hold(self.hold)
         found = commands.preflight(
             self.hook.environment,
-            release_folder(self.release, context),
+            folder,
             claim_id=claim_id(context),
-            hold=as_hold(self.hold),
+            hold=hold,
             end_hold=as_flag("end_hold", self.end_hold),
             ignore_nodes=as_flag("ignore_nodes", self.ignore_nodes),
             create=as_flag("create", self.create),
@@ -85,12 +86,14 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
             listen=self.listener(),
         )
         if found.generation is None or found.report_uri is None:
-            raise AirflowSkipException("Nothing to do: the environment is at the release.")
+            run_notes.say(context, f"nothing to do: {self.environment} is at the release")
+            self.skip_for("Nothing to do: the environment is at the release.")
         self.wait_for_turn(context)  # who claimed first goes first; what is claimed here is found again
-        document = found.report.to_json()
-        text = plan_markdown(document, found.report_uri)
+        document = found.report.to_json(explained=True)
+        why = commands.reasons(folder, document["from"])
+        text = plan_markdown(document, Question(self.typed_uri(), int(found.generation), why, hold, found.report_uri))
         copies = [str(stage["collection"]) for stage in document["stages"] if stage["kind"] == "copy"]
-        self.log.info("Generation %s\n%s", found.generation, text)
+        self.log.info("The plan:\n%s", plain(text))
         return {
             "generation": int(found.generation),
             "plan_digest": found.plan_digest,

@@ -8,8 +8,6 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time, log_progress
@@ -48,7 +46,7 @@ class StreamOperator(SchemamigOperator):
         """Return the hooks of origin and target."""
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        return SchemamigHook(self.origin), SchemamigHook(self.target)
+        return SchemamigHook(self.origin, who=self.who), SchemamigHook(self.target, who=self.who)
 
     @property
     def ends(self) -> tuple[Environment, Environment]:
@@ -147,9 +145,7 @@ class ReplicateCollectionOperator(StreamOperator):
         if (found.paused or self._follows) and not is_over:
             self._defer(deadline, brought)
         if found.paused and self._follows:
-            raise AirflowSkipException(
-                f"Paused still: {', '.join(state.stream.collection for state in found.paused)}. The next run waits on."
-            )
+            self.skip_for(f"Paused still: {', '.join(state.stream.collection for state in found.paused)}. The next run waits on.")
         if found.paused:
             raise StillPaused.of(found.paused[0])
         return brought

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from airflow.plugins_manager import AirflowPlugin
+
+from airflow_provider_schemamig import run_notes
 
 
 class SchemamigPlugin(AirflowPlugin):
-    """The place of schemamig's web pages; it has none yet."""
+    """Notes on runs, by a listener; it has no web pages yet."""
 
     name = "schemamig"
+    listeners: ClassVar[list[Any]] = [run_notes]

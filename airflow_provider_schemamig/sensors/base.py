@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, conf
@@ -12,6 +13,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.exceptions import Conflict
+from airflow_provider_schemamig.looks import Looks
 from airflow_provider_schemamig.operators.base import EnvironmentOperator, SchemamigOperator
 
 if TYPE_CHECKING:
@@ -41,19 +43,31 @@ class WaitingSensor(SchemamigOperator, BaseSensorOperator):
         """Return the trigger that waits for what this sensor waits for, until ``deadline`` (seconds since the epoch)."""
         raise NotImplementedError
 
+    @cached_property
+    def _looks(self) -> Looks:
+        return Looks(self.log.info)
+
     def result(self) -> Any:
         """Return what the sensor returns once its condition holds."""
         return None
 
+    def tell_how(self, deadline: float) -> None:
+        """Write to the log what a person can do about what is waited for until ``deadline``; nothing, where nobody can."""
+
     def poke(self, context: Context) -> bool:
+        trigger = self.trigger(deadline=0)
         try:
-            return self.trigger(deadline=0).look()
+            if trigger.look():
+                return True
         except Conflict as conflict:
             self.log.info("Looking again later: %s", conflict)
             return False
+        self._looks.found_nothing(trigger.awaited, self.poke_interval)
+        return False
 
     def execute(self, context: Context) -> Any:
         if not self.deferrable:
+            self.tell_how(time.time() + self.timeout)
             super().execute(context)
             return self.result()
         return self._wait(context, deadline=time.time() + self.timeout)
@@ -68,6 +82,7 @@ class WaitingSensor(SchemamigOperator, BaseSensorOperator):
 
     def _wait(self, context: Context, deadline: float) -> Any:
         if not self.poke(context):
+            self.tell_how(deadline)
             self.defer(trigger=self.trigger(deadline), method_name="execute_complete")
         return self.result()
 

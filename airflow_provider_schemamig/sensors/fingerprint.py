@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.exceptions import raise_refusals
 from airflow_provider_schemamig.operators.base import BadArgument, as_flag, release_folder
 from airflow_provider_schemamig.sensors.base import EnvironmentSensor
@@ -68,7 +67,8 @@ class FingerprintSensor(EnvironmentSensor):
         raise_refusals(report.refusals)
         found = report.to_json()
         if report.plan.is_empty:
-            raise AirflowSkipException(f"Nothing to do: the environment is at {found['to']}. Holds that are over end in maintenance.")
+            run_notes.say(context, f"nothing to do: {self.environment} is at {found['to']}")
+            self.skip_for(f"Nothing to do: the environment is at {found['to']}. Holds that are over end in maintenance.")
         self.log.info("Upgrade due: %s -> %s, %d stages", found["from"] or "new environment", found["to"], len(found["stages"]))
         return {"from": found["from"], "to": found["to"]}
 

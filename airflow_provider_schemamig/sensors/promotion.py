@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
 from airflow_provider_schemamig.operators.base import as_generation
 from airflow_provider_schemamig.sensors.base import EnvironmentSensor
 
 if TYPE_CHECKING:
+    from airflow.sdk import BaseOperatorLink, Context
+
     from airflow_provider_schemamig.triggers.ledger import EnvironmentTrigger
 
 
 class PromotionSensor(EnvironmentSensor):
-    """Waits until the plan of a generation is approved in the ledger.
+    """Waits until the plan of a generation is approved in the ledger. Its log says what to type for that.
 
     :param generation: (templated) the generation that preflight claimed.
+    :param plan_task_id: the task that planned; its page is the button *Plan*.
     """
 
     template_fields: Sequence[str] = (*EnvironmentSensor.template_fields, "generation")
 
-    def __init__(self, *, generation: int | str, **kwargs: Any) -> None:
+    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (PlanLink(),)
+
+    def __init__(self, *, generation: int | str, plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.generation = generation
+        self.plan_task_id = plan_task_id
+
+    def execute(self, context: Context) -> Any:
+        offer_plan(self, context)
+        return super().execute(context)
+
+    def tell_how(self, deadline: float) -> None:
+        from airflow_provider_schemamig.core import commands
+
+        generation = as_generation(self.generation)
+        digest = commands.plan_digest(self.hook.environment, generation)
+        until = datetime.fromtimestamp(deadline, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        self.log.info("Waiting until %s for somebody to approve plan %s of generation %s in the ledger.", until, digest, generation)
+        self.log.info(
+            "To approve it: schemamig approve --env %s --generation %s --plan %s", shlex.quote(self.typed_uri()), generation, digest
+        )
+        self.log.info("Or trigger the DAG schemamig_control: action approve, generation %s, plan %s.", generation, digest)
 
     def trigger(self, deadline: float) -> EnvironmentTrigger:
         from airflow_provider_schemamig.triggers.ledger import PromotionTrigger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowSkipException
@@ -17,4 +18,6 @@ def unless_running(context: Context) -> None:
         return
     default = context["dag"].params.get("environment")
     if (before.conf or {}).get("environment", default) == context["params"]["environment"]:
-        raise AirflowSkipException(f"Run {before.run_id} is still at work on {context['params']['environment']}.")
+        reason = f"Run {before.run_id} is still at work on {context['params']['environment']}."
+        logging.getLogger(__name__).info("Skipped: %s", reason)  # Airflow has it as a field of a line that is folded away
+        raise AirflowSkipException(reason)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import TaskGroup, TriggerRule, XComArg
 
-from airflow_provider_schemamig.operators.gate import PromotionGateOperator
+from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator
 from airflow_provider_schemamig.operators.leader import (
     ChangeOperator,
     CleanupOperator,
@@ -65,40 +64,43 @@ def upgrade_task_group(
         fill_chunks = FillChunksOperator(task_id="fill_chunks", collections=fills, **claimed)
         fill = FillOperator.partial(task_id="fill", map_index_template=_COLLECTIONS, **claimed).expand(collections=fill_chunks.output)
         choice, approval, ledger_approval = _gates(preflight.task_id, gate, claimed, approval_timeout)
-        promote = PromoteLeaderOperator(task_id="promote", trigger_rule=_AFTER_MAPS, **claimed)
+        asked = {"approval_task_id": approval.task_id, "plan_task_id": preflight.task_id}
+        promote = PromoteLeaderOperator(task_id="promote", trigger_rule=_AFTER_MAPS, **asked, **claimed)
         # Beside the gate, and nothing waits for it: the cut-over follows the tables itself. Nothing to fill or copy: an empty map.
         followed = TailOperator.partial(task_id="tail", ends_with=promote.task_id, map_index_template=_COLLECTIONS, **claimed)
         tail = followed.expand(collections=fill_chunks.output)
         fingerprint >> preflight >> fill_chunks >> fill >> [choice, tail]
         preflight >> choice >> [approval, ledger_approval, promote]
         [approval, ledger_approval] >> promote
-        _leader_tasks(promote, claimed, ignore_nodes)
+        _leader_tasks(promote, claimed, ignore_nodes, preflight.task_id)
     return group
 
 
 def _gates(
     preflight: str, gate: str, claimed: dict[str, Any], timeout: timedelta
-) -> tuple[PromotionGateOperator, ApprovalOperator, PromotionSensor]:
+) -> tuple[PromotionGateOperator, PlanApprovalOperator, PromotionSensor]:
     """Make the choice of the gate, and the two gates that wait."""
     prefix = preflight.removesuffix("preflight")
     paths = {"approval": f"{prefix}approval", "ledger": f"{prefix}ledger_approval", "none": f"{prefix}promote"}
     choice = PromotionGateOperator(task_id="gate", gate=gate, paths=paths, trigger_rule=_AFTER_MAPS)
-    approval = ApprovalOperator(
+    approval = PlanApprovalOperator(
         task_id="approval",
         subject=f"Upgrade {claimed['environment']}?",
         body=f"{{{{ ti.xcom_pull(task_ids='{preflight}', key='plan') }}}}",
+        plan_digest=f"{{{{ ti.xcom_pull(task_ids='{preflight}', key='plan_digest') }}}}",
+        plan_task_id=preflight,
         response_timeout=timeout,
     )
-    ledger_approval = PromotionSensor(task_id="ledger_approval", deferrable=True, timeout=timeout, **claimed)
+    ledger_approval = PromotionSensor(task_id="ledger_approval", deferrable=True, timeout=timeout, plan_task_id=preflight, **claimed)
     return choice, approval, ledger_approval
 
 
-def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any], ignore_nodes: bool | str) -> None:
+def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any], ignore_nodes: bool | str, planned: str) -> None:
     """Make all tasks after promotion, in the order of the protocol."""
     expand = ExpandOperator(task_id="expand", **claimed)
     to_change = FillChunksOperator(task_id="to_change", **claimed)
     change = ChangeOperator.partial(task_id="change", map_index_template=_COLLECTIONS, **claimed).expand(collections=to_change.output)
-    cutover = CutoverOperator(task_id="cutover_and_commit", trigger_rule=_AFTER_MAPS, **claimed)
+    cutover = CutoverOperator(task_id="cutover_and_commit", plan_task_id=planned, trigger_rule=_AFTER_MAPS, **claimed)
     cleanup = CleanupOperator(task_id="cleanup", **claimed)
     # The last task decides the state of the run: a failed clean-up is harmless, a failed or skipped commit is not.
     contract = ContractOperator(task_id="contract", ignore_nodes=ignore_nodes, trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **claimed)

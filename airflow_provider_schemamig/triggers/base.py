@@ -16,6 +16,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
+from airflow_provider_schemamig.looks import Looks
 
 LOOK, DEADLINE = "look", "deadline"
 
@@ -52,12 +53,18 @@ class LookingTrigger(BaseTrigger):
         """Return what the task gets back with the event, not by ``defer(kwargs=...)``, which ``airflow dags test`` drops."""
         return {"deadline": self.deadline}
 
+    @property
+    def awaited(self) -> str:
+        """Return what it waits for, as a line of the log names it."""
+        raise NotImplementedError
+
     def look(self) -> bool:
         """Return whether the awaited condition holds. Blocking; raises typed errors."""
         raise NotImplementedError
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         await self._rest(max(self.poll_interval, settling_seconds()))
+        looks = Looks(self.log.info)
         while True:
             try:
                 answer = await asyncio.to_thread(self.look)
@@ -73,6 +80,7 @@ class LookingTrigger(BaseTrigger):
             if time.time() >= self.deadline:
                 yield self._event(DEADLINE)
                 return
+            looks.found_nothing(self.awaited, self.poll_interval)
             await self._rest(self.poll_interval)
 
     async def _rest(self, seconds: float) -> None:

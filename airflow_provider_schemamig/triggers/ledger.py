@@ -36,6 +36,10 @@ class ArrivalTrigger(EnvironmentTrigger):
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "version": self.version}
 
+    @property
+    def awaited(self) -> str:
+        return f"release {self.version} or a later one"
+
     def look(self) -> bool:
         from airflow_provider_schemamig.core.ledger.store import LedgerReader
         from airflow_provider_schemamig.core.names import Version
@@ -49,6 +53,10 @@ class ArrivalTrigger(EnvironmentTrigger):
 
 class DriftTrigger(EnvironmentTrigger):
     """Waits until a live table differs from what the ledger recorded."""
+
+    @property
+    def awaited(self) -> str:
+        return "a table that is not what the ledger records"
 
     def look(self) -> bool:
         from airflow_provider_schemamig.core import commands
@@ -66,6 +74,10 @@ class PromotionTrigger(EnvironmentTrigger):
 
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "generation": self.generation}
+
+    @property
+    def awaited(self) -> str:
+        return f"an approval of generation {self.generation} in the ledger"
 
     def look(self) -> bool:
         from airflow_provider_schemamig.core import commands
@@ -92,6 +104,10 @@ class PauseTrigger(EnvironmentTrigger):
 
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "scopes": self.scopes, "hours": self.hours, "generation": self.generation}
+
+    @property
+    def awaited(self) -> str:
+        return "the end of what a person told it to wait for"
 
     def look(self) -> bool:
         from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -121,6 +137,10 @@ class TurnTrigger(EnvironmentTrigger):
 
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "generation": self.generation, "dag_id": self.dag_id, "run_id": self.run_id}
+
+    @property
+    def awaited(self) -> str:
+        return f"the end of run {self.run_id} of {self.dag_id}, or of its generation {self.generation}"
 
     def look(self) -> bool:
         from airflow_provider_schemamig.core import commands

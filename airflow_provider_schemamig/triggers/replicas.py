@@ -48,6 +48,10 @@ class StreamTrigger(LookingTrigger):
 class SchemaMatchTrigger(StreamTrigger):
     """Waits until the target accepts the schemas that the origin has."""
 
+    @property
+    def awaited(self) -> str:
+        return f"schemas of {self.origin} that {self.target} accepts"
+
     def look(self) -> bool:
         from airflow_provider_schemamig.core import commands
 
@@ -79,6 +83,10 @@ class StreamWorkTrigger(StreamTrigger):
 
     def kept(self) -> dict[str, Any]:
         return {**super().kept(), "brought": self.brought}
+
+    @property
+    def awaited(self) -> str:
+        return f"something to bring from {self.origin} to {self.target}"
 
     def look(self) -> bool:
         from airflow_provider_schemamig.core import commands

@@ -18,6 +18,24 @@ PLAN: dict[str, Any] = {
     "stages": [{"kind": "expand", "collection": "flights", "changes": [{"op": "add_column", "path": "gate"}]}],
     "pending": [],
     "refusals": [],
+    "release": "flights_lake",
+    "explanations": [
+        {
+            "kind": "expand",
+            "collection": "flights",
+            "summary": "add gate STRING",
+            "cost": "instant",
+            "lines": ["add gate STRING"],
+            "breaks": ["positional INSERT fails"],
+            "irreversible": [],
+            "rollback": ["gate stays as a hidden column if rows carry it"],
+        }
+    ],
+    "notes": [],
+    "estimates": [],
+    "timing": None,
+    "blocked_seconds": [0, 0],
+    "nodes": [],
 }
 
 
@@ -48,7 +66,7 @@ class FakeVerbs:
     def preflight(self, env: object, release: object, **options: Any) -> Any:
         self._called("preflight", env=env, release=release, **options)
         copies = [{"kind": "copy", "collection": name, "changes": []} for name in self.rewritten]
-        report = SimpleNamespace(to_json=lambda: {**PLAN, "stages": [*copies, *PLAN["stages"]]})
+        report = SimpleNamespace(to_json=lambda **_: {**PLAN, "stages": [*copies, *PLAN["stages"]]})
         return SimpleNamespace(generation=7, plan_digest="d" * 64, report_uri="file:///r.json", report=report, fills=tuple(self.fills))
 
     def to_change(self, env: object, generation: int) -> Sequence[str]:
@@ -68,6 +86,12 @@ class FakeVerbs:
         self._called("approved", env=env, generation=generation)
         looks = len(self.calls["approved"])
         return self.approvals[min(looks, len(self.approvals)) - 1]
+
+    def reasons(self, release: object, source: str | None) -> tuple[tuple[str, str], ...]:
+        return (("1.1.0", "Gates are known.\n\nWhy: people miss their flights."),)
+
+    def plan_digest(self, env: object, generation: int) -> str:
+        return "d" * 64
 
     def open_claims(self, env: object) -> Sequence[tuple[int, str]]:
         return self.claims

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.sql.alter.errors import UnknownName
 from airflow_provider_schemamig.operators.alter import AlterOperator
+from tests.support.airflow_runs import fails_for_good
 from tests.support.lake import Lake
 from tests.support.upgrades import two_releases, whole
 
@@ -36,5 +37,5 @@ def test_a_statement_and_its_retry(lake: Lake) -> None:
 
 
 def test_what_cannot_be_read_fails_for_good(lake: Lake) -> None:
-    with pytest.raises(UnknownName):
+    with fails_for_good(UnknownName):
         operator(lake, "ALTER TABLE a DROP COLUMN m").execute(CONTEXT)

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.operators.base import BadArgument, as_flag, as_generation, as_hold, log_progress, release_folder
-from airflow_provider_schemamig.operators.reports import PLAN_LINES, chunks, outcome_summary, plan_markdown
+from airflow_provider_schemamig.operators.reports import chunks, outcome_summary
 
 
 @pytest.mark.parametrize(
@@ -92,15 +92,3 @@ def outcome(stages: int) -> dict[str, Any]:
 def test_what_goes_through_xcom_does_not_grow_with_the_collections() -> None:
     assert outcome_summary(outcome(4))["stages"] == {"expand": {"count": 4, "seconds": 1.0}}
     assert len(str(outcome_summary(outcome(5000)))) < 300
-
-
-def test_the_plan_for_approval_is_cut_and_says_so() -> None:
-    stage = {"kind": "expand", "collection": "flights", "changes": [{"op": "add_column", "path": "gate"}, {"op": "set_comment"}]}
-    plan = {"from": None, "to": "1.1.0", "plan_digest": "abcdef0123456789", "stages": [stage] * 50, "pending": [{"generation": 3}]}
-    text = plan_markdown(plan, "file:///report.json")
-    assert "- **expand** `flights`: add_column `gate`, set_comment" in text
-    assert text.count("**expand**") == PLAN_LINES
-    assert "- … and 10 more" in text
-    assert "ends the hold of generation 3" in text
-    assert text.startswith("**new environment → 1.1.0**, plan `abcdef012345`")
-    assert "file:///report.json" in text

@@ -35,6 +35,7 @@ from airflow_provider_schemamig.retry import SchemamigRetryPolicy
 from airflow_provider_schemamig.sensors.replicas import SchemaMatchSensor
 from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.replicas import SchemaMatchTrigger, StreamWorkTrigger
+from tests.support.airflow_runs import fails_for_good
 
 NOW = pendulum.datetime(2026, 11, 22, 12)
 ENDS = ("opened us", "opened eu")
@@ -162,7 +163,7 @@ def test_a_task_that_follows_is_skipped_if_it_is_paused_at_the_end(core: Core) -
 @pytest.mark.parametrize("code", sorted(kind.code for kind in GapError.__subclasses__()))
 def test_a_gap_fails_without_a_retry(core: Core, code: str) -> None:
     core.runs = [Replicated((paused("planes"), stopped(code)))]
-    with pytest.raises(GapError) as caught:
+    with fails_for_good(GapError) as caught:
         bring(follow=10).execute(CONTEXT)
     assert str(caught.value) == f"[gap] flights: the stream from us stopped: [{code}] too bad. When that is done, clear the task."
     assert SchemamigRetryPolicy().evaluate(caught.value, 1, 3).action is RetryAction.FAIL
@@ -171,7 +172,7 @@ def test_a_gap_fails_without_a_retry(core: Core, code: str) -> None:
 
 def test_what_spark_refused_is_no_gap(core: Core) -> None:
     core.runs = [Replicated((stopped("duplicate_keys"),))]
-    with pytest.raises(StreamStopped) as caught:
+    with fails_for_good(StreamStopped) as caught:
         bring().execute(CONTEXT)
     assert not isinstance(caught.value, GapError)
     assert not caught.value.retryable
@@ -179,7 +180,7 @@ def test_what_spark_refused_is_no_gap(core: Core) -> None:
 
 @pytest.mark.parametrize("arguments", [{"follow": "-1"}, {"follow": "soon"}, {"timeout": -1}])
 def test_a_bad_time_is_named(core: Core, arguments: dict[str, Any]) -> None:
-    with pytest.raises(BadArgument) as caught:
+    with fails_for_good(BadArgument) as caught:
         bring(**arguments).execute(CONTEXT)
     assert caught.value.argument in arguments
 
@@ -303,7 +304,7 @@ def test_a_restore_whose_worker_died_is_found_done(core: Core, monkeypatch: pyte
     operator = RestoreCollectionOperator(task_id="restore", origin="us", target="eu", collection="flights")
     context: Any = {"ti": SimpleNamespace(try_number=tried)}
     if tried == 1:
-        with pytest.raises(RestoreNotAhead):
+        with fails_for_good(RestoreNotAhead):
             operator.execute(context)
     else:
         assert operator.execute(context) == {"version": 12, "table_version": None, "rows": None}

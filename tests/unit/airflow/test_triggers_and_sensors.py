@@ -17,6 +17,7 @@ from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.ledger import ArrivalTrigger, DriftTrigger, EnvironmentTrigger, PromotionTrigger
+from tests.support.airflow_runs import fails_for_good
 from tests.support.fake_verbs import FakeVerbs, install
 
 CONTEXT: Any = {}
@@ -63,6 +64,8 @@ def test_a_trigger_is_made_again_from_what_airflow_stores(trigger: EnvironmentTr
 
 def looking(answers: list[Any], deadline: float) -> EnvironmentTrigger:
     class Looking(EnvironmentTrigger):
+        awaited = "better weather"
+
         def look(self) -> bool:
             answer = answers.pop(0)
             if isinstance(answer, BaseException):
@@ -151,8 +154,8 @@ def test_after_the_deadline_the_sensor_has_timed_out(verbs: FakeVerbs) -> None:
 def test_a_typed_error_comes_from_the_task(verbs: FakeVerbs) -> None:
     verbs.raises["approved"] = [Gone(collection="flights")]
     sensor = PromotionSensor(task_id="wait", environment="lake", generation=7, deferrable=True)
-    with pytest.raises(Gone):
-        sensor.execute_complete(CONTEXT, {"status": "look", "deadline": time.time() + 9})
+    with fails_for_good(Gone):
+        sensor.resume_execution("execute_complete", {"event": {"status": "look", "deadline": time.time() + 9}}, CONTEXT)
 
 
 def test_not_deferrable_is_airflows_own_poking(verbs: FakeVerbs) -> None:
@@ -183,10 +186,10 @@ def test_the_gate_answers_at_once(verbs: FakeVerbs) -> None:
     with pytest.raises(AirflowSkipException, match="Nothing to do"):
         gate().execute(context)
     verbs.refusals = [Gone(collection="flights")]
-    with pytest.raises(Gone):
+    with fails_for_good(Gone):
         gate().execute(context)
 
 
 def test_what_a_sensor_looks_for_is_a_closed_list(verbs: FakeVerbs) -> None:
-    with pytest.raises(BadArgument, match="one of upgrade, arrival, drift"):
+    with fails_for_good(BadArgument, match="one of upgrade, arrival, drift"):
         FingerprintSensor(task_id="x", environment="lake", looks_for="rain", deferrable=True).execute(CONTEXT)

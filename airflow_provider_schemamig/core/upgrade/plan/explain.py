@@ -250,9 +250,8 @@ class _Explainer:
         return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
 
     def _blocked(self) -> str:
-        """Return all rewritten collections are sealed together and caught up with one after the other."""
         rewrites = len(self._plan.of_kind(s.Copy))
-        low, high = (round(seconds * rewrites) for seconds in _CATCH_UP_SECONDS)
+        low, high = _catch_up_seconds(rewrites)
         return f"{low} to {high} s for {rewrites} rewrite(s), and what Spark takes for the files that the last commits touched"
 
     def visit_retire(self, stage: s.Retire) -> Explanation:
@@ -299,6 +298,19 @@ class _Explainer:
     def _features_of(self, collection: CollectionName) -> frozenset[str]:
         head = self._heads.get(collection)
         return head.features if head is not None else frozenset()
+
+
+def blocked_seconds(plan: Plan) -> tuple[int, int]:
+    """Return for how long writers are blocked, at least and at most; what Spark takes for the files of the last commits comes on top."""
+    low, high = _catch_up_seconds(len(plan.of_kind(s.Copy)))
+    swaps = any(stage.swaps for stage in plan.of_kind(s.CutOver))
+    return low, max(high, SEAL_SECONDS if swaps else 0)
+
+
+def _catch_up_seconds(rewrites: int) -> tuple[int, int]:
+    """Return how long that takes: all rewritten collections are sealed together and caught up with one after the other."""
+    low, high = _CATCH_UP_SECONDS
+    return round(low * rewrites), round(high * rewrites)
 
 
 def _features(has: frozenset[str], changes: tuple[c.Change, ...]) -> list[str]:

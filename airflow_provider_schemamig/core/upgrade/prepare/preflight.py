@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.ledger.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.online.operation import filled
@@ -17,7 +18,7 @@ from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult
 from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing, timing_of
-from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, explain
+from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, blocked_seconds, explain
 from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions_of, unusable_of
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, Planned, View
@@ -30,7 +31,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 @dataclass(frozen=True)
 class PlanReport:
-    """A plan as a document: from, to, plan_digest, stages, pending, refusals."""
+    """A plan as a document: release, from, to, plan_digest, stages, pending, refusals."""
 
     planned: Planned
     view: View
@@ -77,6 +78,7 @@ class PlanReport:
     def to_json(self, *, explained: bool = False) -> dict[str, Any]:
         target = self.plan.target
         document: dict[str, Any] = {
+            "release": target.name,
             "from": str(target.source) if target.source is not None else None,
             "to": str(target.version),
             "plan_digest": self.plan.digest,
@@ -85,6 +87,8 @@ class PlanReport:
             "notes": list(self.notes),
             "estimates": list(self.estimates),
             "timing": self.timing.to_json() if self.timing is not None else None,
+            "blocked_seconds": list(blocked_seconds(self.plan)),
+            "nodes": [_node(node) for node in self.view.nodes],
             "refusals": [refusal.to_json() for refusal in self.refusals],
         }
         if explained:
@@ -114,6 +118,10 @@ class Preflight:
             "plan": self.report.to_json(explained=True),
             "fills": list(self.fills),
         }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {"id": node.node_id, "kind": node.kind.value, "release": str(node.release), "since": node.since.isoformat()}
 
 
 def stage_json(stage: Stage) -> dict[str, Any]:

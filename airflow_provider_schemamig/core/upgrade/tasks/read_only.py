@@ -13,7 +13,7 @@ from pathlib import Path
 
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
-from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.names import CollectionName, Generation, Version
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder.read import Release
@@ -51,6 +51,13 @@ def plan(
     planned = with_history_notes(env, view, planned, DEFAULT_HOLD)
     planned = replace(planned, refusals=(*refused_place(env, view.state, create=True), *planned.refusals))
     return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
+
+
+def reasons(release_dir: Path, source: str | None) -> tuple[tuple[str, str], ...]:
+    """Return version and docstring of each migration that leads from ``source`` to the head of the release folder."""
+    release = load_checked(release_dir)
+    modules = sorted(release.modules.items())
+    return tuple((str(version), module.docstring) for version, module in modules if source and version > Version.parse(source))
 
 
 def plan_of_release(env: EnvironmentRoot, release: Release, holds: HoldOptions) -> tuple[View, Planned]:
@@ -123,6 +130,11 @@ def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence
 def approved(env: EnvironmentRoot, generation: Generation) -> bool:
     """Return whether the generation's plan is approved."""
     return promotion.is_approved(LedgerReader(env).state(), generation)
+
+
+def plan_digest(env: EnvironmentRoot, generation: Generation) -> str:
+    """Return the digest of the generation's plan, which an approval names."""
+    return deployment_of(LedgerReader(env).state(), generation).plan_digest
 
 
 def open_claims(env: EnvironmentRoot) -> tuple[tuple[Generation, str], ...]:

@@ -1,0 +1,71 @@
+"""How a task fails whose work was refused: a line for each reason, with commands to paste, then an end that nobody tries again."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
+
+if TYPE_CHECKING:
+    from airflow_provider_schemamig.operators.base import SchemamigOperator
+
+#: Commands that take no ``--env``, and those that take ``--release`` (a test holds both against the command line).
+WITHOUT_ENV = frozenset({"init", "snapshot", "check", "diff", "new", "rebase", "lint", "fixtures", "test", "replicate", "schema diff"})
+WITH_RELEASE = frozenset(
+    {"accept", "adopt", "check", "fixtures", "ledger rebuild", "lint", "new", "plan", "preflight", "rebase", "snapshot", "test", "upgrade"}
+)
+_COMMAND = re.compile(r"`schemamig ((?:ledger |schema )?[a-z_]+)([^`]*)`")
+
+
+class TaskRefused(AirflowFailException):
+    """The end of a task whose work was refused: no retry policy is asked. ``error``: the refusal itself."""
+
+    def __init__(self, text: str, error: SchemamigError) -> None:
+        super().__init__(text)
+        self.error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.error)
+
+
+def complete(text: str, environment: str, release: str) -> str:
+    """Return ``text`` with the commands in it as they can be typed: with ``--env`` and ``--release``, where they take them."""
+
+    def with_options(found: re.Match[str]) -> str:
+        verb, rest = found[1], found[2].replace(" --env URI", "")
+        options = ""
+        if verb not in WITHOUT_ENV and "--env" not in rest:
+            options += f" --env {shlex.quote(environment)}"
+        if verb in WITH_RELEASE and "--release" not in rest:
+            options += f" --release {shlex.quote(release)}"
+        return f"`schemamig {verb}{options}{rest}`"
+
+    return _COMMAND.sub(with_options, text)
+
+
+def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``execute`` (or what goes on with it) of an operator, with refusals told and final, and conflicts told."""
+
+    @functools.wraps(execute)
+    def told(self: SchemamigOperator, *args: Any, **kwargs: Any) -> Any:
+        context = kwargs.get("context") or (args[-1] if args else {})
+        self.begin(context)
+        try:
+            return execute(self, *args, **kwargs)
+        except SchemamigError as error:
+            where = self.whereabouts(context)
+            if error.retryable:
+                self.log.warning("%s", complete(str(error), *where))
+                raise
+            for reason in error.refusals if isinstance(error, Refused) else (error,):
+                self.log.error("%s", complete(str(reason), *where))
+            raise TaskRefused(complete(str(error), *where), error) from None
+
+    told.tells = True  # type: ignore[attr-defined]
+    return told

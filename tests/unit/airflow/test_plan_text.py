@@ -1,0 +1,160 @@
+"""What the person who approves a plan reads: everything that the plan knows, in full words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pendulum
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
+from airflow_provider_schemamig.core.names import Fingerprint, Version
+from airflow_provider_schemamig.operators.plan_text import SECTION_LINES, Question, plain, plan_markdown
+from airflow_provider_schemamig.operators.read_only import ReadOnlyMigrationOperator
+from tests.support.lake import Lake
+from tests.support.upgrades import two_releases
+
+OLD = "CREATE TABLE flights (id BIGINT NOT NULL, dep_delay INT, hour INT, n SMALLINT);"
+NEW = "CREATE TABLE flights (id BIGINT NOT NULL, departure_delay INT, n INT, gate STRING);"
+STEP = 'evolution("flights", rename={"dep_delay": "departure_delay"}, drop=["hour"])'
+NOW = datetime(2026, 11, 24, 3, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return two_releases(tmp_path, OLD, NEW, STEP)
+
+
+def preflight(lake: Lake, **arguments: Any) -> dict[str, Any]:
+    operator = ReadOnlyMigrationOperator(task_id="preflight", environment=lake.env.location.uri, release=str(lake.second), **arguments)
+    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="preflight", xcom_push=lambda *_: None)
+    context: Any = {"ti": ti, "dag": SimpleNamespace(folder="/"), "dag_run": SimpleNamespace(dag_id="d", run_id="r")}
+    found: dict[str, Any] = operator.execute(context)
+    return found
+
+
+def test_all_that_a_person_decides_on_is_there(lake: Lake) -> None:
+    now = pendulum.now("UTC")
+    dash = Node("dash-7", NodeKind.READER, Version(1, 0, 0), Fingerprint("f" * 64), now.add(hours=1), now)
+    write_heartbeat(lake.env, dash)
+    found = preflight(lake, hold=36)
+    text = found["plan"]
+    assert text.startswith(f"**lake from 1.0.0 to 1.1.0** on `{lake.env.location.uri}`\n")
+    assert f"Generation 2, plan `{found['plan_digest']}`" in text
+    titles = [section.split("**")[0] for section in text.split("\n**")[1:]]
+    assert titles == [
+        "Why",
+        "What changes",
+        "What breaks, and for whom",
+        "For good: no rollback undoes it",
+        "What it costs",
+        "Way back",
+        "Connected now",
+    ]
+    for words in (
+        "- 1.1.0: ",
+        "rename dep_delay to departure_delay",
+        "widen n from SMALLINT to INT",
+        "add gate STRING",
+        "drop hour",
+        "- `flights`: readers and writers that use the old name fail from the cut-over on",
+        "- `flights`: hour is gone once contract has run",
+        "- No row is read or written",
+        "- No writer is blocked",
+        "- Open for 36 h after the commit; if that were now, until ",
+        f"- `schemamig rollback --env {lake.env.location.uri}`, or the DAG schemamig_rollback",
+        "- `flights`: n stays INT",
+        "- reader `dash-7` with release 1.0.0 since ",
+        f"Full report: {found['report_uri']}",
+    ):
+        assert words in text, words
+
+
+def test_without_a_hold_there_is_no_way_back_and_it_says_so(lake: Lake) -> None:
+    text = preflight(lake, hold=0)["plan"]
+    assert "- None once it is committed: the hold is 0" in text
+    assert "schemamig rollback" not in text
+    assert "- No reader, writer or replica that says so" in text
+
+
+def test_the_log_has_the_plan_without_marks(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    preflight(lake)
+    told = capsys.readouterr().out.partition("The plan:")[2].partition("Full report:")[0]
+    assert "rename dep_delay to departure_delay" in told
+    assert "**" not in told and "`" not in told
+
+
+def stage(**more: Any) -> dict[str, Any]:
+    return {
+        "kind": "expand",
+        "collection": "a",
+        "summary": "add x INT",
+        "cost": "instant",
+        "breaks": [],
+        "irreversible": [],
+        "rollback": [],
+        **more,
+    }
+
+
+def document(*stages: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "release": "lake",
+        "from": "1.0.0",
+        "to": "1.1.0",
+        "plan_digest": "d" * 64,
+        "explanations": list(stages),
+        "estimates": [],
+        "timing": None,
+        "blocked_seconds": [0, 0],
+        "pending": [],
+        "nodes": [],
+        "notes": [],
+        **more,
+    }
+
+
+def text_of(plan: dict[str, Any]) -> str:
+    asked = Question("s3://lake/prod", 7, [("1.1.0", "Gates.\n\nWhy: **people** miss flights.")], timedelta(hours=24), "s3://lake/r.json")
+    return plan_markdown(plan, asked, NOW)
+
+
+def test_what_happens_to_many_alike_is_one_line() -> None:
+    stages = [stage(collection=f"c{number}", breaks=["writers abort once"]) for number in range(1000)]
+    text = text_of(document(*stages))
+    assert "- `c0`, `c1`, `c2`, `c3`, `c4` and 995 more: add x INT (instant)" in text
+    assert "- `c0`, `c1`, `c2`, `c3`, `c4` and 995 more: writers abort once" in text
+    assert len(text) < 2000
+
+
+def test_a_section_is_cut_and_says_so() -> None:
+    text = text_of(document(*(stage(collection=f"c{number}", summary=f"add x{number} INT") for number in range(SECTION_LINES + 3))))
+    assert text.count("INT (instant)") == SECTION_LINES
+    assert "- … and 3 more, in the report" in text
+
+
+def test_what_a_rewrite_costs() -> None:
+    plan = document(
+        stage(kind="copy", summary="copy a on Spark into a new shard", cost="rewrite"),
+        estimates=[{"collection": "a", "input": "a", "rows": 6400000, "bytes": 1234567890, "files": 16}],
+        timing={"seconds": 150.4},
+        blocked_seconds=[1, 4],
+        pending=[{"generation": 3, "until": "2026-11-25T00:00:00+00:00", "from": "0.9.0"}],
+    )
+    text = text_of(plan)
+    assert "- `a`: Spark reads 6,400,000 rows, 1.2 GB in 16 files of a and writes them anew" in text
+    assert "- In all 6,400,000 rows, 1.2 GB; time: about 150 s at the speed of earlier copies here" in text
+    assert "- Writers are blocked for 1 to 4 s" in text
+    assert "- Until 2026-11-25T00:00:00+00:00 there is a way back to 0.9.0 (generation 3)" in text
+    assert "if that were now, until 2026-11-25 03:00 UTC" in text
+    assert "- 1.1.0: Gates.\n  Why: **people** miss flights." in text
+    assert "1.1.0: Gates." in plain(text)
+
+
+def test_the_way_through_several_releases_has_each_ones_reasons(lake: Lake) -> None:
+    assert [version for version, _ in commands.reasons(lake.second, "1.0.0")] == ["1.1.0"]
+    assert commands.reasons(lake.second, "1.1.0") == commands.reasons(lake.second, None) == ()
