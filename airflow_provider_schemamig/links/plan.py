@@ -21,8 +21,13 @@ class PlanLink(BaseOperatorLink):
         task_id = getattr(operator, "plan_task_id", "")
         if not task_id:
             return ""
-        root = urlsplit(conf.get("api", "base_url", fallback="/")).path.rstrip("/")
-        return f"{root}/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id)}/tasks/{quote(task_id)}"
+        return urlsplit(page_of(ti_key, task_id)).path
+
+
+def page_of(ti: Any, task_id: str) -> str:
+    """Return the address of a task's page, in the run of ``ti``; without ``[api] base_url`` its path alone."""
+    root = (conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    return f"{root}/dags/{quote(ti.dag_id)}/runs/{quote(ti.run_id)}/tasks/{quote(task_id)}"
 
 
 def offer_plan(operator: BaseOperator, context: Context) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseBranchOperator
 
 from airflow_provider_schemamig import run_notes
-from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
+from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperatorLink, Context
+    from airflow.sdk import Context
 
 
 class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
@@ -47,7 +47,7 @@ class PlanApprovalOperator(ApprovalOperator):
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "plan_digest")
-    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (PlanLink(),)
+    operator_extra_links = (PlanLink(),)
 
     def __init__(self, *, plan_digest: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -59,17 +59,17 @@ class PlanApprovalOperator(ApprovalOperator):
         if self.response_timeout is not None:
             until = (datetime.now(UTC) + self.response_timeout).strftime("%Y-%m-%d %H:%M UTC")
         self.log.info("%s Waiting until %s for an answer about plan %s.", self.subject, until, self.plan_digest)
-        self.log.info("To answer: the tab Required Actions of this task, or %s", self.generate_link_to_ui(task_instance=context["ti"]))
+        self.log.info("To answer: the tab Required Actions of this task, %s/required_actions", page_of(context["ti"], self.task_id))
         offer_plan(self, context)
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        found = super().execute_complete(context, event)
-        answer, who = found["chosen_options"][0], answered_by(found)
-        self.log.info("%s: %s, by %s", self.subject, answer, who or "nobody (its default)")
-        if answer == self.REJECT:
-            run_notes.say(context, f"rejected by {who or 'nobody (the default)'}; the environment is as before. {self.subject}")
-        return found
+        if answers := event.get("chosen_options"):  # before Airflow's own, which leaves by an exception where something is skipped
+            who = answered_by(event)
+            self.log.info("%s: %s, by %s", self.subject, answers[0], who or "nobody (its default)")
+            if answers[0] == self.REJECT:
+                run_notes.say(context, f"rejected by {who or 'nobody (the default)'}; the environment is as before. {self.subject}")
+        return super().execute_complete(context, event)
 
 
 def answered_by(answer: Mapping[str, Any] | None) -> str | None:

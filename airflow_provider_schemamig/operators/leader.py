@@ -6,14 +6,14 @@ All of them can be killed and run again: they find what is done and go on. A gen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.operators.base import VerbOperator, as_flag, as_generation
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperatorLink, Context
+    from airflow.sdk import Context
 
     from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
@@ -43,7 +43,7 @@ class PromoteLeaderOperator(LeaderOperator):
     :param plan_task_id: the task that planned; its page is the button *Plan*.
     """
 
-    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (PlanLink(),)
+    operator_extra_links = (PlanLink(),)
 
     def __init__(self, *, approval_task_id: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -106,7 +106,7 @@ class CutoverOperator(LeaderOperator):
     :param plan_task_id: the task that planned; its page is the button *Plan*.
     """
 
-    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (PlanLink(),)
+    operator_extra_links = (PlanLink(),)
 
     def __init__(self, *, plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -54,7 +54,7 @@ def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(execute)
     def told(self: SchemamigOperator, *args: Any, **kwargs: Any) -> Any:
-        context = kwargs.get("context") or (args[-1] if args else {})
+        context: Any = kwargs.get("context") or (args[-1] if args else {})
         self.begin(context)
         try:
             return execute(self, *args, **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -13,4 +13,4 @@ class SchemamigPlugin(AirflowPlugin):
     """Notes on runs, by a listener; it has no web pages yet."""
 
     name = "schemamig"
-    listeners: ClassVar[list[Any]] = [run_notes]
+    listeners: list[Any] = [run_notes]  # noqa: RUF012 - Airflow declares it so

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
 from airflow_provider_schemamig.operators.base import as_generation
 from airflow_provider_schemamig.sensors.base import EnvironmentSensor
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperatorLink, Context
+    from airflow.sdk import Context
 
     from airflow_provider_schemamig.triggers.ledger import EnvironmentTrigger
 
@@ -26,7 +26,7 @@ class PromotionSensor(EnvironmentSensor):
 
     template_fields: Sequence[str] = (*EnvironmentSensor.template_fields, "generation")
 
-    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (PlanLink(),)
+    operator_extra_links = (PlanLink(),)
 
     def __init__(self, *, generation: int | str, plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)

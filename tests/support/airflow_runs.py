@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
-
-import pytest
-from airflow.sdk.exceptions import AirflowFailException
-
-from airflow_provider_schemamig.exceptions import SchemamigError
-from airflow_provider_schemamig.operators.refused import TaskRefused
 
 #: Runs a DAG by its id with the given parameters; answers state and try number of each task, and of the run under "".
 RunDag = Callable[..., dict[str, tuple[str, int]]]
@@ -33,17 +25,6 @@ def hurry(task: Any) -> None:
     policy = getattr(task, "retry_policy", None)
     if policy is not None and hasattr(policy, "shortest"):
         policy.shortest = policy.longest = timedelta(seconds=0.1)
-
-
-@contextmanager
-def fails_for_good(kind: type[SchemamigError], match: str | None = None) -> Iterator[Any]:
-    """The task inside is refused: it ends as one that no retry policy is asked about. ``value``: the refusal."""
-    found = SimpleNamespace(value=None)
-    with pytest.raises(TaskRefused, match=match) as caught:
-        yield found
-    assert isinstance(caught.value, AirflowFailException)
-    assert isinstance(caught.value.error, kind), caught.value.error
-    found.value = caught.value.error
 
 
 class Answer(threading.Thread):

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.sql.alter.errors import UnknownName
 from airflow_provider_schemamig.operators.alter import AlterOperator
-from tests.support.airflow_runs import fails_for_good
+from tests.support.final_refusals import fails_for_good
 from tests.support.lake import Lake
 from tests.support.upgrades import two_releases, whole
 

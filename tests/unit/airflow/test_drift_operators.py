@@ -15,7 +15,7 @@ from airflow_provider_schemamig.operators.drift import AcceptOperator, AdoptOper
 from airflow_provider_schemamig.operators.ledger import BackupLedgerOperator
 from tests.support import foreign
 from tests.support.adopting import Site
-from tests.support.airflow_runs import fails_for_good
+from tests.support.final_refusals import fails_for_good
 from tests.support.lake import no_spark
 
 

@@ -35,7 +35,7 @@ from airflow_provider_schemamig.retry import SchemamigRetryPolicy
 from airflow_provider_schemamig.sensors.replicas import SchemaMatchSensor
 from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.replicas import SchemaMatchTrigger, StreamWorkTrigger
-from tests.support.airflow_runs import fails_for_good
+from tests.support.final_refusals import fails_for_good
 
 NOW = pendulum.datetime(2026, 11, 22, 12)
 ENDS = ("opened us", "opened eu")

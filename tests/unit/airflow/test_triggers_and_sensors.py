@@ -17,8 +17,8 @@ from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.ledger import ArrivalTrigger, DriftTrigger, EnvironmentTrigger, PromotionTrigger
-from tests.support.airflow_runs import fails_for_good
 from tests.support.fake_verbs import FakeVerbs, install
+from tests.support.final_refusals import fails_for_good
 
 CONTEXT: Any = {}
 

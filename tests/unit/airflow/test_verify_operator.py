@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.upgrade.verify.findings import Inconsistent
 from airflow_provider_schemamig.exceptions import Refused
 from airflow_provider_schemamig.operators.verification import VerifyOperator
 from tests.support import foreign
-from tests.support.airflow_runs import fails_for_good
+from tests.support.final_refusals import fails_for_good
 from tests.support.lake import Lake
 from tests.support.upgrades import deployed, releases
 

@@ -239,7 +239,6 @@ def test_what_waits_says_now_and_then_that_it_looked(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     monkeypatch.setattr(base, "settling_seconds", lambda: 0.0)
-    monkeypatch.setattr(looks.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(base, "Looks", lambda tell: looks.Looks(tell, lambda: now[0]))
     verbs.approvals = [False] * 100 + [True]
     trigger = PromotionTrigger(LAKE, 30.0, time.time() + 9999, generation=7)  # type: ignore[arg-type]
