@@ -79,7 +79,7 @@ class SchemamigOperator(BaseOperator):
 
     def begin(self, context: Context) -> None:
         """Take up the run that it is part of."""
-        self.who = triggered_by(context)
+        self.who = run_in_name_of(context)
 
     def whereabouts(self, context: Context) -> tuple[str, str]:
         """Return environment and release folder as a person would type them; where they are not known, what stands for them."""
@@ -199,7 +199,7 @@ class DocumentOperator(EnvironmentOperator):
         return found
 
 
-def triggered_by(context: Context) -> str | None:
+def run_in_name_of(context: Context) -> str | None:
     """Return who triggered the run, or which run it is; None outside of one. Its conf is not asked: anybody who triggers the run writes
     it."""
     run = context.get("dag_run")

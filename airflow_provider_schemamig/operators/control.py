@@ -15,7 +15,7 @@ from airflow_provider_schemamig.operators.base import (
     as_generation,
     as_name,
     as_number,
-    triggered_by,
+    run_in_name_of,
 )
 
 if TYPE_CHECKING:
@@ -223,6 +223,11 @@ class CancelOperator(VerbOperator):
         from airflow_provider_schemamig.core import commands
 
         return commands.cancel(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
+
+
+def triggered_by(context: Context) -> str | None:
+    """Return in whose name something is said of work on rows: the operator's own name for it."""
+    return run_in_name_of(context)
 
 
 def as_window(value: str) -> tuple[int, int] | None:

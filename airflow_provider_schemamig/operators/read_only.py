@@ -18,8 +18,7 @@ from airflow_provider_schemamig.operators.base import (
     as_hold,
     release_folder,
 )
-from airflow_provider_schemamig.operators.plan_text import Question, plain, plan_markdown
-from airflow_provider_schemamig.operators.reports import chunks
+from airflow_provider_schemamig.operators.reports import PlanQuestion, chunks, plain, plan_markdown
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -91,7 +90,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.wait_for_turn(context)  # who claimed first goes first; what is claimed here is found again
         document = found.report.to_json(explained=True)
         why = commands.reasons(folder, document["from"])
-        text = plan_markdown(document, Question(self.typed_uri(), int(found.generation), why, hold, found.report_uri))
+        text = plan_markdown(document, PlanQuestion(self.typed_uri(), int(found.generation), why, hold, found.report_uri))
         copies = [str(stage["collection"]) for stage in document["stages"] if stage["kind"] == "copy"]
         self.log.info("The plan:\n%s", plain(text))
         return {

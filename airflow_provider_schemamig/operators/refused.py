@@ -6,14 +6,11 @@ import functools
 import re
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-
-if TYPE_CHECKING:
-    from airflow_provider_schemamig.operators.base import SchemamigOperator
 
 #: Commands that take no ``--env``, and those that take ``--release`` (a test holds both against the command line).
 WITHOUT_ENV = frozenset({"init", "snapshot", "check", "diff", "new", "rebase", "lint", "fixtures", "test", "replicate", "schema diff"})
@@ -53,7 +50,7 @@ def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``execute`` (or what goes on with it) of an operator, with refusals told and final, and conflicts told."""
 
     @functools.wraps(execute)
-    def told(self: SchemamigOperator, *args: Any, **kwargs: Any) -> Any:
+    def told(self: Any, *args: Any, **kwargs: Any) -> Any:
         context: Any = kwargs.get("context") or (args[-1] if args else {})
         self.begin(context)
         try:

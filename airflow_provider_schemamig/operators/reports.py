@@ -1,10 +1,22 @@
-"""What tasks hand on through XCom: small documents, whatever the number of collections."""
+"""What tasks hand on: small documents for XCom, whatever the number of collections; and the plan in words, for who approves it."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from airflow_provider_schemamig.visible import visible
+
+#: Lines of one section; the report holds all of them.
+SECTION_LINES = 40
+#: Names that are spelled out where one thing happens to many collections alike.
+_NAMES = 5
+#: Stages that are no change of a collection: what they mean for others stands under "breaks".
+_SILENT = frozenset({"seal", "commit"})
 
 
 def outcome_summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,3 +34,123 @@ def chunks(collections: Iterable[str], size: int) -> list[list[str]]:
     """Split ``collections`` in order into lists of at most ``size``."""
     names = list(collections)
     return [names[start : start + size] for start in range(0, len(names), size)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuestion:
+    """What is asked beside the plan. ``environment``: its URI; ``reasons``: version and docstring of each release that is gone through;
+    ``hold``: how long the way back stays open."""
+
+    environment: str
+    generation: int
+    reasons: Sequence[tuple[str, str]]
+    hold: timedelta
+    report_uri: str
+
+
+def plan_markdown(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime | None = None) -> str:
+    """Write a plan document, with its explanations, as Airflow's page shows it."""
+    at = now or datetime.now(UTC)
+    way = f"from {plan['from']} to {plan['to']}" if plan["from"] else f"as a new environment, to {plan['to']}"
+    lines = [
+        f"**{visible(plan['release'])} {way}** on `{asked.environment}`",
+        "",
+        f"Generation {asked.generation}, plan `{plan['plan_digest']}`",
+    ]
+    lines += _section("Why", _why(asked.reasons))
+    lines += _section("What changes", _changes(plan["explanations"]))
+    lines += _section("What breaks, and for whom", _by_text(plan["explanations"], "breaks") or ["- Nothing that is known."])
+    lines += _section("For good: no rollback undoes it", _by_text(plan["explanations"], "irreversible") or ["- Nothing."])
+    lines += _section("What it costs", _costs(plan))
+    lines += _section("Way back", _way_back(plan, asked, at))
+    lines += _section("Connected now", _nodes(plan["nodes"]))
+    lines += _section("Notes", [f"- {visible(note)}" for note in plan["notes"]])
+    lines += ["", f"Full report: {asked.report_uri}"]
+    return "\n".join(lines)
+
+
+def plain(markdown: str) -> str:
+    """Return the same for a log, which shows no bold type."""
+    return markdown.replace("**", "").replace("`", "")
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    found = list(lines)
+    if len(found) > SECTION_LINES:
+        found = [*found[:SECTION_LINES], f"- … and {len(found) - SECTION_LINES} more, in the report"]
+    return ["", f"**{title}**", "", *found] if found else []
+
+
+def _why(reasons: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for version, docstring in reasons:
+        first, *rest = visible(docstring.strip(), lines=True).splitlines() or [""]
+        yield f"- {version}: {first}"
+        yield from (f"  {line.strip()}" for line in rest if line.strip())
+
+
+def _changes(explanations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each thing that happens, with the collections that it happens to."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for stage in explanations:
+        if stage["kind"] not in _SILENT:
+            named.setdefault((stage["summary"], stage["cost"]), []).append(stage["collection"] or "")
+    return [f"- {_names(names)}{visible(summary)} ({cost})" for (summary, cost), names in named.items()]
+
+
+def _by_text(explanations: Iterable[Mapping[str, Any]], field: str) -> list[str]:
+    """Return a line for each text of ``field``, with the collections that it is about."""
+    named: dict[str, list[str]] = {}
+    for stage in explanations:
+        for text in stage[field]:
+            named.setdefault(text, []).append(stage["collection"] or "")
+    return [f"- {_names(list(dict.fromkeys(names)))}{visible(text)}" for text, names in named.items()]
+
+
+def _names(collections: Sequence[str]) -> str:
+    names = [name for name in collections if name]
+    more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
+    return f"`{'`, `'.join(names[:_NAMES])}`{more}: " if names else ""
+
+
+def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
+    estimates, timing = plan["estimates"], plan["timing"] or {}
+    for item in estimates:
+        read = f"{item['rows']:,} rows, {_size(item['bytes'])} in {item['files']:,} files"
+        yield f"- `{item['collection']}`: Spark reads {read} of {item['input']} and writes them anew"
+    seconds = timing.get("seconds")
+    if estimates:
+        rows = sum(item["rows"] for item in estimates)
+        long = "not known before the first copy here" if seconds is None else f"about {seconds:,.0f} s at the speed of earlier copies here"
+        yield f"- In all {rows:,} rows, {_size(sum(item['bytes'] for item in estimates))}; time: {long}"
+    if any(stage["cost"] == "online" for stage in plan["explanations"]):
+        yield "- Rows are checked or filled in place while others read and write; how long that takes is not estimated"
+    elif not estimates:
+        yield "- No row is read or written"
+    low, high = plan["blocked_seconds"]
+    yield f"- Writers are blocked for {low} to {high} s" if high else "- No writer is blocked"
+
+
+def _way_back(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime) -> Iterator[str]:
+    if not asked.hold:
+        yield "- None once it is committed: the hold is 0, what the release before needs is taken away at once"
+    else:
+        hours = asked.hold.total_seconds() / 3600
+        until = (now + asked.hold).strftime("%Y-%m-%d %H:%M UTC")
+        yield f"- Open for {hours:g} h after the commit; if that were now, until {until}"
+        yield f"- `schemamig rollback --env {shlex.quote(asked.environment)}`, or the DAG schemamig_rollback"
+    yield from _by_text(plan["explanations"], "rollback")
+    yield from (
+        f"- Until {hold['until']} there is a way back to {hold['from']} (generation {hold['generation']})" for hold in plan["pending"]
+    )
+
+
+def _nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    found = [f"- {node['kind']} `{visible(node['id'])}` with release {node['release']} since {node['since']}" for node in nodes]
+    return found or ["- No reader, writer or replica that says so (a handle does with `node=`)"]
+
+
+def _size(count: int) -> str:
+    size, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{size:,.0f} {units[0]}" if units[0] == "bytes" else f"{size:,.1f} {units[0]}"

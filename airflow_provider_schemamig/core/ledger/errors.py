@@ -7,7 +7,7 @@ from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, listed
 
 
-class Overtaken(Fenced):
+class LedByAnother(Fenced):
     """Another generation leads. ``winner``: which, ``does``: its releases and state, ``by``: who promoted and who claimed it."""
 
     message = "{what} does not lead here: generation {winner} ({does}) leads since {since}, promoted by {by}."

@@ -18,12 +18,12 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode, encode_key
 from airflow_provider_schemamig.core.ledger.errors import (
+    LedByAnother,
     LedgerCompacted,
     LedgerConflict,
     LedgerDamaged,
     LedgerElsewhere,
     LedgerVersionUnknown,
-    Overtaken,
 )
 from airflow_provider_schemamig.core.ledger.file_lock import writing_lock
 from airflow_provider_schemamig.core.ledger.fold import replaced
@@ -327,7 +327,7 @@ def overtaken(state: State, generation: Generation, held: Epoch) -> Fenced:
     winner = state.deployments.get(leader.generation) if leader is not None else None
     if leader is None or winner is None or leader.generation == generation:
         return Fenced(what=f"generation {generation}", held_epoch=held, current_epoch=leader.epoch if leader else Epoch(0))
-    return Overtaken(
+    return LedByAnother(
         what=f"generation {generation}",
         held_epoch=held,
         current_epoch=leader.epoch,

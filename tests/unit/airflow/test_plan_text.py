@@ -13,8 +13,8 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
 from airflow_provider_schemamig.core.names import Fingerprint, Version
-from airflow_provider_schemamig.operators.plan_text import SECTION_LINES, Question, plain, plan_markdown
 from airflow_provider_schemamig.operators.read_only import ReadOnlyMigrationOperator
+from airflow_provider_schemamig.operators.reports import SECTION_LINES, PlanQuestion, plain, plan_markdown
 from tests.support.lake import Lake
 from tests.support.upgrades import two_releases
 
@@ -119,7 +119,9 @@ def document(*stages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def text_of(plan: dict[str, Any]) -> str:
-    asked = Question("s3://lake/prod", 7, [("1.1.0", "Gates.\n\nWhy: **people** miss flights.")], timedelta(hours=24), "s3://lake/r.json")
+    asked = PlanQuestion(
+        "s3://lake/prod", 7, [("1.1.0", "Gates.\n\nWhy: **people** miss flights.")], timedelta(hours=24), "s3://lake/r.json"
+    )
     return plan_markdown(plan, asked, NOW)
 
 

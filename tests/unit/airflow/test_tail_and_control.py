@@ -24,8 +24,8 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators import control as operators
 from airflow_provider_schemamig.operators import drift
-from airflow_provider_schemamig.operators.base import BadArgument, as_number, triggered_by
-from airflow_provider_schemamig.operators.control import as_window
+from airflow_provider_schemamig.operators.base import BadArgument, as_number
+from airflow_provider_schemamig.operators.control import as_window, triggered_by
 from airflow_provider_schemamig.operators.leader import ChangeOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import FillOperator, TailOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
