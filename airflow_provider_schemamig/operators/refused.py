@@ -13,7 +13,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 
 #: Commands that take no ``--env``, and those that take ``--release`` (a test holds both against the command line).
-WITHOUT_ENV = frozenset({"init", "snapshot", "check", "diff", "new", "rebase", "lint", "fixtures", "test", "replicate", "schema diff"})
+WITHOUT_ENV = frozenset(
+    {"init", "jars", "snapshot", "check", "diff", "new", "rebase", "lint", "fixtures", "test", "replicate", "schema diff"}
+)
 WITH_RELEASE = frozenset(
     {"accept", "adopt", "check", "fixtures", "ledger rebuild", "lint", "new", "plan", "preflight", "rebase", "snapshot", "test", "upgrade"}
 )
