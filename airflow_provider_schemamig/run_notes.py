@@ -13,7 +13,6 @@ from airflow.listeners import hookimpl
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from airflow.sdk import Context
-    from sqlalchemy.orm import Session
 
 #: The XCom of the sentence, and what it begins with: that line of a note is ours.
 KEY = "schemamig_run_note"
@@ -37,22 +36,13 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
 
 
 def _write(dag_run: DagRun) -> None:
-    from airflow.utils.session import create_session
-    from sqlalchemy.orm import object_session
-
-    if (session := object_session(dag_run)) is not None:
-        _write_in(session, dag_run)
-        return
-    with create_session() as own:  # `airflow dags test` works on a run that is in no session
-        attached = own.get(type(dag_run), dag_run.id)
-        if attached is not None:
-            _write_in(own, attached)
-
-
-def _write_in(session: Session, dag_run: DagRun) -> None:
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
+    from sqlalchemy.orm import object_session
 
+    session = object_session(dag_run)
+    if session is None:
+        return  # `airflow dags test`: its own session holds the database, and nobody lists its runs
     query = select(XComModel).where(XComModel.dag_run_id == dag_run.id, XComModel.key == KEY).order_by(XComModel.timestamp.desc())
     with session.no_autoflush:
         last = session.scalars(query.limit(1)).first()
