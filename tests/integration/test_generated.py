@@ -83,6 +83,7 @@ def test_a_new_table_is_what_spark_makes_and_its_writers_compute(spark: SparkSes
     lake.check("1.0.0")
 
 
+@pytest.mark.soak
 def test_a_rewrite_adds_it_and_a_rollback_takes_it_back(spark: SparkSession, tmp_path: Path) -> None:
     product, lake = Product(tmp_path / "product"), SparkLake(spark, Environment.open(str(tmp_path / "lake")))
     lake.upgrade(product.release("1.0.0", PLAIN))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.core import commands
-from airflow_provider_schemamig.core.ledger.history import read_history
+from airflow_provider_schemamig.core.ledger.history import here, read_history
 from airflow_provider_schemamig.core.names import Generation
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, no_spark
@@ -39,7 +38,7 @@ def upgraded(lake: Lake, approved_by: str | None) -> None:
 
 def test_the_approver_is_on_record_with_the_run_and_the_version(lake: Lake) -> None:
     upgraded(lake, "ann")
-    assert who_did(lake) == {"promote": "ann", "expand": "ann", "cutover": "ann"}
+    assert who_did(lake) == {"preflight": "airflow:schemamig_upgrade/manual__1", "promote": "ann", "expand": "ann", "cutover": "ann"}
     found = commands.status(lake.env).document["deployments"][-1]
     assert {name: found[name] for name in ("approved_by", "promoted_by", "promoted_with", "claimed_by")} == {
         "approved_by": "ann",
@@ -48,7 +47,7 @@ def test_the_approver_is_on_record_with_the_run_and_the_version(lake: Lake) -> N
         "claimed_by": RUN,
     }
     promotion = next(entry for entry in read_history(lake.env) if entry.what == "promote" and entry.generation == SECOND)
-    assert promotion.detail == f"plan {found['plan_digest'][:12]}, claimed by {RUN}, schemamig {__version__}"
+    assert promotion.detail == f"epoch 2, plan {found['plan_digest'][:12]}, claimed by {RUN}, schemamig {__version__}"
 
 
 def test_who_approved_in_the_ledger(lake: Lake) -> None:
@@ -66,7 +65,7 @@ def test_without_an_approval_it_is_the_run(lake: Lake) -> None:
 
 def test_at_a_terminal_it_is_who_types(lake: Lake) -> None:
     upgraded(replace(lake, env=replace(lake.env, who=None)), None)
-    assert set(who_did(lake).values()) == {getpass.getuser()}
+    assert set(who_did(lake).values()) == {here()}
 
 
 def test_the_end_of_a_hold_is_not_the_approvers(lake: Lake) -> None:
