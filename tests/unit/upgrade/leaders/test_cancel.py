@@ -1,0 +1,51 @@
+"""Giving a promoted generation up takes back that one, and never one that leads or was committed meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.upgrade.tasks import leader
+from tests.support.lake import no_spark
+from tests.support.upgrades import deployed, expanded, refused, releases, whole
+
+
+@pytest.mark.parametrize("ends_as", ["promoted", "committed", "rolled_back"])
+def test_the_generation_that_took_over_is_left_alone(tmp_path: Path, ends_as: str) -> None:
+    schemas = [f"CREATE TABLE t (id BIGINT{more});" for more in ("", ", a INT", ", a INT, b INT", ", a INT, b INT, c INT")]
+    folders = releases(tmp_path, *((schema, 'evolution("t")' if number else "") for number, schema in enumerate(schemas)))
+    lake = deployed(tmp_path, folders[0], folders[1])
+    lake.upgrade(folders[1])
+    given_up = expanded(lake, folders[2], claim_id="one")
+    leading = expanded(lake, folders[3], claim_id="another")
+    if ends_as == "committed":
+        commands.change(lake.env, leading, jobs=no_spark)
+        commands.cutover(lake.env, leading)
+    elif ends_as == "rolled_back":
+        commands.rollback(lake.env, jobs=no_spark)
+    before = lake.version
+    with refused("fenced"):
+        commands.cancel(lake.env, given_up, jobs=no_spark)
+    assert lake.state.deployments[leading].state.value == ends_as
+    assert lake.version == before == ("1.3.0" if ends_as == "committed" else "1.1.0")
+
+
+def test_what_is_committed_while_it_begins_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = releases(tmp_path, ("CREATE TABLE t (id BIGINT);", ""), ("CREATE TABLE t (id BIGINT, a INT);", 'evolution("t")'))
+    lake = deployed(tmp_path, first, second)
+    generation = expanded(lake, second)
+    roll_back = leader.roll_back
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        commands.change(lake.env, generation, jobs=no_spark)
+        commands.cutover(lake.env, generation)
+        return roll_back(*arguments, **options)
+
+    monkeypatch.setattr(leader, "roll_back", late)
+    with refused("wrong_state"):
+        commands.cancel(lake.env, generation, jobs=no_spark)
+    assert lake.version == "1.1.0"
+    whole(lake)
