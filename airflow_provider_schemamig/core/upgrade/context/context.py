@@ -14,7 +14,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, put_fence, read_fence
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, Leader, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority, overtaken
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
@@ -228,16 +228,21 @@ def lead(env: EnvironmentRoot, generation: Generation, listen: Listener, *, task
     ledger = LedgerWriter(env)
     state = ledger.state()
     state.require_current(task)
-    deployment = deployment_of(state, generation)
-    leader = state.leader
+    deployment, leader = leading(state, generation, task=task, states=states)
+    leadership = Leadership(generation, leader.epoch)
+    return Work(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen)
+
+
+def leading(state: State, generation: Generation, *, task: str, states: Sequence[DeploymentState]) -> tuple[Deployment, Leader]:
+    """Return the generation's deployment, which leads in one of ``states``. Raises UnknownGeneration, Fenced, WrongState."""
+    deployment, leader = deployment_of(state, generation), state.leader
     if leader is not None and leader.generation > generation:
         raise overtaken(state, generation, Epoch(0))
     if leader is None or leader.generation != generation or deployment.state not in states:
-        over = deployment.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
-        first = CLAIM_ANEW if over else f"Run `schemamig promote --generation {generation}` first."
+        is_claimed = deployment.state is DeploymentState.CLAIMED
+        first = f"Run `schemamig promote --generation {generation}` first." if is_claimed else CLAIM_ANEW
         raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
-    leadership = Leadership(generation, leader.epoch)
-    return Work(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen)
+    return deployment, leader
 
 
 def keep_fences(work: Work) -> None:

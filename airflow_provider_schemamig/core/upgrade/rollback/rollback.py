@@ -27,13 +27,13 @@ from airflow_provider_schemamig.core.ledger.rows import (
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update, one_each
-from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Generation, ShardId
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, Remove
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work, keep_fences, pending_holds, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work, keep_fences, leading, pending_holds, plan_of
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import restated_back, schemas_rolled_back, uses_since_rollback
@@ -65,12 +65,19 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def roll_back(
-    env: EnvironmentRoot, jobs: Callable[[], JobRunner], listen: Listener, *, allow_lossy: bool, claim_id: str | None = None
+    env: EnvironmentRoot,
+    jobs: Callable[[], JobRunner],
+    listen: Listener,
+    *,
+    allow_lossy: bool,
+    claim_id: str | None = None,
+    promoted: Generation | None = None,
 ) -> Outcome:
     """Roll back to the release before.
 
     Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given. ``claim_id``: what is done under it is one
-    release back, however often it is asked for; without one every call goes a release further.
+    release back, however often it is asked for; without one every call goes a release further. ``promoted``: only this generation, and
+    only while it leads and is not committed (Fenced, WrongState).
     """
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
@@ -79,11 +86,13 @@ def roll_back(
     if begun is not None and begun.state is DeploymentState.ROLLED_BACK:  # its answer was lost
         done = f"{begun.target} was rolled back under this claim already"
         return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
-    deployment = to_roll_back(ledger.state())
+    known = ledger.state()
+    if promoted is not None:
+        leading(known, promoted, task="cancel", states=(DeploymentState.PROMOTED,))
+    deployment = to_roll_back(known)
     if begun is not None and begun.generation != deployment.generation:
         raise NothingToRollBack(why=f"generation {deployment.generation} took over meanwhile")
     if deployment.state is DeploymentState.COMMITTED:
-        known = ledger.state()
         hold, plan = known.holds[deployment.generation], plan_of(env, deployment)
         check_undoable(env, known, deployment, plan, hold)
         losses = () if allow_lossy else (*lossy(env, known, deployment), *lossy_casts(env, known, plan, hold, jobs))

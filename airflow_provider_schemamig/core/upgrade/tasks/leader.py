@@ -57,11 +57,13 @@ from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
 def cancel(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
-    """Give a claimed generation up: what it built goes. A promoted one goes back to the release before, a committed one is refused."""
-    state = LedgerReader(env).state()
+    """Give a claimed generation up: what it built goes. A promoted one goes back to the release before; one that is committed, or that
+    another took over from, is refused."""
+    state, started = LedgerReader(env).state(), pendulum.now("UTC")
     if deployment_of(state, generation).state is DeploymentState.PROMOTED:
-        return rollback(env, jobs=jobs, listen=listen)
-    started = pendulum.now("UTC")
+        outcome = roll_back(env, jobs, listen, allow_lossy=False, promoted=generation)
+        _remember(env, "rollback", generation, started, detail=detail_of(outcome.target))
+        return outcome
     outcome = cancel_claim(env, generation, listen)
     _remember(env, "cancel", generation, started)
     return outcome

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks import leader
 from tests.support.lake import no_spark
 from tests.support.upgrades import deployed, expanded, refused, releases, whole
@@ -37,7 +38,6 @@ def test_what_is_committed_while_it_begins_stays(tmp_path: Path, monkeypatch: py
     first, second = releases(tmp_path, ("CREATE TABLE t (id BIGINT);", ""), ("CREATE TABLE t (id BIGINT, a INT);", 'evolution("t")'))
     lake = deployed(tmp_path, first, second)
     generation = expanded(lake, second)
-    roll_back = leader.roll_back
 
     def late(*arguments: Any, **options: Any) -> Any:
         commands.change(lake.env, generation, jobs=no_spark)
