@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.upgrade.execute.contract import end_holds
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.prepare.build import inside_tables, new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
@@ -25,8 +26,16 @@ from airflow_provider_schemamig.exceptions import raise_refusals
 
 
 def settle_first(work: Work, jobs: Jobs) -> None:
-    """Adopt or undo what earlier leaders left; the only stage of this task that may need Spark."""
-    settle(work, lambda collection: expanded(work, collection), jobs)
+    """Adopt or undo what earlier leaders left; the only stage of this task that may need Spark.
+
+    An expand of before is undone where the end of a hold comes first, which begins with the columns that the ledger knows.
+    """
+    ending = [hold for hold in unclosed_holds(work.state) if hold.generation in work.plan.ends]
+
+    def wanted(collection: CollectionName) -> Declaration | None:
+        return None if kept_fields(work.state, collection, ending) else expanded(work, collection)
+
+    settle(work, wanted, jobs)
 
 
 def end_planned_holds(work: Work, _jobs: Jobs) -> None:
