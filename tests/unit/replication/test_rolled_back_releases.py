@@ -166,3 +166,17 @@ def test_the_first_look_at_another_column_of_the_name(tmp_path: Path) -> None:
     two.insert("a", ONE)
     two.upgrade("a", "b", to=2, end_hold=False)
     assert brought(two)
+
+
+def test_rows_of_a_release_that_the_origin_took_back_wait_for_their_columns(tmp_path: Path) -> None:
+    """The column stays hidden at the origin, and has its values again with the release: an event that left them out would lose them."""
+    two = made(tmp_path, (WITH_C, 'evolution("trips")'))
+    assert brought(two)
+    two.upgrade("a", to=2, end_hold=False)
+    two.insert("a", TWO | {"c": "c2"})
+    two.rollback("a")
+    assert not brought(two)
+    two.insert("a", THREE)
+    two.upgrade("a", "b", to=2)
+    assert brought(two)
+    assert {row["c"] for row in two.declared_rows("b")} == {None, "c2"}
