@@ -10,6 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_schemamig.core.delta.commit.fence import fence_txns, put_txns
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
@@ -40,7 +41,7 @@ class RolledBackTables:
     """What the way back made of the evolved collections."""
 
     physical: Mapping[CollectionName, Declaration]
-    #: The commit that did it, of those that took one.
+    #: The commit that did it.
     versions: Mapping[CollectionName, int]
     #: What each table's fields are called in the data files (``SchemaEntry.stored_names``).
     names: Mapping[CollectionName, tuple[tuple[ColumnPath, str], ...]]
@@ -97,11 +98,24 @@ def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
             move, version = until_nobody_writes(work, step.collection, home.shard, attempt)
             moves.append(move)
             versions[step.collection] = version
+    moved = {move.collection for move in moves}
+    versions |= {step.collection: _marked(work, step) for step in steps if step.collection not in moved}
     heads = {name: read_head(held_store(work.env, work.state, table)) for name, table in tables.items()}
     names = {name: names_of(head) for name, head in heads.items()}
     upto = {name: versions.get(name, head.version) for name, head in heads.items()}
     physical = {name: known.after for name, known in gone_back.items()}
     return RolledBackTables(physical | {move.collection: move.after for move in moves}, versions, names, upto)
+
+
+def _marked(work: Work, step: Evolve) -> int:
+    """Return a version without rows, where the table stays as it is: up to there they are of the release, and after it of the one before.
+
+    Streams tell by that which columns an event has.
+    """
+    held = held_table(hold_of(work), step.old.name)
+    store, fence = held_store(work.env, work.state, held), work.fence(held.shard)
+    tag = work.tag(IntentKind.REVERT.value)
+    return put_txns(store, read_head(store), fence_txns(store, fence), tag, fence.check).version
 
 
 def _gone_back(work: Work, shard: ShardId) -> TransitionIntent | None:
