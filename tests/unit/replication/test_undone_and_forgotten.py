@@ -1,0 +1,46 @@
+"""The origin rewrote a table, took rows, and was rolled back before a stream followed: the stream says so, however long ago that was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from tests.support.replicas import Replicas, make_replicas
+from tests.support.row_jobs import RowJobs
+from tests.support.upgrades import make_holds_due
+
+FIRST = "CREATE TABLE trips (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id));\n"
+SECOND = FIRST.replace("v STRING", "v STRING, w STRING")
+UP, DOWN = "SELECT id, v, v AS w FROM {trips}", "SELECT id, v FROM {trips}"
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Replicas:
+    """``a`` got row 2 while it was at the release that rewrites, and is back; ``b`` has row 1."""
+    found = make_replicas(tmp_path, (FIRST, ""), (SECOND, f'rewrite("trips", up="{UP}", down="{DOWN}")'))
+    found.runner = RowJobs({UP: lambda row: [{**row, "w": row["v"]}], DOWN: lambda row: [{"id": row["id"], "v": row["v"]}]})
+    found.insert("a", {"id": 1, "v": "x"})
+    found.bring("a", "b")
+    found.upgrade("a", to=2, end_hold=False)
+    found.insert("a", {"id": 2, "v": "y", "w": "z"})
+    found.rollback("a")
+    assert [row["id"] for row in found.rows("a")] == [1, 2]
+    return found
+
+
+@pytest.mark.parametrize("is_contracted", [False, True])
+def test_rows_that_came_back_are_not_passed_over(two: Replicas, is_contracted: bool) -> None:
+    if is_contracted:  # the table from which they came is deleted, and no row of the ledger names it
+        make_holds_due(two.lakes["a"])
+        commands.contract(two.env("a"))
+    two.insert("a", {"id": 3, "v": "later"})
+    assert two.state("a", "b").error == "origin_replaced"
+    assert [row["id"] for row in two.rows("b")] == [1]
+
+
+def test_rows_that_came_back_are_not_passed_over_where_the_table_was_rewritten_again(two: Replicas) -> None:
+    two.upgrade("a", "b", to=2, end_hold=False)
+    assert two.state("a", "b").error == "origin_replaced"
+    assert [row["id"] for row in two.rows("b")] == [1]
