@@ -148,15 +148,15 @@ def row_position(ends: StreamEnds, stream: Stream, table: EventTable) -> RowPosi
     live = ends.origin.state.objects[stream.collection].shard
     followed = [row_position_in(ends.target, stream, table, shard) for shard in (live, *_before(ends.origin, live))]
     known = [found for found in followed if found.at != NOTHING]
-    if not known or known[0].shard != live:
-        return known[0] if known else None
-    by_shard = {found.shard: found for found in known}
-    for undone in ends.origin.undone_to(live):
+    if not known:
+        return None
+    first, by_shard = known[0], {found.shard: found for found in known}
+    for undone in ends.origin.undone_to(first.shard):  # also of a table that was rewritten again since
         if undone not in by_shard:
-            check_nothing_undone(ends.origin, live, known[0].at, of=undone)
-        elif _is_still_to_follow(ends.origin, live, by_shard[undone], known[0].at):
+            check_nothing_undone(ends.origin, first.shard, first.at, of=undone)
+        elif _is_still_to_follow(ends.origin, first.shard, by_shard[undone], first.at):
             return by_shard[undone]
-    return known[0]
+    return first
 
 
 def _is_still_to_follow(origin: End, live: ShardId, undone: RowPosition, at: int) -> bool:
