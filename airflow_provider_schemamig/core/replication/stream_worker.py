@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.replication.stream.position import (
     RowPosition,
     StreamEnds,
     carry,
+    check_followed,
     check_row_position,
     follow_rows,
     row_position,
@@ -123,6 +124,7 @@ class Run:
             carry(self.stream, table, where)
             return True
         found = next_events(ends.origin.env, ends.origin.state, name, where.shard, self._state.seen)
+        check_followed(ends.origin, where, found.forgotten)
         warning = check_gap(ends.origin.env, ends.origin.state, where.shard, found, self.now)
         self._state = replace(self._state, seen=found.seen, warning=warning, detail=found.waits)
         self._state = replace(self._state, origin_version=found.head_version, behind_since=found.behind_since)

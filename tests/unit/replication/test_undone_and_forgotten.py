@@ -16,13 +16,19 @@ SECOND = FIRST.replace("v STRING", "v STRING, w STRING")
 UP, DOWN = "SELECT id, v, v AS w FROM {trips}", "SELECT id, v FROM {trips}"
 
 
-@pytest.fixture
-def two(tmp_path: Path) -> Replicas:
-    """``a`` got row 2 while it was at the release that rewrites, and is back; ``b`` has row 1."""
+def releases_that_rewrite(tmp_path: Path) -> Replicas:
+    """Return two environments at the release before the one that rewrites, both with row 1."""
     found = make_replicas(tmp_path, (FIRST, ""), (SECOND, f'rewrite("trips", up="{UP}", down="{DOWN}")'))
     found.runner = RowJobs({UP: lambda row: [{**row, "w": row["v"]}], DOWN: lambda row: [{"id": row["id"], "v": row["v"]}]})
     found.insert("a", {"id": 1, "v": "x"})
     found.bring("a", "b")
+    return found
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Replicas:
+    """``a`` got row 2 while it was at the release that rewrites, and is back; ``b`` has row 1."""
+    found = releases_that_rewrite(tmp_path)
     found.upgrade("a", to=2, end_hold=False)
     found.insert("a", {"id": 2, "v": "y", "w": "z"})
     found.rollback("a")
@@ -44,3 +50,18 @@ def test_rows_that_came_back_are_not_passed_over_where_the_table_was_rewritten_a
     two.upgrade("a", "b", to=2, end_hold=False)
     assert two.state("a", "b").error == "origin_replaced"
     assert [row["id"] for row in two.rows("b")] == [1]
+
+
+def test_rows_that_came_back_and_were_followed_are_no_hindrance(tmp_path: Path) -> None:
+    two = releases_that_rewrite(tmp_path)
+    two.upgrade("a", "b", to=2, end_hold=False)
+    two.insert("a", {"id": 2, "v": "y", "w": "z"})
+    two.bring("a", "b")
+    two.rollback("a")
+    two.rollback("b")
+    two.bring("a", "b")
+    make_holds_due(two.lakes["a"])
+    commands.contract(two.env("a"))
+    two.insert("a", {"id": 3, "v": "later"})
+    assert two.state("a", "b").error is None
+    assert [row["id"] for row in two.rows("b")] == [1, 2, 3]

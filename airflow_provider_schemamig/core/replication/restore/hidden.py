@@ -1,6 +1,6 @@
 """Values that a copy of all rows would leave at the origin: of columns that are hidden there, and that the target still declares.
 
-Events need no such look: what is written while a column is hidden has no value in it, at either end.
+Events need no such look: a new row has no value in a hidden column, and a changed one that is found by its key keeps the target's.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ class FoundEvents:
 
     ``behind_since``: when the first commit after ``seen`` that is to be brought was made; None: there is none, or none says when.
     ``drift``: what the next commit is held up by, and ``waits``: that it waits for the end of an upgrade of the origin, in words; neither
-    with a batch, because what lies before is brought first.
+    with a batch, because what lies before is brought first. ``forgotten``: tables that the origin's ledger does not know any more, and
+    from which rollbacks brought rows back up to ``seen``.
     """
 
     batch: EventBatch | None
@@ -63,6 +64,7 @@ class FoundEvents:
     behind_since: pendulum.DateTime | None = None
     drift: OriginDrift | None = None
     waits: str = ""
+    forgotten: frozenset[ShardId] = frozenset()
 
 
 def next_events(
@@ -150,8 +152,12 @@ class _Scan:
     limit: int
     _columns: Columns = field(init=False)
     _is_fresh: bool = field(init=False, default=False)
+    _forgotten: set[ShardId] = field(init=False, default_factory=set)
 
     def run(self) -> FoundEvents:
+        return replace(self._scan(), forgotten=frozenset(self._forgotten))
+
+    def _scan(self) -> FoundEvents:
         self._columns = Columns(self.store, self.state, self.shard, self.newest)
         batch: EventBatch | None = None
         for commit in commits(self.store, self.after, self.newest):
@@ -161,6 +167,7 @@ class _Scan:
             if isinstance(found, _Passed):
                 if batch is not None and found is _Passed.NOT_OURS:
                     break
+                self._pass(commit)
                 continue
             if batch is None:
                 if not isinstance(found, SchemaEntry):
@@ -173,6 +180,11 @@ class _Scan:
         if batch is None:
             return FoundEvents(None, self.newest, self.newest)
         return FoundEvents(batch, batch.lo, self.newest, made_at(self.store, batch.lo, self.newest))
+
+    def _pass(self, commit: LogCommit) -> None:
+        undone = provenance_of(commit).undone if commit.changes_rows else None
+        if undone is not None and undone not in self.state.shards:
+            self._forgotten.add(undone)
 
     def _look(self, commit: LogCommit) -> SchemaEntry | OriginDrift | str | _Passed:
         """Return an event's schema, or why the commit is no event, or why nobody can tell."""

@@ -9,7 +9,7 @@ target has made the same rewrite, for then its rows are the same.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.access.errors import NotInRelease
@@ -191,8 +191,23 @@ def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | Non
     row, wanted = origin.state.shards[shard], f"{UNDO}/{of or ''}"
     store = origin.env.table_store(row.uri, row.table_id)
     if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(store, at)):
-        reason = "the origin was rolled back to it, and rows came with that from a table that was not followed to its end"
-        raise OriginReplaced(collection=row.collection, shard=shard, reason=reason)
+        raise _came_back(row)
+
+
+def check_followed(origin: End, where: RowPosition, forgotten: Collection[ShardId]) -> None:
+    """Raise OriginReplaced if the stream was not in one of the ``forgotten`` tables to its end, from which rows came back after ``where``.
+
+    A stream that was went on behind the seal for that table. Raises LogCleaned.
+    """
+    row = origin.state.shards[where.shard]
+    for undone in forgotten:
+        if was_left_after(origin.env, row, undone, where.at + 1):
+            raise _came_back(row)
+
+
+def _came_back(row: Shard) -> OriginReplaced:
+    reason = "the origin was rolled back to it, and rows came with that from a table that was not followed to its end"
+    return OriginReplaced(collection=row.collection, shard=row.shard, reason=reason)
 
 
 def check_row_position(ends: StreamEnds, stream: Stream, table: EventTable, where: RowPosition) -> None:

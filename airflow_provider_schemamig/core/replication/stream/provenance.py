@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.fingerprint import ALGORITHM
 
@@ -27,6 +27,11 @@ class Provenance:
     @property
     def is_housekeeping(self) -> bool:
         return self.action is not None and (self.action in _HOUSEKEEPING or self.action.startswith(_UNDO))
+
+    @property
+    def undone(self) -> ShardId | None:
+        """Return the shard from which a rollback brought the rows, if one did."""
+        return ShardId(self.action.removeprefix(_UNDO)) if self.action is not None and self.action.startswith(_UNDO) else None
 
 
 def provenance_of(commit: LogCommit) -> Provenance:
