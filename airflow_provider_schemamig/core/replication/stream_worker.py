@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.replication.stream.position import (
     row_position,
 )
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
-from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated
+from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated, QueryRefused
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -190,9 +190,11 @@ class Run:
             brought = bring(source, batch.entry, batch.lo, table, mapping, span, self.jobs())
         except Unfit as unfit:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, f"{unfit.path} {unfit.reason}", batch.fingerprint, at_target=False) from None
-        except (ConstraintViolated, BadValue) as error:
+        except (ConstraintViolated, BadValue, QueryRefused) as error:
             if read_head(table.store).metadata != table.head.metadata:
-                return  # sealed, or given another rule meanwhile: look again
+                return  # sealed, or given another rule or name meanwhile: look again
+            if isinstance(error, QueryRefused):
+                raise
             raise _Wait(PauseReason.SCHEMA_MISMATCH, str(error), batch.fingerprint, at_target=False) from error
         forget(self.ends.target.env, self.stream, where.shard, Reached(where.own.term, batch.hi))
         rows = 0 if brought.skipped else brought.rows
