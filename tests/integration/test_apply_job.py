@@ -53,7 +53,8 @@ def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewri
         rewrite.apply("old", rewrite.changes("files", hi, hi + 1), hi, hi + 1, match=["id"])
 
 
-@pytest.mark.parametrize("kind", ["cdf", pytest.param("files", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", ["cdf", "files"])
+@pytest.mark.soak
 def test_by_key_new_rows_beside_changed_ones_take_one_statement(rewrite: Rewrite, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Delta evaluates conditions of a MERGE's clauses for rows that match nothing, too."""
     monkeypatch.setattr(apply, "_check_source", lambda *_: pytest.fail("nothing of a key that came was there"))
@@ -240,7 +241,8 @@ def test_columns_may_have_any_name(rewrite: Rewrite, kind: str) -> None:
     assert rewrite.rows("b") == rewrite.rows("the source")
 
 
-@pytest.mark.parametrize("match", [pytest.param(["d"], id="keyed"), pytest.param([], id="keyless", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("match", [["d"], []], ids=["keyed", "keyless"])
+@pytest.mark.soak
 def test_dates_that_python_does_not_have_are_carried(spark: SparkSession, tmp_path: Path, match: list[str]) -> None:
     """Spark has years beyond 9999 and before 1; the bounds of what changed are looked at in Python."""
     origin, target = str(tmp_path / "origin"), str(tmp_path / "target")

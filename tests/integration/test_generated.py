@@ -47,6 +47,7 @@ def seen(lake: SparkLake) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in lake.sql("SELECT id, year, twice, a FROM {flights}"))
 
 
+@pytest.mark.soak
 def test_delta_takes_and_refuses_the_same(spark: SparkSession, tmp_path: Path) -> None:
     for number, (kind, expression) in enumerate([*TAKEN, *((kind, text) for kind, text, _ in REFUSED)]):
         made = f"CREATE TABLE {table(tmp_path / str(number))} ({COLUMNS}, g {kind} GENERATED ALWAYS AS ({expression})) USING delta"

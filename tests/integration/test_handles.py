@@ -133,6 +133,7 @@ def test_an_upgrade_as_old_and_new_programs_see_it(lake: SparkLake, releases: tu
     assert both(lake, "1.0.0", most) == without_hour
 
 
+@pytest.mark.soak
 def test_after_contract_only_what_is_gone_fences(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     lake.env.writer("flights", "1.0.0").append(rows(lake, ROWS, 0, 10))
     before = both(lake, "1.0.0")
@@ -174,6 +175,7 @@ def test_wider_types_are_narrow_again_while_all_values_fit(lake: SparkLake, rele
     assert old.df(["id", "s"]).count() == 14
 
 
+@pytest.mark.soak
 def test_a_release_goes_on_after_a_widening_was_rolled_back(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     """No bounds tell a FLOAT among DOUBLEs, but who wrote it does: to rows of its own handles it is the type that it was."""
     narrow = "SELECT id, CAST(id AS INT) AS n, FLOAT(id / 3) AS f"

@@ -110,6 +110,7 @@ def test_a_merge_makes_no_key_twice(lake: SparkLake, plane: str | None) -> None:
     assert flights(lake) == before
 
 
+@pytest.mark.soak
 def test_a_merge_speaks_of_its_own_rows(lake: SparkLake) -> None:
     """Two for one row of the table, two for a new one, two for NULL; a merge on nothing, and of rows without columns."""
     before, writer = flights(lake), lake.env.writer("flights", spark=lake.spark)

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.storage import Location, StorageOptions, op
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.soak
 def test_statistics_and_checks_go_on_after_a_rename(spark: SparkSession, tmp_path: Path) -> None:
     table = f"delta.`{tmp_path}/t`"
     stats = "TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'id,x,s.q')"

@@ -116,6 +116,7 @@ def test_there_and_back_and_there_again(lake: SparkLake, releases: tuple[Path, P
     assert Generation(4) not in lake.state.deployments
 
 
+@pytest.mark.soak
 def test_without_down(lake: SparkLake, tmp_path: Path) -> None:
     product = Product(tmp_path / "product")
     first = product.release("1.0.0", "CREATE TABLE t (a STRING);\n")

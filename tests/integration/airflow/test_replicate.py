@@ -57,6 +57,7 @@ def _deferred() -> list[str]:
         return [str(ti.rendered_map_index) for ti in found]
 
 
+@pytest.mark.soak
 def test_one_waits_and_goes_on_by_itself_after_the_upgrade(run_dag: RunDag, two: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__SCHEMAMIG__POLL_INTERVAL", "0.2")
     monkeypatch.setenv("AIRFLOW__SCHEMAMIG__RECOMPUTE_INTERVAL", "0.5")

@@ -181,7 +181,7 @@ def of_format(env: Path, number: int) -> None:
     append_raw(opened, RawRow("config", key, stored, ts, -1), RawRow("config", key, other, ts, 1))
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("command", EVERY_COMMAND)
 def test_a_ledger_of_a_newer_format(run: Run, env: Path, new_release: Path, tmp_path: Path, command: str) -> None:
     of_format(env, 99)
@@ -193,7 +193,7 @@ def test_a_ledger_of_a_newer_format(run: Run, env: Path, new_release: Path, tmp_
     assert not (tmp_path / "backup").exists()
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("command", EVERY_COMMAND)
 def test_a_ledger_of_a_format_that_is_no_longer_known(run: Run, env: Path, new_release: Path, tmp_path: Path, command: str) -> None:
     of_format(env, 0)
@@ -204,7 +204,7 @@ def test_a_ledger_of_a_format_that_is_no_longer_known(run: Run, env: Path, new_r
     assert not (tmp_path / "backup").exists()
 
 
-@pytest.mark.some(20)
+@pytest.mark.some(10)
 @pytest.mark.parametrize("command", [name for name in EVERY_COMMAND if name != "ledger verify"])
 @pytest.mark.parametrize("victim", ["*.parquet", "_delta_log/*.json"])
 def test_a_ledger_that_is_garbage(run: Run, env: Path, new_release: Path, tmp_path: Path, command: str, victim: str) -> None:

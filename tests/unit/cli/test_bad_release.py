@@ -17,7 +17,7 @@ def test_no_release_folder(run: Run, unchanged: Path, tmp_path: Path) -> None:
             refused(run, command, "--env", unchanged, "--release", folder, code="unreadable_file")
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", ["schema.sql", "release.toml", "migrations/v1_1_0.py", "snapshots.lock", "snapshots/1.0.0.sql"])
 @pytest.mark.parametrize("what", ["garbage", "folder", "forever"])
 def test_a_file_of_the_release_is_not_text(run: Run, unchanged: Path, new_release: Path, name: str, what: str) -> None:
@@ -67,7 +67,7 @@ BROKEN_SQL = {
 }
 
 
-@pytest.mark.some(20)
+@pytest.mark.some(10)
 @pytest.mark.parametrize("name", BROKEN_SQL)
 def test_broken_sql_names_line_and_column(run: Run, unchanged: Path, new_release: Path, name: str) -> None:
     text, code, collection, where = BROKEN_SQL[name]

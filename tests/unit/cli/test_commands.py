@@ -374,7 +374,7 @@ READ_ONLY = [
 ]
 
 
-@pytest.mark.some(24)
+@pytest.mark.some(12)
 @pytest.mark.parametrize("arguments", READ_ONLY, ids=" ".join)
 @pytest.mark.parametrize("form", [["--json"], []], ids=["json", "text"])
 def test_read_only_commands_change_no_byte(

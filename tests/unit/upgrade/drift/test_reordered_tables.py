@@ -59,7 +59,7 @@ def test_a_release_over_another_order_and_back(tmp_path: Path, release: str) -> 
     assert lake.env.reader("t").arrow().to_pylist() == [RELEASES[release][2]]
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("back", [False, True], ids=["on", "back"])
 @pytest.mark.parametrize("moment", range(0, 30, 2))
 @pytest.mark.parametrize("release", RELEASES)

@@ -84,7 +84,7 @@ def three(folder: Path, name: str) -> tuple[Lake, Path]:
     return lake, found[2]
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(tmp_path: Path, name: str) -> None:
     lake, third = three(tmp_path, name)

@@ -208,7 +208,7 @@ def rows_of(lake: Lake) -> tuple[list[object], list[object]]:
     return env.reader("t").arrow().to_pylist(), env.reader("r").arrow().to_pylist()
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("back", [False, True], ids=["upgrade", "rollback"])
 @pytest.mark.parametrize("moment", range(MOMENTS))
 def test_it_is_right_or_asks_wherever_a_leader_died(swapping: Lake, moment: int, back: bool) -> None:

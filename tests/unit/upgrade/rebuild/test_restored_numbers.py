@@ -94,7 +94,7 @@ def test_a_leader_of_the_lost_history_leads_no_more(scene: Scene) -> None:
     assert commands.status(again).drifted == ()
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("one_thread", [True, False])
 @pytest.mark.parametrize("since", [0, 1, 3])
 @pytest.mark.parametrize("lost", [1, 2, 3, 4])

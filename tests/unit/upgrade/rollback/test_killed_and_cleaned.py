@@ -130,7 +130,7 @@ def some(lake: Lake, folder: Path) -> list[int]:
     return sorted(random.sample(range(count), SOME))
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("on", [upgrade, back])
 def test_what_was_killed_goes_on_over_cleaned_logs(begun: Lake, tmp_path: Path, on: Callable[[Environment, Lake], None]) -> None:
     for moment in some(begun, tmp_path):

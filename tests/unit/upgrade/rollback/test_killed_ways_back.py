@@ -161,7 +161,7 @@ def copied(found: Case, folder: Path) -> Case:
     return replace(found, lake=copy_of(found.lake, folder))
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("way", [back, another])
 @pytest.mark.parametrize("then", [back, upgrade, another, cancel])
 def test_an_undo_that_left_something_behind(begun: Case, tmp_path: Path, way: Verb, then: Verb) -> None:

@@ -250,7 +250,7 @@ def same(found: Sequence[Mapping[str, Any]], wanted: Rows) -> bool:
     return not left
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_rolled_back_and_upgraded_again(tmp_path: Path, case: Case) -> None:
     lake = two_releases(tmp_path, table(case.first), table(case.second), case.step)
