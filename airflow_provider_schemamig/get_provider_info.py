@@ -17,6 +17,8 @@ _PLACEHOLDERS = {
     "environment_uri": "s3://lake/prod",
     "spark_conn_id": "spark_default",
     "storage_options": '{"aws_region": "eu-central-1"}',
+    "spark_conf": '{"spark.executor.memory": "4g"}',
+    "spark_jars": "/opt/jars/hadoop-aws-3.5.0.jar,/opt/jars/bundle-2.35.4.jar",
     "storage_secrets": '{"aws_access_key_id": "...", "aws_secret_access_key": "..."}',
 }
 
@@ -86,6 +88,11 @@ def _connection_type() -> dict[str, Any]:
                 "JSON object of the object store's credentials, as delta-rs takes them. Airflow hides it.",
                 format="password",
             ),
+            "spark_conf": _field(
+                "Spark settings",
+                "JSON object of settings for Spark in the task's process or by spark-submit. No credentials: this field is shown.",
+            ),
+            "spark_jars": _field("Spark JARs", "JARs for Spark beside Delta's, with commas between: paths or URIs."),
         },
     }
 

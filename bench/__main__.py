@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import ledger, online, peers, release, release_test, replicas, rewrite, schema_only, streams
+from bench import ledger, object_store, online, peers, release, release_test, replicas, rewrite, scale, schema_only, streams
 from bench.table import texts
 
 #: Name on the command line -> the benchmark, an iterator of rows.
@@ -20,6 +20,8 @@ BENCHMARKS = {
     "peers": peers.side_by_side,
     "plan": schema_only.plan_unchanged,
     "upgrade": schema_only.upgrade_many,
+    "far_away": object_store.far_away,
+    "scale": scale.many_collections,
     "files": schema_only.evolve_many_files,
     "dags": schema_only.import_dags,
     "jvm": schema_only.no_jvm,

@@ -52,7 +52,7 @@ def write_history(env: Environment) -> int:
     while made < UPDATES:
         rows = [row._replace(ts=version + 1) for change in islice(changes, A_COMMIT) for row in change]
         writer.table.head()
-        writer.table.commit(rows, version, f"bench{version}", "append")
+        writer.table.commit(rows, f"bench{version}", "append")
         version, made = version + 1, made + len(rows)
     return version + 1
 

@@ -76,7 +76,8 @@ def _sqlmesh(folder: Path, tools: Path) -> tuple[Usage, Usage]:
     (folder / "models").mkdir(parents=True)
     (folder / "config.yaml").write_text(_CONFIG.format(folder=folder))
     columns = ["1::BIGINT AS id", *(f"{_null(kind)} AS c{number}" for number, kind in enumerate(_duckdb_types()))]
-    plan = [str(tools / "sqlmesh"), "--paths", str(folder), "plan", "--no-prompts", "--auto-apply", "--skip-tests"]
+    logs = ["--log-file-dir", str(folder / "logs")]  # else it leaves a file a run in the current directory
+    plan = [str(tools / "sqlmesh"), *logs, "--paths", str(folder), "plan", "--no-prompts", "--auto-apply", "--skip-tests"]
     _write_models(folder, columns)
     run(plan, env=_QUIET)
     unchanged = run(plan, env=_QUIET)

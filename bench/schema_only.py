@@ -33,11 +33,16 @@ def schema(tables: int, extra: str = "") -> str:
     return "\n".join(f"CREATE TABLE t{n} (id BIGINT NOT NULL, {COLUMNS}{extra});" for n in range(tables))
 
 
-def lake(folder: Path, tables: int) -> tuple[Path, Path, str]:
-    """Two releases of ``tables`` collections, the second with a column more, and an environment at the first."""
+def releases(folder: Path, tables: int) -> tuple[Path, Path]:
+    """Two releases of ``tables`` collections, the second with a column more."""
     product = Product(folder / "product")
     first = product.release("1.0.0", schema(tables))
-    second = product.release("1.1.0", schema(tables, ", added STRING"), ", ".join(f'evolution("t{n}")' for n in range(tables)))
+    return first, product.release("1.1.0", schema(tables, ", added STRING"), ", ".join(f'evolution("t{n}")' for n in range(tables)))
+
+
+def lake(folder: Path, tables: int) -> tuple[Path, Path, str]:
+    """Two releases of ``tables`` collections and an environment at the first."""
+    first, second = releases(folder, tables)
     env = str(folder / "lake")
     run([SCHEMAMIG, "upgrade", "--env", env, "--release", str(first), "--create", "--json"])
     return first, second, env

@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 venv=.venv
 stamp=$venv/schemamig-setup
-digest=$(cat requirements.txt pyproject.toml ops/setup.sh | sha256sum | cut -d ' ' -f 1)
+log_store=airflow_provider_schemamig/core/spark/log_store/ConditionalLogStore.java
+digest=$(cat requirements.txt pyproject.toml ops/setup.sh ops/log_store/build.py $log_store | sha256sum | cut -d ' ' -f 1)
 [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$digest" ] && exit 0
 
 say() { printf '== %s\n' "$*"; }
@@ -47,7 +48,8 @@ $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-i
 say "byte code"
 $venv/bin/python -m compileall -q -j 0 $venv/lib airflow_provider_schemamig spark_jobs >/dev/null || true
 
-say "Delta's JARs"
+say "the LogStore for S3, and Delta's JARs"
+$venv/bin/python ops/log_store/build.py
 $venv/bin/schemamig jars --fetch
 
 echo "$digest" > "$stamp"

@@ -25,14 +25,12 @@ of the changes, or of the source, when only one of them is new and the target ha
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.errors import BadValue, DuplicateKeys, TargetDiverged
-from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
 from spark_jobs import keyed_change, net_change
@@ -230,7 +228,3 @@ def _merge_by_key(
 
 def _from_source(change: KeyedChange | NetChange) -> str:
     return ", ".join(f"s.{quote(f.name)}" for f in change.rows.fields)
-
-
-if __name__ == "__main__":
-    sys.exit(job_main("apply", run))

@@ -7,12 +7,10 @@ Result: ``rows`` of the table afterwards, ``seconds``.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from spark_jobs.delta_tables import table_sql
 
@@ -28,7 +26,3 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
         spark.sql(f"OPTIMIZE {table} FULL").collect()
         (row,) = spark.sql(f"SELECT count(*) AS rows FROM {table}").collect()
     return {"rows": int(row["rows"]), "seconds": round(time.monotonic() - started, 3)}
-
-
-if __name__ == "__main__":
-    sys.exit(job_main("cluster", run))

@@ -9,12 +9,10 @@ Result: ``digests`` {name: {"rows", "sum" (text), "xor"}}.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
-from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from spark_jobs.delta_tables import register_input, table_sql, temporary_views
@@ -50,7 +48,3 @@ def rows_digest(frame: DataFrame, columns: Sequence[str] | None = None) -> RowsD
     total = hashed.selectExpr("count(*) AS n", "coalesce(bit_xor(h), 0L) AS x", "coalesce(sum(cast(h AS DECIMAL(38, 0))), 0) AS s")
     (row,) = total.collect()
     return RowsDigest(int(row["n"]), int(row["x"]), int(row["s"]))
-
-
-if __name__ == "__main__":
-    sys.exit(job_main("digest", run))

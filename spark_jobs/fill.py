@@ -15,13 +15,11 @@ Only SQL is used, so that it runs on classic sessions and on Spark Connect alike
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
-from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.storage_access import session_settings, storage_access
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
 from spark_jobs.transactions import write_once
@@ -59,7 +57,3 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": round(time.monotonic() - started, 3),
         "skipped": written.skipped,
     }
-
-
-if __name__ == "__main__":
-    sys.exit(job_main("fill", run))

@@ -19,25 +19,27 @@ them, while the rows of all files are compared.
 
 ``expressions`` (optional): CHECKs and DEFAULTs to be judged, each with ``collection``, ``used_by``, ``expression``, and ``columns`` (of the
 table, as SQL declares them) for a CHECK or ``type`` (SQL's name) for a DEFAULT. If Spark cannot evaluate one, no check is made.
+``timed`` (optional): whether the smallest statement is to be timed.
+
+``log_store`` (optional): the URI of a table to make, of one commit.
 
 Result: ``unusable`` [{collection, used_by, expression, reason}]; ``violations`` [{collection, kind, rule, count (rows), version,
 sample (up to 5 rows, {column: text}), files (up to 5 URIs)}], only those with a count, and where ``new_files`` were named with ``by_file``
 [{file (URI), rows, sample (one key)}], all of them; ``estimates`` [{collection, rows, bytes, files}], from the log alone where its
-statistics are complete.
+statistics are complete; ``statement_seconds``, null if it was not ``timed``.
 
 All checks of one table, version and projection but keys share one scan; samples are looked for only where there are some.
 """
 
 from __future__ import annotations
 
-import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
-from airflow_provider_schemamig.core.spark.job import job_main
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.telling import tell
 from airflow_provider_schemamig.core.spark.translate import translated
@@ -75,6 +77,9 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     """Answer all checks and estimates; see the module for request and result."""
     unusable = [found for wanted in request.get("expressions", ()) if (found := _unusable(spark, wanted)) is not None]
     with storage_access(spark, request.get("storage_options", {})):
+        if "log_store" in request:
+            # By its commit the caller sees whether this Spark's LogStore is a safe one.
+            spark.sql(f"CREATE TABLE delta.{quote(spark_uri(request['log_store']))} (id INT) USING delta")
         checks = [] if unusable else request["checks"]  # a check of the rows would fail on the same expression
         groups, wanted = list(_groups(checks)), request["estimates"]
         violations: list[dict[str, Any]] = []
@@ -86,7 +91,16 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
         for number, table in enumerate(wanted, start=len(groups) + 1):
             tell(f"size of {table['collection']}, table {number} of {total}")
             estimates.append(_estimate(spark, table))
-    return {"unusable": unusable, "violations": violations, "estimates": estimates}
+        seconds = _statement_seconds(spark) if request.get("timed") else None
+    return {"unusable": unusable, "violations": violations, "estimates": estimates, "statement_seconds": seconds}
+
+
+def _statement_seconds(spark: SparkSession) -> float:
+    """Return how long the smallest statement of two stages takes, warm."""
+    for _ in range(2):
+        started = time.monotonic()
+        spark.sql("SELECT count(DISTINCT id) FROM range(1)").collect()
+    return round(time.monotonic() - started, 3)
 
 
 def _unusable(spark: SparkSession, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -307,7 +321,3 @@ def _estimate(spark: SparkSession, wanted: Mapping[str, Any]) -> dict[str, Any]:
         "bytes": int(detail["sizeInBytes"]),
         "files": int(detail["numFiles"]),
     }
-
-
-if __name__ == "__main__":
-    sys.exit(job_main("preflight", run))

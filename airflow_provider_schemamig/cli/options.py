@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from airflow_provider_schemamig.cli.spark_options import SparkAddress
+
 if TYPE_CHECKING:
     from airflow_provider_schemamig.core.environment import Environment
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -55,12 +57,20 @@ HolderOption = Annotated[
 ]
 SparkOption = Annotated[
     str,
-    typer.Option("--spark", envvar="SCHEMAMIG_SPARK", metavar="URL", help="Where Spark jobs run: local[*], spark://... or sc://..."),
+    typer.Option(
+        "--spark", envvar="SCHEMAMIG_SPARK", metavar="URL", help="Where Spark jobs run: local[*], spark://..., yarn, k8s://... or sc://..."
+    ),
+]
+SealSecondsOption = Annotated[
+    int, typer.Option("--seal-seconds", min=1, metavar="N", help="For how many seconds the cut-over may lock writers out.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 DEFAULT_HOLD = "24h"
 DEFAULT_SPARK = "local[*]"
+DEFAULT_SEAL_SECONDS = 60
+#: Spark in this process, by Connect, and the masters that spark-submit knows.
+_SPARK = re.compile(r"local(\[[^]]+\])?|sc://.+|spark://.+|k8s://.+|yarn")
 #: {"aws_region": "...", "schemamig.conditional_log_store": "true"}: object_store's names, and ours.
 STORAGE_OPTIONS = "SCHEMAMIG_STORAGE_OPTIONS"
 
@@ -130,13 +140,20 @@ def _storage_options() -> dict[str, str]:
 
 
 def spark_at(url: str, listen: Listener) -> Callable[[], JobRunner]:
-    """Return a factory of the runner: the first stage that needs Spark makes the runner, and with it the JVM; ``listen`` hears of jobs."""
+    """Return a factory of the runner: the first stage that needs Spark makes the runner, and with it the JVM; ``listen`` hears of jobs.
+
+    What is no address of a Spark is a usage error: spark-submit would say so after preflight's claim only, and in its own words."""
+    if _SPARK.fullmatch(url) is None:
+        raise typer.BadParameter(
+            f"{url!r} is no Spark: write local[*], spark://HOST:PORT, yarn, k8s://HOST:PORT or sc://HOST:PORT.", param_hint="'--spark'"
+        )
+    conf = url.conf if isinstance(url, SparkAddress) else {}
 
     def make() -> JobRunner:
         from airflow_provider_schemamig.core.spark import runner_for
         from airflow_provider_schemamig.core.spark.watched import WatchedRunner
 
-        return WatchedRunner(runner_for(url), listen)
+        return WatchedRunner(runner_for(url, conf), listen)
 
     return functools.cache(make)
 

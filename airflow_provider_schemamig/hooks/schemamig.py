@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_schemamig.config import DEFAULT_ENVIRONMENT
+from airflow_provider_schemamig.core.spark.errors import SparkSettingUnusable
 from airflow_provider_schemamig.credentials import blank_typed, holds_userinfo, is_harmless, secrets_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
@@ -44,11 +45,13 @@ class ConnectionUnusable(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a connection says. ``storage_options`` are those of both extras, with the credentials, and never printed."""
+    """What a connection says. ``storage_options`` are those of both extras, with the credentials, and never printed; ``spark_conf`` has
+    the JARs among the settings."""
 
     environment_uri: str
     spark_conn_id: str = LOCAL_SPARK
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
 
 
 class SchemamigHook(BaseHook):
@@ -94,6 +97,11 @@ class SchemamigHook(BaseHook):
             self._runner = self._make_runner(self.settings.spark_conn_id)
         return self._runner
 
+    def stop_spark(self) -> None:
+        """End what the runner started: the task is over."""
+        if self._runner is not None:
+            self._runner.stop()
+
     def cancel_jobs(self) -> None:
         """Stop the job that is running, if any."""
         if self._runner is not None:
@@ -104,36 +112,39 @@ class SchemamigHook(BaseHook):
         from airflow_provider_schemamig.core.ledger.store import LedgerReader
 
         try:
-            ledger = LedgerReader(self.environment)
-            if not ledger.exists():
+            state = LedgerReader(self.environment).state_or_none()
+            if state is None:
                 return (
                     True,
                     f"{self.environment.location.uri} can be read and has no ledger yet; an upgrade with `create` makes one.",
                 )
-            release = ledger.state().release
+            release = state.release
         except SchemamigError as error:
             return False, str(error)
         at = f"release {release.version}" if release is not None else "no release yet"
         return True, f"{self.environment.location.uri} is at {at}."
 
     def _make_runner(self, spark_conn_id: str) -> JobRunner:
-        from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner
+        from airflow_provider_schemamig.core.spark import runner_for
+        from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 
         if spark_conn_id == LOCAL_SPARK:
-            return EmbeddedRunner()
+            return EmbeddedRunner(conf=self.settings.spark_conf, hears=self.log.log)
         kind = self._connection(spark_conn_id).conn_type
         try:
             if kind == "spark":
                 from airflow_provider_schemamig.hooks.spark import HookSubmitRunner
 
                 root = self.environment.location
-                return HookSubmitRunner(spark_conn_id, shared_uri=root.child(self.environment.SYSTEM_FOLDER, "jobs").uri)
+                shared = root.child(self.environment.SYSTEM_FOLDER, "jobs").uri
+                return HookSubmitRunner(spark_conn_id, shared, self.settings.spark_conf)
             if kind == "spark_connect":
                 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 
-                return ConnectRunner(SparkConnectHook(spark_conn_id).get_connection_url())
+                return runner_for(SparkConnectHook(spark_conn_id).get_connection_url(), self.settings.spark_conf)
         except ModuleNotFoundError as missing:
-            remedy = "Install it: pip install 'airflow-provider-schemamig[submit]'."
+            named = missing.name or ""
+            remedy = f"Install it: pip install '{named if named.startswith('apache-') else 'airflow-provider-schemamig[submit]'}'."
             raise ConnectionUnusable(conn_id=spark_conn_id, problem=f"{missing.name} is not installed", remedy=remedy) from missing
         problem = f"its type is {kind!r}, and Spark work needs 'spark' or 'spark_connect'"
         remedy = "Name another Spark connection in the schemamig connection."
@@ -149,8 +160,9 @@ class SchemamigHook(BaseHook):
 def read_settings(connection: Connection) -> Settings:
     """Read the settings in a connection's extras.
 
-    They are ``environment_uri``, ``spark_conn_id``, ``storage_options`` and ``storage_secrets`` (the last two an object each, or its JSON
-    text). Airflow hides an extra by its name only, so credentials stand apart, and nowhere else.
+    They are ``environment_uri``, ``spark_conn_id``, ``storage_options``, ``storage_secrets`` and ``spark_conf`` (the last three an object
+    each, or its JSON text), ``spark_jars`` (a list, or text with commas). Airflow hides an extra by its name only, so credentials stand
+    apart, and nowhere else.
     """
     if connection.conn_type != SchemamigHook.conn_type:
         problem = f"its type is {connection.conn_type!r}, not 'schemamig'"
@@ -175,7 +187,21 @@ def read_settings(connection: Connection) -> Settings:
             problem="its environment_uri holds a user and a password",
             remedy="Take them out of the URI, and give them in the extra storage_secrets.",
         )
-    return Settings(str(uri), extra.get("spark_conn_id") or LOCAL_SPARK, options | secrets)
+    conf = _spark_conf(connection.conn_id, extra)
+    return Settings(str(uri), extra.get("spark_conn_id") or LOCAL_SPARK, options | secrets, conf)
+
+
+def _spark_conf(conn_id: str, extra: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings for Spark, with the JARs among them."""
+    from airflow_provider_schemamig.core.spark.conf import own_settings
+
+    jars = extra.get("spark_jars") or ()
+    try:
+        return own_settings(
+            _texts(conn_id, "spark_conf", extra.get("spark_conf") or {}), [jars] if isinstance(jars, str) else map(str, jars)
+        )
+    except SparkSettingUnusable as unusable:
+        raise ConnectionUnusable(conn_id=conn_id, problem=f"of its spark_conf, {unusable.message}", remedy=unusable.next_action) from None
 
 
 def mask_secrets(options: Mapping[str, str]) -> None:

@@ -5,19 +5,26 @@ The connection decides master, deploy mode, queue, namespace and Kerberos, as it
 
 from __future__ import annotations
 
+import contextvars
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk.exceptions import AirflowException
 
+from airflow_provider_schemamig.core.spark.driver import DriverProcess
+from airflow_provider_schemamig.core.spark.exchange import FileExchange
 from airflow_provider_schemamig.core.spark.launch import spark_submit_command
-from airflow_provider_schemamig.core.spark.session import settings_for
-from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings
-from airflow_provider_schemamig.core.spark.submit import FileExchange, SubmitRunner, job_file, write_properties, zip_packages
+from airflow_provider_schemamig.core.spark.submit import SubmitRunner, application, arguments, zip_packages
 from airflow_provider_schemamig.core.spark.translate import last_lines
+
+#: What Airflow's hook needs to submit to Kubernetes.
+KUBERNETES = "apache-airflow-providers-cncf-kubernetes"
+#: For what was killed to be gone.
+_GRACE_SECONDS = 20.0
 
 
 class JobSubmitHook(SparkSubmitHook):
@@ -25,6 +32,12 @@ class JobSubmitHook(SparkSubmitHook):
 
     The one place that reaches into that class: it has no public way to either.
     """
+
+    def __init__(self, **kwargs: Any) -> None:
+        try:
+            super().__init__(**kwargs)
+        except NameError as error:  # what it says on Kubernetes where the client of that is not installed
+            raise ModuleNotFoundError(name=KUBERNETES) from error
 
     @property
     def master(self) -> str:
@@ -42,41 +55,57 @@ class JobSubmitHook(SparkSubmitHook):
 
 
 class HookSubmitRunner(SubmitRunner):
-    """Runs each job as a driver of its own, submitted with an Airflow connection of type ``spark``.
+    """Runs the jobs of a task in one driver, submitted with an Airflow connection of type ``spark``.
 
     ``shared_uri``: a folder that every machine of the cluster can write; requests and results pass through it in deploy mode cluster.
     """
 
-    def __init__(self, conn_id: str, shared_uri: str) -> None:
+    def __init__(self, conn_id: str, shared_uri: str, conf: Mapping[str, str] = MappingProxyType({})) -> None:
         target = JobSubmitHook(conn_id=conn_id)
-        super().__init__(target.master, exchange_uri=shared_uri if target.runs_elsewhere else None)
+        super().__init__(target.master, conf, exchange_uri=shared_uri if target.runs_elsewhere else None)
         self.conn_id = conn_id
-        self._hook: JobSubmitHook | None = None
 
-    def cancel(self) -> None:
-        """Kill spark-submit, and the driver where the connection's cluster lets that be done."""
-        if self._hook is not None:
-            self._hook.on_kill()
-
-    def _submit(self, job: str, scratch: Path, exchange: FileExchange, options: Mapping[str, str]) -> tuple[int, str]:
-        properties = scratch / "spark.properties"
-        settings = settings_for(self.master, self.conf) | {f"spark.hadoop.{k}": v for k, v in hadoop_settings(options).items()}
-        write_properties(properties, settings)
-        hook = self._hook = JobSubmitHook(
+    def _submit(self, properties: Path, exchange: FileExchange) -> DriverProcess:
+        hook = JobSubmitHook(
             conn_id=self.conn_id,
-            name=f"schemamig-{job}",
+            name="schemamig",
             properties_file=str(properties),
-            py_files=str(zip_packages(scratch / "schemamig.zip")),
-            application_args=exchange.arguments,
+            py_files=str(zip_packages(properties.with_name("schemamig.zip"))),
+            application_args=arguments(exchange),
         )
+        return _HookProcess(hook)
+
+
+class _HookProcess:
+    """A submit by Airflow's hook, which waits for the driver wherever that runs: in a thread of its own."""
+
+    def __init__(self, hook: JobSubmitHook) -> None:
+        self._hook = hook
+        self._ended_with: BaseException | None = None
+        self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._submit,), name="schemamig-submit", daemon=True)
+        self._thread.start()
+
+    @property
+    def tail(self) -> str:
+        self._thread.join(_GRACE_SECONDS)
+        return last_lines(str(self._ended_with)) if self._ended_with is not None else ""
+
+    def exit_code(self) -> int | None:
+        if self._thread.is_alive():
+            return None
+        return 0 if self._ended_with is None else 1
+
+    def kill(self) -> None:
+        """Kill spark-submit, and the driver where the connection's cluster lets that be done."""
+        if self._thread.is_alive():
+            self._hook.on_kill()
+            self._thread.join(_GRACE_SECONDS)
+
+    def _submit(self) -> None:
         try:
-            hook.submit(str(job_file(job)), env=_environment())
-        except AirflowException as error:
-            return 1, last_lines(str(error))
-        finally:
-            hook.on_kill()  # nothing if the driver ended by itself; else this call was interrupted, and the driver dies with it
-            self._hook = None
-        return 0, ""
+            self._hook.submit(str(application()), env=_environment())
+        except BaseException as error:  # noqa: BLE001 - whatever ended it is what the task is told
+            self._ended_with = error
 
 
 def _environment() -> dict[str, Any]:

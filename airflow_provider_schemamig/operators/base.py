@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
 
+#: For how long a cut-over may lock writers out, unless it is told otherwise.
+DEFAULT_SEAL_SECONDS = 60
 #: After so long a deferred task looks for itself.
 _LONGEST_PAUSE = timedelta(days=365)
 
@@ -81,6 +83,9 @@ class SchemamigOperator(BaseOperator):
         """Take up the run that it is part of."""
         self.who = run_in_name_of(context)
 
+    def end(self) -> None:
+        """End what it started for this try: nobody asks a Spark driver any more."""
+
     def whereabouts(self, context: Context) -> tuple[str, str]:
         """Return environment and release folder as a person would type them; where they are not known, what stands for them."""
         return "URI", _typed_release(self, context)
@@ -108,6 +113,10 @@ class EnvironmentOperator(SchemamigOperator):
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         return SchemamigHook(self.environment, who=self.who)
+
+    def end(self) -> None:
+        if "hook" in vars(self):  # it was asked for
+            self.hook.stop_spark()
 
     def whereabouts(self, context: Context) -> tuple[str, str]:
         return self.typed_uri(), _typed_release(self, context)

@@ -5,7 +5,7 @@ Empty texts mean "not given", for a rendered template is a text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.operators.base import (
@@ -21,6 +21,7 @@ from airflow_provider_schemamig.operators.base import (
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_schemamig.core.ledger.rows import Control
     from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
 #: The holder of pins that name no generation.
@@ -28,7 +29,7 @@ HOLDER = "airflow"
 
 
 class ControlledOperator(DocumentOperator):
-    """Base of what is said of one collection, or of all.
+    """Base of what is said of one collection, or of all, in the name of the user who triggered the run.
 
     :param collection: (templated) the collection; empty: all of them.
     """
@@ -39,9 +40,15 @@ class ControlledOperator(DocumentOperator):
         super().__init__(**kwargs)
         self.collection = collection
 
+    def tell(self, verb: Callable[..., Control], context: Context, /, **words: Any) -> dict[str, Any]:
+        """Run the verb for the collection, and return the control that is in force then."""
+        from airflow_provider_schemamig.core.upgrade.status import control_json
 
-class PauseOperator(ControlledOperator):
-    """Let no upgrade go further: no batch of rows, no promotion, no seal, no commit. What is in flight ends.
+        return control_json(verb(self.hook.environment, self.collection or None, **words, by=run_in_name_of(context)))
+
+
+class ReasonedOperator(ControlledOperator):
+    """Base of what makes work wait.
 
     :param reason: (templated) why. It is shown wherever something waits, with the user who triggered the run.
     """
@@ -52,32 +59,23 @@ class PauseOperator(ControlledOperator):
         super().__init__(**kwargs)
         self.reason = reason
 
-    def run_verb(self, context: Context) -> dict[str, Any]:
-        from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.core.upgrade.status import control_json
 
-        by, reason = triggered_by(context), self.reason or None
-        return control_json(commands.pause(self.hook.environment, self.collection or None, by=by, reason=reason))
-
-
-class PostponeOperator(ControlledOperator):
-    """Let work on rows go on, but the last step of online changes wait for ``ResumeOperator``.
-
-    :param reason: (templated) why. It is shown wherever something waits, with the user who triggered the run.
-    """
-
-    template_fields: Sequence[str] = (*ControlledOperator.template_fields, "reason")
-
-    def __init__(self, *, reason: str = "", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reason = reason
+class PauseOperator(ReasonedOperator):
+    """Let no upgrade go further: no batch of rows, no promotion, no seal, no commit. What is in flight ends."""
 
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.core.upgrade.status import control_json
 
-        by, reason = triggered_by(context), self.reason or None
-        return control_json(commands.postpone(self.hook.environment, self.collection or None, by=by, reason=reason))
+        return self.tell(commands.pause, context, reason=self.reason or None)
+
+
+class PostponeOperator(ReasonedOperator):
+    """Let work on rows go on, but the last step of online changes wait for ``ResumeOperator``."""
+
+    def run_verb(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core import commands
+
+        return self.tell(commands.postpone, context, reason=self.reason or None)
 
 
 class ResumeOperator(ControlledOperator):
@@ -85,9 +83,8 @@ class ResumeOperator(ControlledOperator):
 
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.core.upgrade.status import control_json
 
-        return control_json(commands.resume(self.hook.environment, self.collection or None, by=triggered_by(context)))
+        return self.tell(commands.resume, context)
 
 
 class ForceOperator(ControlledOperator):
@@ -98,10 +95,9 @@ class ForceOperator(ControlledOperator):
 
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.core.upgrade.status import control_json
 
-        name = as_name(self.collection, "the collection whose writers may have to wait")
-        return control_json(commands.force(self.hook.environment, name, by=triggered_by(context)))
+        as_name(self.collection, "the collection whose writers may have to wait")
+        return self.tell(commands.force, context)
 
 
 class ThrottleOperator(ControlledOperator):
@@ -132,11 +128,9 @@ class ThrottleOperator(ControlledOperator):
 
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.core.upgrade.status import control_json
 
         limits = {name: as_number(name, getattr(self, name)) for name in ("rows_per_second", "max_files", "commits_per_minute")}
-        env, window, by = self.hook.environment, as_window(self.window), triggered_by(context)
-        return control_json(commands.throttle(env, self.collection or None, **limits, window=window, by=by))
+        return self.tell(commands.throttle, context, **limits, window=as_window(self.window))
 
 
 class PinOperator(ControlledOperator):
@@ -202,7 +196,7 @@ class ApproveOperator(DocumentOperator):
         from airflow_provider_schemamig.core import commands
 
         generation = as_generation(self.generation)
-        approval = commands.approve(self.hook.environment, generation, self.plan, triggered_by(context))
+        approval = commands.approve(self.hook.environment, generation, self.plan, run_in_name_of(context))
         return {"generation": generation, "plan_digest": self.plan, "approved_by": approval.approved_by}
 
 
@@ -223,11 +217,6 @@ class CancelOperator(VerbOperator):
         from airflow_provider_schemamig.core import commands
 
         return commands.cancel(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
-
-
-def triggered_by(context: Context) -> str | None:
-    """Return in whose name something is said of work on rows: the operator's own name for it."""
-    return run_in_name_of(context)
 
 
 def as_window(value: str) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.links.plan import PlanLink
-from airflow_provider_schemamig.operators.base import VerbOperator, as_flag, as_generation
+from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -104,13 +104,16 @@ class CutoverOperator(LeaderOperator):
     which environment is at which release.
 
     :param plan_task_id: the task that planned; its page is the button *Plan*.
+    :param seal_seconds: (templated) for how long writers may be locked out; after that the seals are lifted, and a next try begins anew.
     """
 
+    template_fields: Sequence[str] = (*LeaderOperator.template_fields, "seal_seconds")
     operator_extra_links = (PlanLink(),)
 
-    def __init__(self, *, plan_task_id: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, plan_task_id: str = "", seal_seconds: int | str = DEFAULT_SEAL_SECONDS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan_task_id = plan_task_id
+        self.seal_seconds = seal_seconds
 
     def execute(self, context: Context) -> dict[str, Any]:
         found: dict[str, Any] = super().execute(context)
@@ -122,7 +125,13 @@ class CutoverOperator(LeaderOperator):
     def run_verb(self) -> Outcome:
         from airflow_provider_schemamig.core import commands
 
-        return commands.cutover(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
+        return commands.cutover(
+            self.hook.environment,
+            as_generation(self.generation),
+            seal_seconds=as_number("seal_seconds", self.seal_seconds) or DEFAULT_SEAL_SECONDS,
+            jobs=self.hook.job_runner,
+            listen=self.listener(),
+        )
 
 
 class CleanupOperator(LeaderOperator):

@@ -11,11 +11,13 @@ from airflow.sdk import BaseSensorOperator
 from airflow_provider_schemamig import config, run_notes
 from airflow_provider_schemamig.exceptions import Conflict
 from airflow_provider_schemamig.operators.base import (
+    DEFAULT_SEAL_SECONDS,
     EnvironmentOperator,
     VerbOperator,
     as_flag,
     as_generation,
     as_hold,
+    as_number,
     release_folder,
 )
 from airflow_provider_schemamig.operators.reports import PlanQuestion, chunks, plain, plan_markdown
@@ -39,6 +41,8 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
     :param create: (templated) whether an environment is made where none is; otherwise that fails (``no_environment``).
     :param end_hold: (templated) whether open holds are ended before their time; the plan lists what is deleted.
     :param ignore_nodes: (templated) whether that is done also if live nodes still need what they keep.
+    :param seal_seconds: (templated) for how long the cut-over may lock writers out; rewrites that this Spark cannot follow in that time are
+        refused here.
     """
 
     template_fields: Sequence[str] = (
@@ -48,6 +52,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         "end_hold",
         "ignore_nodes",
         "create",
+        "seal_seconds",
     )
 
     def __init__(
@@ -58,6 +63,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         end_hold: bool | str = False,
         ignore_nodes: bool | str = False,
         create: bool | str = False,
+        seal_seconds: int | str = DEFAULT_SEAL_SECONDS,
         multiple_outputs: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -67,6 +73,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.end_hold = end_hold
         self.ignore_nodes = ignore_nodes
         self.create = create
+        self.seal_seconds = seal_seconds
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
@@ -80,6 +87,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
             end_hold=as_flag("end_hold", self.end_hold),
             ignore_nodes=as_flag("ignore_nodes", self.ignore_nodes),
             create=as_flag("create", self.create),
+            seal_seconds=as_number("seal_seconds", self.seal_seconds) or DEFAULT_SEAL_SECONDS,
             jobs=self.hook.job_runner,
             fill=False,
             listen=self.listener(),

@@ -49,7 +49,8 @@ def complete(text: str, environment: str, release: str) -> str:
 
 
 def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``execute`` (or what goes on with it) of an operator, with refusals told and final, and conflicts told."""
+    """Return ``execute`` (or what goes on with it) of an operator, with refusals told and final, conflicts told, and its Spark
+    driver ended with it."""
 
     @functools.wraps(execute)
     def told(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -65,6 +66,8 @@ def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
             for reason in error.refusals if isinstance(error, Refused) else (error,):
                 self.log.error("%s", complete(str(reason), *where))
             raise TaskRefused(complete(str(error), *where), error) from None
+        finally:
+            self.end()
 
     told.tells = True  # type: ignore[attr-defined]
     return told

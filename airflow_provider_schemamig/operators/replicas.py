@@ -58,6 +58,11 @@ class StreamOperator(SchemamigOperator):
         """Return what the work reports its progress to: this task's log, and Airflow's metrics."""
         return metered(log_progress(self.log.info), self.target)
 
+    def end(self) -> None:
+        if "hooks" in vars(self):
+            _, target = self.hooks
+            target.stop_spark()
+
     def on_kill(self) -> None:
         """Stop the Spark job this task waits for. What it had committed stays; a retry finds it and goes on."""
         _, target = self.hooks

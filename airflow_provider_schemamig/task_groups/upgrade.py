@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import TaskGroup, TriggerRule, XComArg
 
+from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS
 from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator
 from airflow_provider_schemamig.operators.leader import (
     ChangeOperator,
@@ -37,6 +38,7 @@ def upgrade_task_group(
     end_hold: bool | str = False,
     ignore_nodes: bool | str = False,
     create: bool | str = False,
+    seal_seconds: int | str = DEFAULT_SEAL_SECONDS,
     approval_timeout: timedelta = timedelta(days=1),
 ) -> TaskGroup:
     """Make the tasks that upgrade ``environment`` to ``release``, from the fingerprint gate to the contract.
@@ -50,12 +52,13 @@ def upgrade_task_group(
     :param end_hold: whether open holds are ended before their time; the plan lists what is deleted.
     :param ignore_nodes: whether a hold is ended also if live nodes still need what it keeps.
     :param create: whether an environment is made where none is; otherwise preflight fails.
+    :param seal_seconds: for how long the cut-over may lock writers out.
     :param approval_timeout: how long the gate waits before it fails.
     """
     with TaskGroup(group_id=group_id) as group:
         about: dict[str, Any] = {"environment": environment, "release": release, "end_hold": end_hold, "ignore_nodes": ignore_nodes}
         fingerprint = FingerprintSensor(task_id="fingerprint", **about)
-        preflight = ReadOnlyMigrationOperator(task_id="preflight", hold=hold, create=create, **about)
+        preflight = ReadOnlyMigrationOperator(task_id="preflight", hold=hold, create=create, seal_seconds=seal_seconds, **about)
         # By template, not by XComArg: that would make preflight, which succeeds, a direct upstream of every task, and a rejected
         # approval would no longer skip those that need one success.
         generation = f"{{{{ ti.xcom_pull(task_ids='{preflight.task_id}', key='generation') }}}}"
@@ -72,7 +75,7 @@ def upgrade_task_group(
         fingerprint >> preflight >> fill_chunks >> fill >> [choice, tail]
         preflight >> choice >> [approval, ledger_approval, promote]
         [approval, ledger_approval] >> promote
-        _leader_tasks(promote, claimed, ignore_nodes, preflight.task_id)
+        _leader_tasks(promote, claimed, ignore_nodes, seal_seconds, preflight.task_id)
     return group
 
 
@@ -95,12 +98,16 @@ def _gates(
     return choice, approval, ledger_approval
 
 
-def _leader_tasks(promote: PromoteLeaderOperator, claimed: dict[str, Any], ignore_nodes: bool | str, planned: str) -> None:
+def _leader_tasks(
+    promote: PromoteLeaderOperator, claimed: dict[str, Any], ignore_nodes: bool | str, seal_seconds: int | str, planned: str
+) -> None:
     """Make all tasks after promotion, in the order of the protocol."""
     expand = ExpandOperator(task_id="expand", **claimed)
     to_change = FillChunksOperator(task_id="to_change", **claimed)
     change = ChangeOperator.partial(task_id="change", map_index_template=_COLLECTIONS, **claimed).expand(collections=to_change.output)
-    cutover = CutoverOperator(task_id="cutover_and_commit", plan_task_id=planned, trigger_rule=_AFTER_MAPS, **claimed)
+    cutover = CutoverOperator(
+        task_id="cutover_and_commit", plan_task_id=planned, seal_seconds=seal_seconds, trigger_rule=_AFTER_MAPS, **claimed
+    )
     cleanup = CleanupOperator(task_id="cleanup", **claimed)
     # The last task decides the state of the run: a failed clean-up is harmless, a failed or skipped commit is not.
     contract = ContractOperator(task_id="contract", ignore_nodes=ignore_nodes, trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **claimed)

@@ -46,8 +46,8 @@ class ArrivalTrigger(EnvironmentTrigger):
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         wanted = Version.parse(self.version)
-        ledger = LedgerReader(SchemamigHook(self.environment).environment)
-        release = ledger.state().release if ledger.exists() else None
+        state = LedgerReader(SchemamigHook(self.environment).environment).state_or_none()
+        release = None if state is None else state.release
         return release is not None and release.version >= wanted
 
 

@@ -13,13 +13,23 @@ pytestmark = pytest.mark.spark
 
 #: Spark works for minutes, so the signal meets a call that waits for it.
 _AT_WORK = """
+import signal
+import threading
+import time
+
 from airflow_provider_schemamig.core.spark import runners
 
-def works(spark, job, request):
+def tell(tracker):
+    while not tracker.getActiveStageIds():
+        time.sleep(0.1)
     print("at work", flush=True)
+
+def works(spark, job, request):
+    threading.Thread(target=tell, args=(spark.sparkContext.statusTracker(),), daemon=True).start()
     spark.range(10**13).selectExpr("sum(id % 7)").collect()
 
-runners._run_on = works
+runners.run_job = works
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs the tests in the background has it ignored
 runner = runners.EmbeddedRunner("local[1]")
 try:
     runner.run("preflight", {})

@@ -117,7 +117,7 @@ def test_there_and_back_and_there_again(lake: SparkLake, releases: tuple[Path, P
 
 
 @pytest.mark.soak
-def test_without_down(lake: SparkLake, tmp_path: Path) -> None:
+def test_rewrite_without_down(lake: SparkLake, tmp_path: Path) -> None:
     product = Product(tmp_path / "product")
     first = product.release("1.0.0", "CREATE TABLE t (a STRING);\n")
     second = product.release("1.1.0", "CREATE TABLE t (a INT);\n", 'rewrite("t", up="SELECT CAST(a AS INT) AS a FROM {t}")')

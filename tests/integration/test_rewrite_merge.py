@@ -13,13 +13,13 @@ from airflow_provider_schemamig import evolution, rewrite
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, RewriteStep, merge, validate_chain
-from airflow_provider_schemamig.core.release.merge.fills import down_inputs, fill_inputs
+from airflow_provider_schemamig.core.release.merge.fills import fill_inputs
 from airflow_provider_schemamig.core.release.queries.casts import casts_over_source
 from airflow_provider_schemamig.core.release.queries.projection import project
 from airflow_provider_schemamig.core.release.queries.query import bind_tables
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.release.steps import Step
-from tests.unit.release.support import release_of
+from tests.unit.release.support import down_inputs, release_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

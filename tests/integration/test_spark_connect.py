@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner
+from airflow_provider_schemamig.core.spark.watched import WatchedRunner
 from tests.support.connect import connect_server
 from tests.support.fills import EPOCH, Lake, fill_request, put_fence
 from tests.support.rewrites import Rewrite
@@ -29,6 +31,19 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 def _files(lake: Lake) -> list[str]:
     return [uri.rpartition("/")[2] for uri in DeltaTable(lake.target_uri).file_uris()]
+
+
+@pytest.mark.soak
+def test_a_job_on_connect_tells_how_far_it_is(spark: SparkSession, server: str, tmp_path: Path) -> None:
+    """Every second, by the server's own word: what a terminal's bar, and its time that is left, are made of."""
+    lake, told = Lake.make(spark, tmp_path / "lake"), list[Event]()
+    slow = "SELECT count(*) FROM range(0, 1500000000, 1, 16) WHERE pmod(hash(id), 7) = 3"
+    WatchedRunner(ConnectRunner(server), told.append).run("fill", fill_request(lake, query=f"SELECT id, ({slow}) AS n FROM s"))
+    on_the_way = [event for event in told if 0 < event.done < event.total]
+    assert {event.stage for event in told} == {"write rows"}
+    assert len({event.done for event in on_the_way}) > 2 and max(event.total for event in on_the_way) >= 16, told
+    assert any(event.note.endswith(" s left") for event in on_the_way)
+    assert (told[-1].done, told[-1].total) == (1, 1)
 
 
 @pytest.mark.soak

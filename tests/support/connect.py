@@ -32,7 +32,7 @@ def limit_files(url: str, size_bytes: int) -> None:
 @contextmanager
 def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType({}), master: str = "local[1]") -> Iterator[str]:
     """The URL of a server with Delta, in a process group of its own that is gone afterwards, whatever happens; its log is in ``folder``."""
-    port = _free_port()
+    port = free_port()
     listening = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     command, environment = spark_submit_command()
     command += ["--master", master, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
@@ -52,7 +52,7 @@ def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType(
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

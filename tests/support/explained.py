@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
@@ -36,8 +37,11 @@ class Commit:
     schema: Declaration | None = None
 
 
-def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Generation) -> bool:
-    """Compare; False if there is nothing to compare: the plan settles what others left, which depends on how far they came."""
+def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Generation, *, runs: int = 1) -> bool:
+    """Compare; False if there is nothing to compare: the plan settles what others left, which depends on how far they came.
+
+    Of a generation with several ``runs``, twins or retries, the seals that one of them lifted again are left out.
+    """
     plan, state = report.plan, report.view.state
     if plan.of_kind(s.Settle):
         return False
@@ -50,7 +54,7 @@ def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Genera
     known = explained(report, contracted=contracted)
     wanted = {_shard(report, now, generation, name): commits for name, commits in known.items() if commits}
     wanted = {shard: commits for shard, commits in wanted.items() if shard in now.shards}  # else contract has deleted it
-    made = {shard: _made(env, now, shard, generation) for shard, row in now.shards.items() if row.adopted or row.is_at_own_place}
+    made = {shard: _made(env, now, shard, generation, runs) for shard, row in now.shards.items() if row.adopted or row.is_at_own_place}
     done = {shard: [action for action, _ in found] for shard, found in made.items() if found}
     actions = {shard: [commit.action for commit in found] for shard, found in wanted.items()}
     assert done == actions, f"made {done}, explained {actions}"
@@ -62,19 +66,27 @@ def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Genera
     return True
 
 
-def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Generation) -> list[tuple[str, int]]:
+def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Generation, runs: int) -> list[tuple[str, int]]:
     """Return the metadata commits, without the seal that a swap sets and lifts where writers are faster, as the plan says.
 
-    Of a generation that a rollback began to undo, and that goes on: those since.
+    Of a generation that a rollback began to undo, and that goes on: those since. Of several ``runs``: without seals that were given up.
     """
     found = list(commits_of(env, state, shard, generation))
     undone = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
     found = found[undone:]
+    while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
+        found = [*found[:given_up], *found[given_up + 2 :]]
     actions = [action for action, _ in found]
     for number in range(len(actions) - 2):
         if actions[number : number + 3] == ["seal", "cutover", "unseal"]:
             return [*found[:number], found[number + 1], *found[number + 3 :]]
     return found
+
+
+def _pair(commits: Sequence[tuple[str, int]], *actions: str) -> int | None:
+    """Return where two commits with these actions stand one behind the other."""
+    pairs = ((one, other) for (one, _), (other, _) in pairwise(commits))
+    return next((number for number, pair in enumerate(pairs) if pair == actions), None)
 
 
 def explained(report: PlanReport, *, contracted: bool = False) -> Mapping[tuple[str, CollectionName], list[Commit]]:

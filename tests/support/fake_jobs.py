@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from airflow_provider_schemamig.core.spark.runners import Job
+from airflow_provider_schemamig.core.spark.runners import Job, JobRunner
 from tests.support import foreign
 from tests.support.lake import rows
 
 
 @dataclass
-class FakeJobs:
+class FakeJobs(JobRunner):
     """``row`` is what a fill writes. ``asked``: all requests, in order."""
 
     row: Mapping[str, Any] = field(default_factory=dict)

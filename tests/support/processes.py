@@ -53,6 +53,12 @@ def listening(pid: int) -> set[str]:
     return found
 
 
-def children(pid: int) -> list[int]:
-    """The processes that ``pid`` started and has not waited for."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def drivers(pid: int) -> list[int]:
+    """The Spark drivers that ``pid`` has submitted; each leads a process group of its own."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, children.read_text().split()):
+            with contextlib.suppress(FileNotFoundError):
+                if b"--exchange-uri" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(child)
+    return found

@@ -52,7 +52,7 @@ HISTORY = (
 
 
 @dataclass(frozen=True)
-class OnSession:
+class OnSession(JobRunner):
     """Runs jobs on a session as it is."""
 
     session: SparkSession

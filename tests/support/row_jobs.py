@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.delta.actions import REARRANGING
 from airflow_provider_schemamig.core.release.queries.query import bind, placeholders
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys, FillSuperseded, TargetDiverged
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
-from airflow_provider_schemamig.core.spark.runners import Job
+from airflow_provider_schemamig.core.spark.runners import Job, JobRunner
 from tests.support.lake import Crash
 from tests.support.row_tables import Row, Snapshot, Statement, clustered_by, commit_at, folder_of, newest, optimize, snapshot
 
@@ -37,7 +37,7 @@ _ATTEMPT = "attempt"
 
 
 @dataclass
-class RowJobs:
+class RowJobs(JobRunner):
     """``queries``: text with {placeholders} -> function. ``on_commit`` is called just before and just after each commit."""
 
     queries: Mapping[str, Query]
@@ -256,8 +256,9 @@ def _whole(base: Snapshot, rows: Iterable[Row]) -> list[Row]:
 
 
 def _shown(rows: Sequence[Row], projection: str) -> list[Row]:
-    names = [column.strip("` ") for column in projection.split(",")]
-    return [{name: row[name] for name in names} for row in rows]
+    items = [(item, _TAKEN.fullmatch(item)) for item in projection.split(", ")]
+    names = {(found[2] or found[1]) if found else item.strip("` "): found[1] if found else item.strip("` ") for item, found in items}
+    return [{name: None if source is None else row[source] for name, source in names.items()} for row in rows]
 
 
 def _shaped(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:

@@ -65,7 +65,7 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
 
 
 @pytest.mark.timeout(3600 * 3)
-def test_random_changes(crew: Crew, tmp_path: Path) -> None:
+def test_online_stress_random_changes(crew: Crew, tmp_path: Path) -> None:
     for number in range(int(os.environ.get("SCHEMAMIG_STRESS_ROUNDS", ROUNDS))):
         seed = f"{os.environ['SCHEMAMIG_TEST_SEED']}/{number}"
         print(f"round {number}, seed {seed}", flush=True)

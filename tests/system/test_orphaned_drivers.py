@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from tests.support.fills import SLOW
 from tests.support.lake import append, no_spark, rows
-from tests.support.processes import alive_in_group, children
+from tests.support.processes import alive_in_group, drivers
 from tests.support.product import Product
 
 if TYPE_CHECKING:
@@ -40,11 +40,10 @@ SLOW_FILL = SLOW.format(milliseconds=3000).replace("FROM s ", "FROM {events} ")
 FILLED = [{"id": 1, "n": 1}, {"id": 2, "n": 1}]
 RUNNER = """
 import sys
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import SubmitRunner
-from airflow_provider_schemamig.core.upgrade import verbs
-verbs.fill(Environment.open(sys.argv[1]), int(sys.argv[2]), ["stats"], jobs=lambda: SubmitRunner("local[1]"))
+commands.fill(Environment.open(sys.argv[1]), int(sys.argv[2]), ["stats"], jobs=lambda: SubmitRunner("local[1]"))
 """
 
 
@@ -67,7 +66,7 @@ class Orphan:
 
     def be_orphaned(self) -> None:
         _until(lambda: bool(list(self.shard.glob("*.parquet"))), "the driver writes")
-        self.driver = children(self.runner.pid)[0]
+        self.driver = drivers(self.runner.pid)[0]
         os.killpg(self.driver, signal.SIGSTOP)
         self.runner.kill()
         self.runner.wait()

@@ -81,7 +81,7 @@ def test_a_few_rounds(crew: Crew, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600 * 3)
-def test_many_rounds(crew: Crew, tmp_path: Path) -> None:
+def test_rewrite_stress_many_rounds(crew: Crew, tmp_path: Path) -> None:
     play_rounds(crew, tmp_path, range(SMALL, int(os.environ.get("SCHEMAMIG_STRESS_ROUNDS", MANY))), kills=3)
 
 

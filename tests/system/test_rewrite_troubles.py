@@ -97,6 +97,7 @@ def test_spark_is_lost_during_the_copy(lake: tuple[Environment, Path], tmp_path:
         kill_server(url)
         worker.join(120)
         assert [getattr(error, "code", None) for error in failed] == ["spark_unavailable"], failed
+        assert url in str(failed[0])
 
     fails_then_goes_on(env, release, tmp_path, lose)
 

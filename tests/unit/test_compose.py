@@ -118,7 +118,7 @@ def test_the_schema_check_can_fail(tmp_path: Path, compose: Document) -> None:
 
 
 @pytest.mark.parametrize("check", [dangling, cycles, published_twice])
-def test_references(compose: Document, check: Callable[[Document], Iterator[str]]) -> None:
+def test_compose_references(compose: Document, check: Callable[[Document], Iterator[str]]) -> None:
     assert list(check(compose)) == []
 
 
@@ -151,7 +151,7 @@ def test_the_reference_checks_can_fail(
     assert any(problem in found for found in check(_break(change)(compose)))
 
 
-def test_services(compose: Document) -> None:
+def test_compose_services(compose: Document) -> None:
     assert set(compose["services"]) == AIRFLOW_SERVICES | SPARK_SERVICES | {"postgres"}
     long_running = set(compose["services"]) - {"airflow-init"}
     assert {name for name in long_running if "healthcheck" not in compose["services"][name]} == set()
@@ -160,8 +160,34 @@ def test_services(compose: Document) -> None:
 def test_driver_and_executors_run_the_same_image_and_see_the_same_lake(compose: Document) -> None:
     services = [compose["services"][name] for name in AIRFLOW_SERVICES | SPARK_SERVICES]
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert {(s["image"], s["build"]) for s in services} == {(f"schemamig:{version}", ".")}
+    assert {s["image"] for s in services} == {f"schemamig:{version}"}
     assert all("lake:/lake" in s["volumes"] for s in services)
+    assert all(s["init"] for s in services)
+
+
+def test_one_service_builds_the_image_and_all_others_come_after_it(compose: Document) -> None:
+    """Several that build one tag at once fail with "already exists", and what is in no registry cannot be pulled."""
+    ours = {name: compose["services"][name] for name in AIRFLOW_SERVICES | SPARK_SERVICES}
+    assert {name for name, service in ours.items() if "build" in service} == {"airflow-init"}
+    for name in set(ours) - {"airflow-init"}:
+        assert ours[name]["pull_policy"] == "never", name
+        assert "airflow-init" in _all_needed_by(compose["services"], name), name
+
+
+def _all_needed_by(services: Document, name: str) -> set[str]:
+    found = set(needed_by(services[name]))
+    return found.union(*(_all_needed_by(services, needed) for needed in found))
+
+
+def test_two_tasks_fit_on_the_workers(compose: Document) -> None:
+    """Without spark.cores.max the first driver takes all cores for as long as its task lasts."""
+    assert "SPARK_CONF_DIR=/opt/schemamig/ops/spark" in (ROOT / "Dockerfile").read_text()
+    lines = (ROOT / "ops/spark/spark-defaults.conf").read_text().splitlines()
+    settings = dict(line.split() for line in lines if line and not line.startswith("#"))
+    workers = [compose["services"][name]["command"] for name in sorted(SPARK_SERVICES - {"spark-master"})]
+    assert all("--cores 1 --memory 1g" in command for command in workers)
+    assert int(settings["spark.cores.max"]) * 2 <= len(workers)
+    assert settings["spark.executor.memory"] == settings["spark.driver.memory"] == "512m"
 
 
 def test_every_airflow_variable_names_an_option(compose: Document) -> None:

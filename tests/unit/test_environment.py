@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
-from airflow_provider_schemamig.core.storage import InvalidLocation, PutIfAbsentIgnored, UnsafeLogStore, WriteReceipt
+from airflow_provider_schemamig.core.storage import InvalidLocation, PutIfAbsentIgnored, WriteReceipt
 
 
 def test_where_things_lie(tmp_path: Path) -> None:
@@ -35,12 +35,6 @@ def test_options_reach_delta_without_ours_and_are_never_printed() -> None:
     assert env.delta_options == {"aws_secret_access_key": "hush-hush"}
     assert "hush" not in repr(env)
     assert env.first_line(OSError("denied for hush-hush.\n  at <unknown>")) == "denied for ***"
-
-
-def test_s3_without_a_declared_log_store_is_refused_before_any_request() -> None:
-    env = Environment.open("s3://bucket/lake", {"aws_region": "eu-west-1"})
-    with pytest.raises(UnsafeLogStore):
-        LedgerWriter(env).create("env-1")
 
 
 def test_every_write_passes_the_hook(tmp_path: Path) -> None:

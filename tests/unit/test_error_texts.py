@@ -50,7 +50,7 @@ TELLING: dict[str, list[tuple[str, Any]]] = {
 SECRET = "s3://someone:hunter2@lake/flights"
 
 
-def test_texts() -> None:
+def test_error_texts() -> None:
     found, held = lines(), TEXTS.read_text().splitlines()
     assert found == held, "\n".join(unified_diff(held, found, TEXTS.name, "the code", lineterm="", n=2))
 

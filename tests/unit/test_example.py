@@ -48,7 +48,7 @@ def test_it_shows_every_kind_of_change_the_readme_speaks_of(release: Release) ->
     assert {change.cost for change in evolved} <= {c.Cost.NONE, c.Cost.INSTANT}
 
 
-def test_cut_back(tmp_path: Path, release: Release) -> None:
+def test_example_cut_back(tmp_path: Path, release: Release) -> None:
     found = load_release(cut(release, [BEFORE], tmp_path / "cut"))
     assert (found.name, found.version, found.versions) == (release.name, BEFORE, (BEFORE,))
     assert found.declarations(BEFORE) == release.declarations(BEFORE)

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 400
 #: Characters of a line of Markdown: of text, and of a table's row.
-MAX_TEXT, MAX_ROW = 160, 300
+MAX_TEXT, MAX_ROW = 160, 250
 #: Words of the papers that the protocol comes from: they say nothing to who reads the docs.
 PAPERS = re.compile(r"F1 paper|the paper|[Ss]eed's|\bStash\b")
 PRODUCT = ("airflow_provider_schemamig", "spark_jobs")
@@ -127,6 +127,19 @@ def test_nothing_is_cited_that_a_reader_of_the_repository_cannot_open() -> None:
     own = Path(__file__).name
     cited = {path.name: text for path in tracked() if path.name != own and (text := " ".join(CITATIONS.findall(text_of(path))))}
     assert cited == {}
+
+
+def test_a_test_of_two_words_names_what_its_file_is_about() -> None:
+    """In a log there is no file beside the name of what failed."""
+    nameless = []
+    for path in tracked():
+        if path.suffix == ".py" and path.name.startswith("test_"):
+            about = {word.removesuffix("s") for word in path.stem.split("_")[1:]}
+            for name in re.findall(r"^(?:    )?def test_(\w+)", text_of(path), re.MULTILINE):
+                words = [word.removesuffix("s") for word in name.split("_")]
+                if len(words) <= 2 and about.isdisjoint(words):
+                    nameless.append(f"{path.relative_to(ROOT)}: {name}")
+    assert nameless == []
 
 
 def test_no_two_public_classes_have_one_name() -> None:

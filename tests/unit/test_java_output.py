@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import pytest
@@ -36,6 +37,20 @@ def test_what_every_start_prints_is_noise(line: str) -> None:
 def test_what_is_real_is_shown(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     pass_on([f"{text}\n" for text in (*START.splitlines(), line)])
     assert capsys.readouterr().err == line.replace("\t", "␉") + "\n"
+
+
+def test_a_line_is_told_at_its_own_level_and_a_trace_at_that_of_its_error() -> None:
+    told: list[tuple[int, str]] = []
+    lines = (
+        REAL[0],
+        "OpenJDK 64-Bit Server VM warning: Sharing is off",
+        REAL[3],
+        REAL[2],
+        REAL[4],
+        "26/11/24 03:29:34 INFO Utils: all is well",
+    )
+    pass_on(lines, lambda level, text: told.append((level, text.strip())))
+    assert [level for level, _ in told] == [logging.ERROR, logging.WARNING, logging.WARNING, logging.ERROR, logging.ERROR, logging.INFO]
 
 
 def test_the_last_words_of_a_start_that_fails_come_before_its_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.storage import InvalidLocation, Location, StorageOptions, open_store
 
-COLUMN = delta_io.Column("id", "bigint")
+#: What an Arrow table of one row is made of.
+ROWS = {"id": [7]}
 #: Every character of ASCII that may stand in a file's name, and some that look like others, are made of two, or cannot be seen.
 CHARACTERS = [chr(code) for code in range(1, 128) if chr(code) not in "/" and not chr(code).isalnum()] + [
     *(
@@ -52,11 +55,13 @@ def test_delta_rs_opens_the_folder_that_a_location_is(tmp_path: Path, character:
             continue
         assert len(character) > 1 or ord(character) not in REFUSED, name
         uri = location.child("_schemamig", "ledger").uri
-        for mode in ("error", "append"):
-            delta_io.write(uri, delta_io.arrow([COLUMN], [[7]]), mode=mode, commit_id="x", options={})
-        table = delta_io.open_table(uri, {})
-        delta_io.compact_files(table)
-        assert delta_io.read(table, [COLUMN]) == [[7, 7]]
+        modes: tuple[Literal["error", "append"], ...] = ("error", "append")
+        for mode in modes:
+            write_deltalake(uri, pa.table(ROWS), mode=mode)
+        table = DeltaTable(uri)
+        table.optimize.compact()
+        table.create_checkpoint()
+        assert table.to_pyarrow_table().column("id").to_pylist() == [7, 7]
         assert [folder for folder, folders, _ in os.walk(tmp_path / str(number)) if "_delta_log" in folders] == [
             f"{top}/{name}/_schemamig/ledger"
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,8 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+
+from airflow_provider_schemamig.core.spark.jars import is_current, jars_folder
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -51,6 +54,28 @@ def test_the_wheel_holds_the_provider_the_jobs_and_the_dags_and_nothing_else(whe
     assert "airflow_provider_schemamig/py.typed" in wheel.namelist()
 
 
+def test_the_wheel_holds_the_log_store_of_its_source(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    packed = Path(wheel.extract("airflow_provider_schemamig/core/spark/log_store/schemamig-log-store.jar", tmp_path))
+    assert is_current(packed)
+    with zipfile.ZipFile(packed) as jar:
+        (name,) = [member for member in jar.namelist() if member.endswith(".class")]
+        assert (name, jar.read(name)[:4]) == ("schemamig/ConditionalLogStore.class", b"\xca\xfe\xba\xbe")
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="no javac here: wheels are compiled by ecj")
+def test_the_log_store_is_what_is_compiled_against_the_real_hadoop_and_delta(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """Wheels are built without their JARs, against declarations of what it calls."""
+    import pyspark
+
+    (hadoop,) = Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")
+    source = ROOT / "airflow_provider_schemamig/core/spark/log_store/ConditionalLogStore.java"
+    flags = ["-source", "17", "-target", "17", "-g:none", "-Xlint:-options", "-cp", f"{hadoop}:{jars_folder() / 'delta-storage-4.4.0.jar'}"]
+    subprocess.run(["javac", *flags, "-d", str(tmp_path), str(source)], check=True)
+    packed = wheel.extract("airflow_provider_schemamig/core/spark/log_store/schemamig-log-store.jar", tmp_path)
+    with zipfile.ZipFile(packed) as jar:
+        assert jar.read("schemamig/ConditionalLogStore.class") == (tmp_path / "schemamig/ConditionalLogStore.class").read_bytes()
+
+
 def test_the_wheel_installs_every_dag_where_the_docs_say(wheel: zipfile.ZipFile) -> None:
     held = {path: wheel.read(path) for path in wheel.namelist() if path.startswith(DATA)}
     assert held == {f"{DATA}/data/share/schemamig/dags/{path.name}": path.read_bytes() for path in (ROOT / "dags").glob("*.py")}
@@ -84,7 +109,7 @@ def test_name_and_version_agree_everywhere(metadata: Message) -> None:
         ("console_scripts", "schemamig", "airflow_provider_schemamig.cli.main:main"),
     ],
 )
-def test_entry_points(wheel: zipfile.ZipFile, group: str, name: str, target: str) -> None:
+def test_packaging_entry_points(wheel: zipfile.ZipFile, group: str, name: str, target: str) -> None:
     declared = configparser.ConfigParser(delimiters=("=",))
     declared.read_string(_read(wheel, "entry_points.txt"))
     assert declared[group][name] == target

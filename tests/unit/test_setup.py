@@ -92,9 +92,10 @@ def test_a_named_python_is_taken(path: Path) -> None:
 def test_the_second_time_nothing_is_done(tmp_path: Path, path: Path) -> None:
     project = tmp_path / "project"
     (project / ".venv").mkdir(parents=True)
-    (project / "ops").mkdir()
-    sources = ("requirements.txt", "pyproject.toml", "ops/setup.sh")
+    log_store = "airflow_provider_schemamig/core/spark/log_store/ConditionalLogStore.java"
+    sources = ("requirements.txt", "pyproject.toml", "ops/setup.sh", "ops/log_store/build.py", log_store)
     for name in sources:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, project / name)
     digest = hashlib.sha256(b"".join((project / name).read_bytes() for name in sources)).hexdigest()
     (project / ".venv/schemamig-setup").write_text(digest + "\n")

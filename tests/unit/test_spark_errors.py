@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_schemamig.core.names import InvalidName
 from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.translate import error_from_json, error_to_json, last_lines, translate, translated
+from airflow_provider_schemamig.core.storage import BucketMissing, ClockSkewed, CredentialsExpired, StorageThrottled
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 #: Texts as Spark 4.2 with Delta 4.4 wrote them.
@@ -32,7 +33,41 @@ TEXTS: list[tuple[str, type[SchemamigError], bool]] = [
     ("something without a condition", errors.SparkJobFailed, False),
     ("[A_CONDITION_OF_TOMORROW] nobody knows it", errors.SparkJobFailed, False),
     ("failed to connect: StatusCode.UNAVAILABLE", errors.SparkUnavailable, True),
+    (
+        "[TASK_WRITE_FAILED] Task failed. Caused by: java.nio.file.AccessDeniedException: s3a://b/t/x.parquet: "
+        "S3Exception: The provided token has expired. (Service: S3, Status Code: 400):ExpiredToken",
+        *(CredentialsExpired, True),
+    ),
+    ("org.apache.hadoop.fs.s3a.AWSServiceThrottledException: s3a://b/t: SlowDown (Status Code: 503)", StorageThrottled, True),
+    ("java.nio.file.AccessDeniedException: s3a://b/t: getFileStatus: (Status Code: 403):RequestTimeTooSkewed", ClockSkewed, False),
+    ("org.apache.hadoop.fs.s3a.UnknownStoreException: `s3a://nobucket/t': getFileStatus", BucketMissing, False),
 ]
+
+
+@pytest.mark.parametrize(
+    "text, missing",
+    [
+        (
+            "o1.sql.\n: java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found\n"
+            "\tat org.apache.hadoop.conf.Configuration.getClass(Configuration.java:2742)",
+            "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+        ),
+        ('org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3a"', 'No FileSystem for scheme "s3a"'),
+        (
+            "[SOME_CONDITION] java.lang.NoClassDefFoundError: software/amazon/awssdk/core/exception/SdkException",
+            "NoClassDefFoundError: software/amazon/awssdk/core/exception/SdkException",
+        ),
+        (
+            "java.lang.IllegalArgumentException: s3a://b/x: unknown mandatory key fs.option.create.conditional.overwrite",
+            "one older than 3.4.2, without conditional writes",
+        ),
+    ],
+)
+def test_a_missing_connector_says_what_is_missing_and_what_to_give(text: str, missing: str) -> None:
+    error = translate(RuntimeError(text), "fill", "flights")
+    assert isinstance(error, errors.S3ConnectorMissing)
+    assert missing in error.missing
+    assert "hadoop-aws:3.5.0" in error.next_action
 
 
 @pytest.mark.parametrize("text, kind, retryable", TEXTS)
@@ -40,6 +75,17 @@ def test_the_condition_decides(text: str, kind: type[SchemamigError], retryable:
     error = translate(RuntimeError(text), "fill", "flights")
     assert type(error) is kind
     assert (error.collection, error.retryable) == ("flights", retryable)
+
+
+def test_a_server_that_is_gone_is_told_in_its_client_s_words() -> None:
+    text = """<_MultiThreadedRendezvous of RPC that terminated with:
+\tstatus = StatusCode.UNAVAILABLE
+\tdetails = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:15002: Connection refused"
+\tdebug_error_string = "UNKNOWN:Error received from peer"
+>"""
+    error = translate(RuntimeError(text), "fill")
+    assert isinstance(error, errors.SparkUnavailable)
+    assert error.reason == "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:15002: Connection refused"
 
 
 def test_the_cause_counts_and_not_what_wraps_it() -> None:
@@ -51,6 +97,13 @@ def test_the_cause_counts_and_not_what_wraps_it() -> None:
     error = translate(RuntimeError(text), "fill")
     assert isinstance(error, errors.ConstraintViolated)
     assert error.detail == "CHECK constraint c (n < 5) violated by row with values: n : 7 m : null"
+
+
+def test_what_a_store_refused_spark_crosses_the_border_of_a_process() -> None:
+    error = translate(RuntimeError("AccessDeniedException: s3a://b/t/x.parquet: S3Exception: ExpiredToken"), "fill", "flights")
+    again = error_from_json(json.loads(json.dumps(error_to_json(error))), "fill")
+    assert isinstance(again, CredentialsExpired)
+    assert (again.uri, again.retryable, str(again)) == ("s3a://b/t/x.parquet", True, str(error))
 
 
 def test_a_long_value_does_not_fill_the_screen() -> None:
@@ -119,5 +172,5 @@ def test_an_error_of_another_layer_or_version_keeps_its_text(document: dict[str,
     assert document["code"] in str(error)
 
 
-def test_last_lines() -> None:
+def test_spark_errors_last_lines() -> None:
     assert last_lines("a\n\n b  \nc\n\n", 2) == " b\nc"

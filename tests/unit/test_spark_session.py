@@ -7,17 +7,18 @@ import socket
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_schemamig.core.spark import errors, jars, launch, runner_for
-from airflow_provider_schemamig.core.spark.jars import SHA256, fetch, jars_folder, require_jars
+from airflow_provider_schemamig.core.spark.conf import own_settings
+from airflow_provider_schemamig.core.spark.jars import JARS, LOG_STORE, SHA256, fetch, jars_folder, require_jars, verified
 from airflow_provider_schemamig.core.spark.launch import find_java, spark_submit_command
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner, SubmitRunner, connect_session
 from airflow_provider_schemamig.core.spark.session import embedded_session, settings_for
-from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings
 from airflow_provider_schemamig.core.storage import spark_uri
 
 
@@ -25,7 +26,7 @@ from airflow_provider_schemamig.core.storage import spark_uri
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A JAR folder with files of the right names."""
     monkeypatch.setenv("SCHEMAMIG_JARS", str(tmp_path))
-    for name in SHA256:
+    for name in JARS:
         (tmp_path / name).write_text(name)
     return tmp_path
 
@@ -40,7 +41,7 @@ def test_a_cluster_keeps_its_sizing_and_loses_its_meaning(folder: Path) -> None:
     assert settings["spark.executor.memory"] == "4g"
     assert settings["spark.sql.session.timeZone"] == "UTC"
     assert settings["spark.sql.parquet.outputTimestampType"] == "TIMESTAMP_MICROS"
-    assert settings["spark.jars"] == ",".join([*(str(folder / name) for name in SHA256), "/extra.jar"])
+    assert settings["spark.jars"] == ",".join([*(str(folder / name) for name in JARS), "/extra.jar"])
     assert "spark.driver.host" not in settings
     assert "spark.sql.shuffle.partitions" not in settings
 
@@ -53,6 +54,71 @@ def test_a_local_spark_listens_on_loopback_only_and_its_settings_can_be_changed(
         "false",
     )
     assert (settings["spark.sql.shuffle.partitions"], settings["spark.databricks.delta.snapshotPartitions"]) == ("8", "1")
+
+
+def test_jars_and_extensions_are_everybodys(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = tmp_path_factory.mktemp("conf")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(defaults))
+    (defaults / "spark-defaults.conf").write_text(
+        "# ours\nspark.jars   /site.jar,/extra.jar\nspark.sql.extensions=org.Site\nspark.executor.memory: 2g\n"
+    )
+    settings = settings_for("yarn", {"spark.jars": "/extra.jar", "spark.sql.extensions": "org.Extra"})
+    ours = [str(folder / name) for name in JARS]
+    assert settings["spark.jars"].split(",") == [*ours, "/site.jar", "/extra.jar"]
+    assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension,org.Site,org.Extra"
+    assert "spark.executor.memory" not in settings, "what is no list is Spark's own to read"
+
+
+@pytest.mark.parametrize(
+    "conf, defaults, chosen",
+    [
+        ({}, "", "schemamig.ConditionalLogStore"),
+        ({"spark.delta.logStore.s3a.impl": "org.Mine"}, "", "org.Mine"),
+        ({}, "spark.delta.logStore.s3a.impl org.Mine", None),  # Spark reads its own defaults
+        ({}, "spark.delta.logStore.class org.Mine", None),
+    ],
+)
+def test_our_log_store_is_set_unless_somebody_chose_one(
+    conf: dict[str, str],
+    defaults: str,
+    chosen: str | None,
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = tmp_path_factory.mktemp("spark")
+    (home / "conf").mkdir()
+    (home / "conf/spark-defaults.conf").write_text(defaults)
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    assert settings_for("spark://m:7077", conf).get("spark.delta.logStore.s3a.impl") == chosen
+    assert settings_for("local[*]")["spark.delta.logStore.s3a.impl"] == "schemamig.ConditionalLogStore", "pyspark's Spark has no such home"
+
+
+def test_settings_of_ones_own() -> None:
+    given = ["spark.executor.memory=4g", "spark.jars=/a.jar", "spark.hadoop.fs.s3a.aws.credentials.provider=org.Roles"]
+    assert own_settings(given, ["/b.jar,/a.jar"]) == {
+        "spark.executor.memory": "4g",
+        "spark.jars": "/a.jar,/b.jar",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "org.Roles",
+    }
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["executor.memory=4g", "spark.executor.memory", "=x", "spark.hadoop.fs.s3a.secret.key=hush", "spark.authenticate.secret=hush"],
+)
+def test_a_setting_that_cannot_be_used_is_named_without_its_value(setting: str) -> None:
+    with pytest.raises(errors.SparkSettingUnusable) as caught:
+        own_settings([setting])
+    assert "hush" not in str(caught.value)
+
+
+def test_a_connect_server_has_its_own_settings() -> None:
+    with pytest.raises(errors.SparkSettingUnusable, match="started with"):
+        runner_for("sc://host", {"spark.executor.memory": "4g"})
 
 
 @pytest.mark.parametrize(
@@ -82,26 +148,6 @@ def test_making_a_runner_starts_nothing_and_imports_no_pyspark() -> None:
 
 
 # --- storage -------------------------------------------------------------------------------------------------------------------------
-
-
-def test_s3_options_by_any_of_their_names_become_s3a_settings() -> None:
-    options = {
-        "AWS_ACCESS_KEY_ID": "k",
-        "aws_secret_access_key": "s",
-        "region": "eu-west-1",
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:7070",
-        "fs.s3a.connection.maximum": "9",
-        "schemamig.conditional_log_store": "true",
-    }
-    assert hadoop_settings(options) == {
-        "fs.s3a.access.key": "k",
-        "fs.s3a.secret.key": "s",
-        "fs.s3a.endpoint.region": "eu-west-1",
-        "fs.s3a.endpoint": "http://127.0.0.1:7070",
-        "fs.s3a.path.style.access": "true",
-        "fs.s3a.connection.maximum": "9",
-    }
-    assert hadoop_settings({"region": "eu-west-1"}) == {"fs.s3a.endpoint.region": "eu-west-1"}
 
 
 def test_hadoop_knows_s3_as_s3a() -> None:
@@ -153,7 +199,7 @@ def test_jars_lie_beside_the_interpreter_or_where_the_environment_says(monkeypat
     assert jars_folder() == Path("/elsewhere")
     with pytest.raises(errors.SparkJarsMissing) as caught:
         require_jars()
-    assert caught.value.names == tuple(SHA256)
+    assert caught.value.names == JARS
 
 
 class FakeIvy:
@@ -163,7 +209,7 @@ class FakeIvy:
         self.contents = contents
         self.calls = 0
 
-    def __call__(self, scratch: Path) -> None:
+    def __call__(self, scratch: Path, *_: str) -> None:
         self.calls += 1
         (scratch / "jars").mkdir()
         for name, content in self.contents.items():
@@ -174,19 +220,45 @@ def test_fetch_verifies_replaces_what_is_damaged_and_runs_once(tmp_path: Path, m
     good = {name: f"content of {name}" for name in SHA256}
     ivy = FakeIvy(good)
     monkeypatch.setattr(jars, "SHA256", {name: hashlib.sha256(text.encode()).hexdigest() for name, text in good.items()})
-    monkeypatch.setattr(jars, "_resolve", ivy)
+    monkeypatch.setattr(jars, "resolve", ivy)
+    log_store = packed_log_store(tmp_path / "package", monkeypatch)
     first, second = good
 
-    assert fetch(tmp_path / "new") == (first, second)
+    assert fetch(tmp_path / "new") == (first, second, LOG_STORE)
     assert fetch(tmp_path / "new") == ()
     (tmp_path / "new" / first).write_text("damaged")
     assert fetch(tmp_path / "new") == (first,)
     assert ivy.calls == 2
-    assert {path.name: path.read_text() for path in (tmp_path / "new").iterdir()} == good
+    (tmp_path / "new" / LOG_STORE).write_text("damaged")
+    assert fetch(tmp_path / "new") == (LOG_STORE,)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()} == {
+        **{name: text.encode() for name, text in good.items()},
+        LOG_STORE: log_store.read_bytes(),
+    }
+    assert verified(tmp_path / "new") == (first, second, LOG_STORE)
+
+
+def packed_log_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have the package bring the LogStore along, as a wheel does."""
+    folder.mkdir()
+    source = b"class ConditionalLogStore {}"
+    (folder / "ConditionalLogStore.java").write_bytes(source)
+    with zipfile.ZipFile(folder / LOG_STORE, "w") as archive:
+        archive.writestr("META-INF/schemamig-source.sha256", hashlib.sha256(source).hexdigest())
+    monkeypatch.setattr(jars, "_LOG_STORE_FOLDER", folder)
+    return folder / LOG_STORE
+
+
+def test_a_clone_says_that_its_log_store_is_to_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = packed_log_store(tmp_path / "package", monkeypatch)
+    monkeypatch.setattr(jars, "SHA256", {})
+    packed.with_name("ConditionalLogStore.java").write_text("class Newer {}")  # nor is one taken that is of another source
+    with pytest.raises(errors.LogStoreNotBuilt, match="make setup"):
+        fetch(tmp_path / "jars")
 
 
 def test_a_jar_with_another_digest_is_refused_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "_resolve", FakeIvy(dict.fromkeys(SHA256, "not what was pinned")))
+    monkeypatch.setattr(jars, "resolve", FakeIvy(dict.fromkeys(SHA256, "not what was pinned")))
     with pytest.raises(errors.SparkJarsDiffer, match="mirror"):
         fetch(tmp_path / "jars")
     assert list((tmp_path / "jars").iterdir()) == []
@@ -202,7 +274,7 @@ def test_a_failed_resolution_says_why(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("JAVA_HOME", str(home))
     with pytest.raises(errors.SparkJarsNotFetched, match="unresolved dependency"):
         fetch(folder)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(SHA256)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(JARS)
 
 
 def test_a_folder_that_cannot_be_made_says_which_to_name(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The caller's side of spark-submit, against programs that behave like it: what is passed, read back, cleared and killed."""
+"""The task's side of a driver, against programs that behave like spark-submit: what is passed, answered, cleared and killed."""
 
 from __future__ import annotations
 
@@ -10,30 +10,40 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.spark import driver as drivers
 from airflow_provider_schemamig.core.spark import errors
-from airflow_provider_schemamig.core.spark.jars import SHA256
+from airflow_provider_schemamig.core.spark.jars import JARS
 from airflow_provider_schemamig.core.spark.runners import SubmitRunner
-from airflow_provider_schemamig.core.spark.submit import job_file, write_properties, zip_packages
+from airflow_provider_schemamig.core.spark.submit import application, write_properties, zip_packages
+from airflow_provider_schemamig.core.spark.telling import heard
 from airflow_provider_schemamig.core.spark.translate import error_to_json
 from tests.support.processes import alive_in_group, wait_until
 
-#: A spark-submit that writes down how it was called, then does what BODY says; the last argument is the result's URI.
+#: A spark-submit that writes down how it was called, then does what BODY says; the last argument is the exchange's URI.
 SUBMIT = """#!/bin/sh
+echo submitted >> "$SEEN/submits"
 printf '%s\\n' "$@" > "$SEEN/arguments"
 while [ "$#" -gt 1 ]; do
   [ "$1" = --properties-file ] && cp -p "$2" "$SEEN/properties"
-  [ "$1" = --request-uri ] && cp "${2#file://}" "$SEEN/request"
   shift
 done
-result="${1#file://}"
+folder="${1#file://}"
+says() { echo "$1" > "$folder/.says"; mv "$folder/.says" "$folder/driver.json"; }
+ready() { says '{"state": "ready"}'; }
+asked() { while [ ! -e "$folder/request-$1.json" ]; do sleep 0.02; done; cp "$folder/request-$1.json" "$SEEN/"; }
+answer() { asked "$1"; echo "$2" > "$folder/.answer"; mv "$folder/.answer" "$folder/result-$1.json"; }
 BODY
 """
+#: A driver that serves one job, and ends when it is told to.
+ONE = "ready; answer 1 '{\"rows\": 7}'; asked 2"
 
 
 class Cluster:
@@ -41,13 +51,14 @@ class Cluster:
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
+        self.runners: list[SubmitRunner] = []
         monkeypatch.setenv("SPARK_HOME", str(root / "spark"))
         monkeypatch.setenv("JAVA_HOME", str(root / "java"))
         monkeypatch.setenv("SCHEMAMIG_JARS", str(root / "jars"))
         monkeypatch.setenv("SEEN", str(root))
         self.script("java/bin/java", "#!/bin/sh\necho 'openjdk version \"21.0.1\" 2023-10-17' >&2\n")
         (root / "jars").mkdir()
-        for name in SHA256:
+        for name in JARS:
             (root / "jars" / name).touch()
 
     def script(self, name: str, text: str) -> None:
@@ -69,27 +80,47 @@ class Cluster:
         path.mkdir(exist_ok=True)
         return path
 
+    @property
+    def submits(self) -> int:
+        return len((self.root / "submits").read_text().splitlines())
+
+    def asked(self, number: int) -> Any:
+        return json.loads((self.root / f"request-{number}.json").read_text())
+
     def runner(self, **conf: str) -> SubmitRunner:
-        return SubmitRunner(
+        found = SubmitRunner(
             "spark://master:7077", conf={name.replace("_", "."): value for name, value in conf.items()}, exchange_uri=str(self.exchange)
         )
+        self.runners.append(found)
+        return found
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    return Cluster(tmp_path, monkeypatch)
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setattr(drivers, "_LOOK_SECONDS", 0.05)
+    found = Cluster(tmp_path, monkeypatch)
+    yield found
+    for runner in found.runners:
+        runner.cancel()
+        runner.stop()
 
 
-def test_request_and_result_pass_through_files_that_are_gone_afterwards(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    cluster.submit("echo from the driver; echo '{\"rows\": 7}' > $result")
+def test_requests_and_results_pass_through_a_folder_that_is_gone_afterwards(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.submit("echo from the driver; ready; answer 1 '{\"rows\": 7}'; answer 2 '{\"digests\": {}}'; asked 3")
     caplog.set_level(logging.INFO)
+    runner = cluster.runner(spark_executor_memory="1g")
 
-    assert cluster.runner(spark_executor_memory="1g").run("fill", {"query": "SELECT 'ü'"}) == {"rows": 7}
+    assert runner.run("fill", {"query": "SELECT 'ü'"}) == {"rows": 7}
+    assert runner.is_started
+    assert runner.run("digest", {"parts": []}) == {"digests": {}}
+    runner.stop()
 
-    assert json.loads((cluster.root / "request").read_text()) == {"query": "SELECT 'ü'", "storage_options": {}}
+    assert cluster.submits == 1
+    assert cluster.asked(1) == {"job": "fill", "request": {"query": "SELECT 'ü'", "storage_options": {}}}
+    assert cluster.asked(3)["job"] == "end"
     arguments = cluster.arguments
     assert arguments[arguments.index("--master") + 1] == "spark://master:7077"
-    assert str(job_file("fill")) in arguments
+    assert arguments[-3:-1] == [str(application()), "--exchange-uri"]
     assert "from the driver" in caplog.messages
     assert list(cluster.exchange.iterdir()) == []
     properties = (cluster.root / "properties").read_text()
@@ -99,57 +130,60 @@ def test_request_and_result_pass_through_files_that_are_gone_afterwards(cluster:
     assert "shuffle.partitions" not in properties, "a cluster's own sizing stays"
 
 
-def test_secrets_travel_in_a_file_of_this_user_and_nowhere_else(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    cluster.submit("echo '{}' > $result")
+def test_secrets_travel_in_a_file_of_this_user_that_is_gone_once_it_was_read(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.submit(ONE)
     caplog.set_level(logging.DEBUG)
-    cluster.runner().run("fill", {"storage_options": {"AWS_SECRET_ACCESS_KEY": "s3cr:et", "aws_endpoint_url": "http://127.0.0.1:7070"}})
-    assert "s3cr" not in "\n".join(cluster.arguments) + (cluster.root / "request").read_text() + caplog.text
+    runner = cluster.runner()
+    runner.run("fill", {"storage_options": {"AWS_SECRET_ACCESS_KEY": "s3cr:et", "aws_endpoint_url": "http://127.0.0.1:7070"}})
+    assert "s3cr" not in "\n".join(cluster.arguments) + (cluster.root / "request-1.json").read_text() + caplog.text
     properties = cluster.root / "properties"
     assert "spark.hadoop.fs.s3a.secret.key=s3cr\\:et\n" in properties.read_text()
     assert stat.S_IMODE(properties.stat().st_mode) == 0o600
+    assert not Path(cluster.arguments[cluster.arguments.index("--properties-file") + 1]).exists()
 
 
-def test_a_non_zero_exit_with_an_error_raises_that_error(cluster: Cluster) -> None:
+def test_an_error_in_the_place_of_a_result_is_raised_and_the_driver_goes_on(cluster: Cluster) -> None:
     error = errors.ConcurrentWrite(condition="DELTA_CONCURRENT_APPEND", detail="first", collection="flights")
     (cluster.root / "error.json").write_text(json.dumps({"error": error_to_json(error)}))
-    cluster.submit('cp "$SEEN/error.json" $result; exit 1')
+    cluster.submit('ready; answer 1 "$(cat $SEEN/error.json)"; answer 2 "{}"; asked 3')
+    runner = cluster.runner()
     with pytest.raises(errors.ConcurrentWrite, match="flights: another writer committed first"):
-        cluster.runner().run("fill", {})
+        runner.run("fill", {})
+    assert runner.run("fill", {}) == {}
+    assert cluster.submits == 1
 
 
+@pytest.mark.parametrize("when", ["", "ready; asked 1; "])
 @pytest.mark.parametrize("body, code", [("echo why; exit 3", 3), ("kill -9 $$", -9), ("echo nothing", 0)])
-def test_a_driver_without_a_result_is_a_retryable_error_with_its_last_lines(cluster: Cluster, body: str, code: int) -> None:
-    cluster.submit(f"for i in $(seq 30); do echo line $i; done\n{body}")
+def test_a_driver_without_a_result_is_a_retryable_error_with_its_last_lines(cluster: Cluster, when: str, body: str, code: int) -> None:
+    cluster.submit(f"for i in $(seq 30); do echo line $i; done\n{when}{body}")
+    runner = cluster.runner()
     with pytest.raises(errors.SparkDriverDied) as caught:
-        cluster.runner().run("fill", {})
-    assert (caught.value.exit_code, caught.value.retryable) == (code, True)
+        runner.run("fill", {})
+    assert (caught.value.job, caught.value.exit_code, caught.value.retryable) == ("fill", code, True)
     assert "line 30" in caught.value.tail
     assert len(caught.value.tail.splitlines()) == 20
     assert list(cluster.exchange.iterdir()) == []
+    cluster.submit(ONE)
+    assert runner.run("fill", {}) == {"rows": 7}, "the next try has another driver"
 
 
 def test_an_interrupt_takes_the_whole_process_group_along(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     # Shell, child and grandchild, the last of them deaf to SIGTERM.
-    cluster.submit("sh -c 'trap \"\" TERM; sleep 60 & echo ready $$; wait; sleep 60' & wait")
+    cluster.submit('ready; asked 1; sh -c \'trap "" TERM; sleep 60 & echo $$ > "$SEEN/pid"; wait; sleep 60\' & wait')
     monkeypatch.setattr("airflow_provider_schemamig.core.spark.submit._GRACE_SECONDS", 0.5)
-    groups: list[int] = []
+    groups, sleep = list[int](), time.sleep
 
-    class Interrupting(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.getMessage().startswith("ready"):
-                groups.append(os.getpgid(int(record.getMessage().split()[1])))
-                raise KeyboardInterrupt
+    def interrupted(seconds: float) -> None:
+        sleep(seconds)
+        if not groups and (cluster.root / "pid").exists() and (text := (cluster.root / "pid").read_text()):
+            groups.append(os.getpgid(int(text)))
+            raise KeyboardInterrupt
 
-    logger = logging.getLogger("airflow_provider_schemamig.core.spark.submit")
-    handler = Interrupting()
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            cluster.runner().run("fill", {})
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
+    monkeypatch.setattr(time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.runner().run("fill", {})
+    monkeypatch.undo()
 
     assert groups[0] != os.getpgid(0)
     wait_until(lambda: not alive_in_group(groups[0]))
@@ -157,7 +191,7 @@ def test_an_interrupt_takes_the_whole_process_group_along(cluster: Cluster, monk
 
 
 def test_cancel_stops_the_driver_from_another_thread(cluster: Cluster) -> None:
-    cluster.submit('touch "$SEEN/started"; sleep 60')
+    cluster.submit("ready; asked 1; sleep 60")
     runner = cluster.runner()
     runner.cancel()  # nothing runs yet
     caught: list[errors.SparkDriverDied] = []
@@ -170,10 +204,66 @@ def test_cancel_stops_the_driver_from_another_thread(cluster: Cluster) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    wait_until((cluster.root / "started").exists)
+    wait_until((cluster.root / "request-1.json").exists)
     runner.cancel()
     thread.join(20)
     assert [error.exit_code for error in caught] == [-signal.SIGTERM]
+
+
+def test_a_driver_that_nobody_asks_ends_and_the_next_job_has_another_one(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(drivers, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr("airflow_provider_schemamig.core.spark.submit.IDLE_SECONDS", 0.5)
+    cluster.submit("ready; asked 1; sleep 1; answer 1 '{\"rows\": 7}'; asked 2")
+    runner = cluster.runner()
+    assert runner.run("fill", {}) == {"rows": 7}, "a job that runs is no idleness"
+    wait_until((cluster.root / "request-2.json").exists)
+    assert cluster.asked(2)["job"] == "end"
+    assert runner.run("fill", {}) == {"rows": 7}
+    assert cluster.submits == 2
+
+
+def test_a_driver_serves_one_set_of_storage_options(cluster: Cluster) -> None:
+    cluster.submit(ONE)
+    runner = cluster.runner()
+    for key in ("old", "renewed"):
+        runner.run("fill", {"storage_options": {"aws_secret_access_key": key}})
+        assert f"spark.hadoop.fs.s3a.secret.key={key}\n" in (cluster.root / "properties").read_text()
+    assert cluster.submits == 2
+
+
+def test_a_driver_without_cores_is_not_waited_for_for_ever(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "CORES_SECONDS", 0.3)
+    cluster.submit('says \'{"state": "up"}\'; sleep 60')
+    with pytest.raises(errors.SparkUnavailable, match="at spark://master:7077: the cluster gave the driver no core in 0 s") as caught:
+        cluster.runner().start({})
+    assert caught.value.retryable
+    assert list(cluster.exchange.iterdir()) == []
+
+
+def test_how_far_a_job_is_comes_from_the_driver(cluster: Cluster) -> None:
+    cluster.submit(
+        'ready; asked 1; says \'{"state": "ready", "number": 1, "tasks": [3, 4], "said": "table 1 of 2"}\'\n'
+        'while [ ! -e "$SEEN/heard" ]; do sleep 0.02; done; answer 1 "{}"; asked 2'
+    )
+    runner, told = cluster.runner(), list[tuple[str, tuple[int, int]]]()
+
+    def hear(text: str) -> None:
+        told.append((text, runner.how_far()))
+        (cluster.root / "heard").touch()
+
+    assert runner.how_far() == (0, 0)
+    with heard(hear):
+        runner.run("preflight", {})
+    assert told == [("table 1 of 2", (3, 4))]
+
+
+def test_a_driver_hears_that_its_task_lives(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "BEAT_SECONDS", 0.05)
+    cluster.submit('ready; cp "$folder/task.json" "$SEEN/first"; sleep 0.5; cp "$folder/task.json" "$SEEN/later"; ' + ONE)
+    cluster.runner().run("fill", {})
+    first, later = (json.loads((cluster.root / name).read_text())["beat"] for name in ("first", "later"))
+    assert first < later
 
 
 def test_missing_prerequisites_are_said_before_anything_is_started(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +280,7 @@ def test_missing_prerequisites_are_said_before_anything_is_started(cluster: Clus
 def test_a_spark_home_without_spark_submit(cluster: Cluster) -> None:
     with pytest.raises(errors.SparkUnavailable, match="cannot be started"):
         cluster.runner().run("fill", {})
+    assert list(cluster.exchange.iterdir()) == []
 
 
 def test_the_zip_holds_both_packages_and_imports(tmp_path: Path) -> None:
@@ -198,7 +289,7 @@ def test_the_zip_holds_both_packages_and_imports(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"airflow_provider_schemamig", "spark_jobs"}
     assert {"spark_jobs/fill.py", "spark_jobs/preflight.py", "airflow_provider_schemamig/core/spark/job.py"} <= set(names)
     # A driver on a cluster has pyspark and nothing else of ours: the jobs may import only the standard library besides.
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import spark_jobs.fill as f, spark_jobs.preflight; print(f.__file__)"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from spark_jobs import fill, preflight, serve; print(serve.__file__)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(path))

@@ -31,12 +31,10 @@ from airflow_provider_schemamig.core.storage import (
     StorageReadOnly,
     StorageUnreachable,
     Store,
-    UnsafeLogStore,
     WriteReceipt,
     confirm,
     open_store,
     probe_put_if_absent,
-    require_safe_log_store,
 )
 
 NO_OPTIONS = StorageOptions()
@@ -359,12 +357,3 @@ def test_own_object_after_a_lost_answer_is_no_conflict() -> None:
     store.put_if_absent("a", b"with an id of its own")
     with pytest.raises(ObjectExists):
         store.put_if_absent("a", b"somebody else")
-
-
-@pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_s3_needs_a_declared_log_store(scheme: str) -> None:
-    location = Location.parse(f"{scheme}://bucket/lake")
-    with pytest.raises(UnsafeLogStore):
-        require_safe_log_store(open_store(location, NO_OPTIONS))
-    require_safe_log_store(open_store(location, StorageOptions({"schemamig.conditional_log_store": "true"})))
-    require_safe_log_store(open_store(Location.parse("gs://bucket"), NO_OPTIONS))

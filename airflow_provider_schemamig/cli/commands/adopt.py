@@ -24,16 +24,30 @@ if TYPE_CHECKING:
 from airflow_provider_schemamig.cli.output import show_files
 
 TableOption = Annotated[
-    list[str], typer.Option("--table", metavar="NAME=URI", help="A table and the collection it becomes; several times.", show_default=False)
+    list[str] | None, typer.Option("--table", metavar="NAME=URI", help="A table and the collection it becomes; several times.")
+]
+DiscoverOption = Annotated[
+    list[str] | None,
+    typer.Option("--discover", metavar="URI", help="A folder: each table right below it becomes a collection called like its folder."),
 ]
 
 
 @answered
-def adopt(env: EnvOption, release: ReleaseOption, table: TableOption, create: CreateOption = False, as_json: JsonOption = False) -> Answer:
+def adopt(
+    env: EnvOption,
+    release: ReleaseOption,
+    table: TableOption = None,
+    discover: DiscoverOption = None,
+    create: CreateOption = False,
+    as_json: JsonOption = False,
+) -> Answer:
     """Take existing Delta tables under management, without a commit on them: write what they are into the release, record them."""
     from airflow_provider_schemamig.core import commands
 
-    done = commands.adopt(open_environment(env), local_path(release), [table_named(text) for text in table], create=create)
+    if not table and not discover:
+        raise typer.BadParameter("name tables, or a folder that has some.", param_hint="'--table', '--discover'")
+    named = [table_named(text) for text in table or ()]
+    done = commands.adopt(open_environment(env), local_path(release), named, below=discover or (), create=create)
     document = done.to_json()
     return Answer(document, lambda to: _show_adopted(to, document))
 
@@ -49,4 +63,4 @@ def _show_adopted(to: Console, document: Mapping[str, Any]) -> None:
         to.print(f"  {found['collection']}  {found['uri']}{'  (read only)' if found['read_only'] else ''}")
     show_files(to, document["files"])
     show_notes(to, document["notes"])
-    to.print("next: commit the release folder; changes of these tables are made by its next versions.")
+    to.print("next: commit the release folder; `schemamig new` begins its next version.")

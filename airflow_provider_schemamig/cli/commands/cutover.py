@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SEAL_SECONDS,
     DEFAULT_SPARK,
     EnvOption,
     GenerationOption,
     JsonOption,
+    SealSecondsOption,
     SparkOption,
     open_environment,
     spark_at,
@@ -22,9 +25,16 @@ from airflow_provider_schemamig.cli.tasks import run_task
 
 
 @answered
-def cutover(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
+def cutover(
+    env: EnvOption,
+    generation: GenerationOption,
+    seal_seconds: SealSecondsOption = DEFAULT_SEAL_SECONDS,
+    spark: SparkOption = DEFAULT_SPARK,
+    as_json: JsonOption = False,
+) -> Answer:
     """Follow and check what is rewritten, seal, catch up, rename, swap, commit: the environment is at the release after it."""
     from airflow_provider_schemamig.core import commands
 
     root, number = open_environment(env), Generation(generation)
-    return run_task(lambda listen: commands.cutover(root, number, jobs=spark_at(spark, listen), listen=listen))
+    run = functools.partial(commands.cutover, root, number, seal_seconds=seal_seconds)
+    return run_task(lambda listen: run(jobs=spark_at(spark, listen), listen=listen))

@@ -18,21 +18,21 @@ def jars(
     get: Annotated[bool, typer.Option("--fetch", help="Fetch what is missing; the one thing here that takes a network.")] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Say where Delta's JARs for Spark belong and whether they are there. Exit 3: not all of them.
+    """Say where the JARs for Spark belong (Delta's, and schemamig's for S3) and whether they are there. Exit 3: not all of them.
 
     Only work on rows needs them. SCHEMAMIG_JARS names another folder.
     """
-    from airflow_provider_schemamig.core.spark.jars import SHA256, fetch, jars_folder, verified
+    from airflow_provider_schemamig.core.spark.jars import JARS, fetch, jars_folder, verified
 
     folder = jars_folder().absolute()
     fetched = fetch(folder) if get else ()
     there = verified(folder)
-    missing = [name for name in SHA256 if name not in there]
+    missing = [name for name in JARS if name not in there]
     document = {"folder": str(folder), "there": list(there), "missing": missing, "fetched": list(fetched)}
 
     def show(to: Console) -> None:
         to.print(str(folder), style="bold", soft_wrap=True)
-        for name in SHA256:
+        for name in JARS:
             to.print(f"  {name}  {'fetched' if name in fetched else 'there' if name in there else 'missing, or not the pinned one'}")
         if missing:
             to.print("next: `schemamig jars --fetch` fetches them; SCHEMAMIG_JARS names a folder that has them.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.cli.options import (
     DEFAULT_HOLD,
+    DEFAULT_SEAL_SECONDS,
     DEFAULT_SPARK,
     ClaimOption,
     CreateOption,
@@ -16,6 +17,7 @@ from airflow_provider_schemamig.cli.options import (
     IgnoreNodesOption,
     JsonOption,
     ReleaseOption,
+    SealSecondsOption,
     SparkOption,
     local_path,
     open_environment,
@@ -38,6 +40,7 @@ def upgrade(
     ignore_nodes: IgnoreNodesOption = False,
     claim_id: ClaimOption = None,
     create: CreateOption = False,
+    seal_seconds: SealSecondsOption = DEFAULT_SEAL_SECONDS,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -46,4 +49,6 @@ def upgrade(
 
     root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)
     run = functools.partial(commands.upgrade, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
-    return run_task(lambda listen: run(claim_id=claim_id, create=create, jobs=spark_at(spark, listen), listen=listen))
+    return run_task(
+        lambda listen: run(claim_id=claim_id, create=create, seal_seconds=seal_seconds, jobs=spark_at(spark, listen), listen=listen)
+    )

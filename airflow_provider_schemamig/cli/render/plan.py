@@ -108,14 +108,17 @@ def _summary(stages: Sequence[Explanation], report: PlanReport) -> Text:
 
 
 def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]:
-    """Yield one tree a moment; collections to which exactly the same happens share a branch."""
+    """Yield one tree a moment; collections to which exactly the same happens share a branch. What a cost means is said once."""
+    told: set[str] = set()
     for title, meaning, kinds in MOMENTS:
         mine = [stage for stage in stages if stage.kind in kinds]
         if not mine:
             continue
         tree = Tree(Text.assemble((title, "bold"), (f"  {meaning}", "dim")), guide_style="dim")
         for alike in _alike(mine):
-            _branch(tree, alike, explain=explain)
+            branch = _branch(tree, alike)
+            if explain:
+                _explained(branch, alike[0], told)
         yield tree
 
 
@@ -126,7 +129,7 @@ def _alike(stages: Sequence[Explanation]) -> list[list[Explanation]]:
     return list(groups.values())
 
 
-def _branch(tree: Tree, alike: Sequence[Explanation], *, explain: bool) -> None:
+def _branch(tree: Tree, alike: Sequence[Explanation]) -> Tree:
     stage = alike[0]
     names = _names([item.collection for item in alike if item.collection])
     # One change stands beside the name, several below it; a stage without changes is its own sentence, and its lines explain it.
@@ -137,8 +140,7 @@ def _branch(tree: Tree, alike: Sequence[Explanation], *, explain: bool) -> None:
     if len(changes) > 1:
         for line in changes:
             branch.add(Text(line))
-    if explain:
-        _explained(branch, stage)
+    return branch
 
 
 def _cost(stage: Explanation) -> Text:
@@ -151,8 +153,10 @@ def _names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN:,} more"
 
 
-def _explained(branch: Tree, stage: Explanation) -> None:
-    if stage.lines or stage.cost.value == "rewrite":  # any other stage is no change of a table, and its summary says it all
+def _explained(branch: Tree, stage: Explanation, told: set[str]) -> None:
+    is_change = stage.lines or stage.cost.value == "rewrite"  # any other stage's summary says it all
+    if is_change and stage.cost.value not in told:
+        told.add(stage.cost.value)
         branch.add(Text.assemble(("costs     ", "dim"), f"{stage.cost.value}: {REASONS[stage.cost.value]}"))
     for label, style, lines in (
         ("how       ", "dim", stage.lines if stage.kind == "copy" else ()),

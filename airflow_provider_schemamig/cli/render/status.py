@@ -32,6 +32,7 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
         parts += [Text(), progress_table(document["progress"])]
     lines = [*map(control_text, document["controls"]), *map(pin_text, document["pins"])]
     parts += [Text(), *lines] if lines else []
+    parts += [Text(), *map(_preparing, document["preparing"])] if document["preparing"] else []
     if document["deployments"]:
         parts += [Text(), _deployments(document["deployments"])]
     for hold in document["holds"]:
@@ -131,6 +132,15 @@ def _element_table(elements: Sequence[Document]) -> Table:
 
 def _commit_cells(commits: Document) -> tuple[str, str]:
     return f"{commits['metadata'] + commits['batches']:,}", f"{commits['others']:,}"
+
+
+def _preparing(item: Document) -> Text:
+    """Render an upgrade that is checked and has claimed no generation yet."""
+    counted = f"{item['done']}/{item['total']}" if item["total"] else ""
+    what = "  ".join(part for part in (item["stage"], counted, item["note"]) if part)
+    return Text.assemble(
+        ("prepares ", "yellow"), f"{item['from'] or 'new'} -> {item['to']} since {when(item['since'])}, {item['who']}: {what}; no claim yet"
+    )
 
 
 def _deployments(deployments: Sequence[Document]) -> Table:

@@ -24,11 +24,11 @@ from airflow_provider_schemamig.core.schema.model import Primitive, walk
 from airflow_provider_schemamig.core.schema.sql import quote
 from airflow_provider_schemamig.core.schema.table_features import DELTA_RS_APPENDS, INVARIANT
 from airflow_provider_schemamig.core.schema.widening import varchar_length
-from airflow_provider_schemamig.core.storage import require_safe_log_store, spark_uri
+from airflow_provider_schemamig.core.storage import UnsafeLogStore, needs_log_store, require_safe_log_store, spark_uri
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,13 @@ def run_statement(
 ) -> None:
     """Commit ``data`` by one statement that names every column. ``on``: the table's names.
 
-    Raises what Spark raises; KeyViolated if rows break one of ``checks``.
+    Raises what Spark raises; KeyViolated if rows break one of ``checks``; UnsafeLogStore.
     """
     from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS, WRITING_SETTINGS
     from airflow_provider_schemamig.core.spark.storage_access import session_settings
 
     spark = data.sparkSession
+    _check_log_store(spark, place)
     view = f"schemamig_rows_{stamp.attempt}"
     data.createOrReplaceTempView(view)
     table = f"delta.{quote(spark_uri(place.uri))}"
@@ -93,6 +94,15 @@ def run_statement(
             spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on)).collect()
     finally:
         spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")
+
+
+def _check_log_store(spark: SparkSession, place: PinnedTable) -> None:
+    from airflow_provider_schemamig.core.spark.session import LOG_STORE_CLASS
+
+    if needs_log_store(place.store.location, place.store.options):
+        require_safe_log_store(place.store)
+        if spark.conf.get("spark.delta.logStore.s3a.impl", "") != LOG_STORE_CLASS:
+            raise UnsafeLogStore(uri=place.uri, who="this Spark session")
 
 
 def statement(table: str, rows: str, mode: Mode, columns: Mapping[str, str], on: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 from airflow_provider_schemamig.core.jsonable import canonical, decoder, to_json
@@ -40,6 +40,7 @@ def encode_key(key: str) -> str:
     return canonical(key)
 
 
+@lru_cache(maxsize=1 << 17)
 def decode_key(text: str, collection: str) -> str:
     """Return the row's key from the ``key`` column; ``LedgerDamaged`` if it is not a JSON string."""
     key = _parse(text, f"ledger key {collection} {text}")

@@ -150,19 +150,6 @@ class LedgerOutcomeUnknown(Conflict):
     reason: str
 
 
-class LedgerElsewhere(Refusal):
-    """A commit was acknowledged, and is not where it was to be: whoever wrote it takes the ledger's name for another place."""
-
-    code = "ledger_elsewhere"
-    message = (
-        "version {version} of the ledger at {uri} was acknowledged, and there is no such version there: it was written elsewhere, or taken "
-        "away at once."
-    )
-    next_action = "Look for a place of nearly the same name before you try again, and report this with both names."
-    uri: str
-    version: int
-
-
 class LedgerVersionUnknown(Refusal):
     """As-of a version that does not exist."""
 

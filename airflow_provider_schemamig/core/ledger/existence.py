@@ -15,7 +15,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 _LOG = "_delta_log"
 #: How far below a place another environment is looked for, and by how many listings at most.
 _LEVELS, _LISTINGS = 3, 200
-_AFTER_THE_LEDGER = ("history", "keys", "nodes", "replicas", "reports")
+_AFTER_THE_LEDGER = ("history", "keys", "nodes", "preparing", "replicas", "reports")
 
 
 def require_environment(env: EnvironmentRoot, *, create: bool = False) -> None:

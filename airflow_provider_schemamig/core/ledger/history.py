@@ -8,34 +8,40 @@ from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
 import pendulum
 
-from airflow_provider_schemamig.core.ledger import delta_io
+from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated, TableMissing
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
+from airflow_provider_schemamig.core.ledger.own_table import OwnTable
+from airflow_provider_schemamig.core.ledger.row_files import Column
 from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.core.storage import ObjectExists
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 COLUMNS = (
-    delta_io.Column("who", "string"),
-    delta_io.Column("what", "string"),
-    delta_io.Column("collection", "string", nullable=True),
-    delta_io.Column("generation", "bigint", nullable=True),
-    delta_io.Column("started_at", "timestamp"),
-    delta_io.Column("seconds", "double"),
-    delta_io.Column("outcome", "string"),
-    delta_io.Column("detail", "string"),
+    Column("who", "string"),
+    Column("what", "string"),
+    Column("collection", "string", nullable=True),
+    Column("generation", "long", nullable=True),
+    Column("started_at", "timestamp"),
+    Column("seconds", "double"),
+    Column("outcome", "string"),
+    Column("detail", "string"),
 )
 
 TIDY_FILES = 100
+#: In an object store, where each file costs whoever reads the log two requests.
+TIDY_REMOTE_FILES = 20
 
-_LOG = f"{EnvironmentRoot.SYSTEM_FOLDER}/history/_delta_log"
-#: Appends do not depend on each other, so delta-rs may move one to a later version.
-_APPEND_RETRIES = 15
+FOLDER = f"{EnvironmentRoot.SYSTEM_FOLDER}/history"
+#: Appends do not depend on each other: one that lost a race is made again at the next version.
+_APPEND_TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,51 +108,73 @@ def append_history(env: EnvironmentRoot, *entries: HistoryEntry) -> str | None:
 
 def read_history(env: EnvironmentRoot) -> tuple[HistoryEntry, ...]:
     """Return all entries, oldest first; empty if there are none yet. Raises LedgerDamaged."""
-    if not env.store().names(_LOG):
-        return ()
     try:
-        columns = delta_io.read(delta_io.open_table(env.history_uri, env.delta_options), COLUMNS)
-    except Exception as error:  # noqa: BLE001 - delta-rs raises plain Exception, too
-        raise LedgerDamaged(where=f"the audit log at {env.history_uri}", reason=env.first_line(error)) from None
-    found = [_entry(*row) for row in zip(*columns, strict=True)]
+        columns = _HistoryTable(env).read()
+        found = [_entry(*row) for row in zip(*columns, strict=True)]
+    except TableMissing:
+        return ()
+    except (LogDamaged, LogTruncated) as error:
+        reason = error.reason if isinstance(error, LogDamaged) else error.message
+        raise LedgerDamaged(where=f"the audit log at {env.history_uri}", reason=reason) from None
     return tuple(sorted(found, key=lambda entry: (entry.started_at, entry.seconds)))  # what began before how it ended
 
 
 def tidy_history(env: EnvironmentRoot) -> str | None:
-    """Write the log's many small files as one, where they are ``TIDY_FILES`` or more. What was done, or the note on why it was not."""
+    """Write the log's many small files as one, where they are many. What was done, or the note on why it was not."""
+    table = env.opened.get(_HistoryTable) or env.opened.keep(_HistoryTable(env))
     try:
-        if not env.store().names(_LOG):
+        table.refresh()
+        if len(table.files()) < (TIDY_FILES if env.location.local_path is not None else TIDY_REMOTE_FILES):
             return None
-        table = delta_io.open_table(env.history_uri, env.delta_options)
-        if len(table.file_uris()) < TIDY_FILES:
-            return None
-        delta_io.compact_files(table)
-    except Exception as error:  # noqa: BLE001 - as above: visible, and no reason to fail
+        table.commit(list(zip(*table.read(), strict=True)), uuid4().hex, "overwrite")
+        table.checkpoint()
+    except (TableMissing, ObjectExists):  # nothing is there, or somebody appends: the next one tidies
+        return None
+    except SchemamigError as error:  # visible, and no reason to fail
         return f"the audit log at {env.history_uri} could not be tidied: {env.first_line(error)}"
     return "wrote the audit log as one file"
 
 
-def _append(env: EnvironmentRoot, rows: list[tuple[object, ...]]) -> None:
-    table = delta_io.arrow(COLUMNS, rows)
-    commit_id = uuid4().hex
-    env.before_write("history", commit_id)
-    if not env.store().names(_LOG):
+class _HistoryTable(OwnTable):
+    def __init__(self, env: EnvironmentRoot) -> None:
+        super().__init__(env, FOLDER, COLUMNS)
+
+    def append(self, rows: Sequence[tuple[object, ...]], commit_id: str) -> None:
+        """Commit after what is the newest version now.
+
+        Raises ObjectExists where somebody else was faster, LogDamaged where the last commit is no longer there as it was seen.
+        """
         try:
-            delta_io.write(env.history_uri, table, mode="error", commit_id=commit_id, options=env.delta_options)
-        except Exception:
-            if not env.store().names(_LOG):
-                raise  # not lost against another creator
+            self.refresh()
+        except TableMissing:
+            self.create(rows, commit_id)
         else:
-            env.after_write("history", commit_id)
-            return
-    target = delta_io.open_table(env.history_uri, env.delta_options)
-    delta_io.write(target, table, mode="append", commit_id=commit_id, options=env.delta_options, retries=_APPEND_RETRIES)
+            self.commit(rows, commit_id, "append")
+
+
+def _append(env: EnvironmentRoot, rows: Sequence[tuple[object, ...]]) -> None:
+    commit_id, was_damaged = uuid4().hex, False
+    env.before_write("history", commit_id)
+    for tries in range(1, _APPEND_TRIES + 1):
+        table = env.opened.get(_HistoryTable) or env.opened.keep(_HistoryTable(env))
+        try:
+            table.append(rows, commit_id)
+            break
+        except (LogTruncated, LogDamaged):
+            env.opened.forget(_HistoryTable)  # it may be the log of another history, which lay there before
+            if was_damaged or tries == _APPEND_TRIES:
+                raise
+            was_damaged = True
+        except ObjectExists:
+            if tries == _APPEND_TRIES:
+                raise
     env.after_write("history", commit_id)
 
 
-def _entry(who: str, what: str, collection: str | None, generation: int | None, started_at: datetime, *rest: Any) -> HistoryEntry:
+def _entry(who: str, what: str, collection: str | None, generation: int | None, started_at: int, *rest: Any) -> HistoryEntry:
     seconds, outcome, detail = rest
-    return HistoryEntry(who, what, collection, generation, pendulum.instance(started_at).in_timezone("UTC"), seconds, outcome, detail)
+    started = pendulum.from_timestamp(started_at // 1_000_000).add(microseconds=started_at % 1_000_000)
+    return HistoryEntry(who, what, collection, generation, started, seconds, outcome, detail)
 
 
 def _row(entry: HistoryEntry, who: str | None) -> tuple[object, ...]:

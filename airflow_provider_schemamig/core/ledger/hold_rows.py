@@ -65,7 +65,3 @@ class Hold:
     @property
     def key(self) -> str:
         return str(self.generation)
-
-    def table(self, collection: CollectionName) -> HeldTable | None:
-        """Return what it has of a collection, by the source release's name for it."""
-        return next((table for table in self.tables if table.collection == collection), None)

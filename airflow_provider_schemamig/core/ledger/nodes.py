@@ -68,17 +68,19 @@ def live_nodes(env: EnvironmentRoot, now: pendulum.DateTime) -> tuple[Node, ...]
 
 
 def heartbeats(env: EnvironmentRoot) -> Iterator[Node | LedgerDamaged]:
-    """Return every heartbeat there is, or what is wrong with it."""
+    """Yield every heartbeat there is, or what is wrong with it."""
     store = env.store()
-    for name in store.names(NODES):
-        if not name.endswith(".json"):
-            continue
+
+    def read(name: str) -> Node | LedgerDamaged | None:
         try:
-            yield _parse(name, store.get(f"{NODES}/{name}"))
+            return _parse(name, store.get(f"{NODES}/{name}"))
         except ObjectMissing:  # signed off between listing and reading
-            continue
+            return None
         except LedgerDamaged as error:
-            yield error
+            return error
+
+    names = [name for name in store.names(NODES) if name.endswith(".json")]
+    return (found for found in env.each(read, names) if found is not None)
 
 
 def _parse(name: str, data: bytes) -> Node:

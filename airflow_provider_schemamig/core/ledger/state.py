@@ -10,10 +10,11 @@ change. What is stored stays apart from what is seen; only ``ledger upgrade`` ma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar, cast
 
-from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, decode, decode_key, encode_key
+from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, encode_key
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerFormatOld, LedgerTooNew, LedgerTooOld
 from airflow_provider_schemamig.core.ledger.fold import LazySums, Texts, apply_row
 from airflow_provider_schemamig.core.ledger.format.compat_view import Older
@@ -42,78 +43,19 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Shard,
     TransitionIntent,
 )
+from airflow_provider_schemamig.core.ledger.typed_rows import (
+    Rows,
+    to_element_key,
+    to_generation,
+    to_intent_key,
+    to_pin_key,
+    to_replacement_key,
+    to_schema_key,
+)
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Generation, SchemaId, ShardId, Version
 
 K = TypeVar("K")
 R = TypeVar("R")
-
-
-class RowMissing(LedgerDamaged, KeyError):
-    """A row that another one names is not there. A KeyError, too: whoever asks whether there is one gets his answer by it."""
-
-
-class Rows(Mapping[K, R], Generic[K, R]):
-    """The rows of one type by their typed key, decoded one by one on first access (``LedgerDamaged`` where there is none, or a bad one)."""
-
-    def __init__(self, row_type: type[R], texts: Texts, decoded: dict[str, Any], to_key: Callable[[str], K]) -> None:
-        self._type = row_type
-        self._texts = texts
-        self._decoded = decoded
-        self._to_key = to_key
-
-    def __getitem__(self, key: K) -> R:
-        return self._row(encode_key("/".join(map(str, key)) if isinstance(key, tuple) else str(key)))
-
-    def __iter__(self) -> Iterator[K]:
-        collection = collection_of(self._type)
-        for text in self._texts:
-            key = decode_key(text, collection)
-            try:
-                yield self._to_key(key)
-            except (ValueError, TypeError) as error:
-                raise LedgerDamaged(where=f"ledger key {collection} {text}", reason=str(error)) from error
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def _row(self, text: str) -> R:
-        row: R | None = self._decoded.get(text)
-        if row is None:
-            if text not in self._texts:
-                where = f"ledger row {collection_of(self._type)} {text}"
-                raise RowMissing(where=where, reason="it is not there, and another row names it")
-            row = self._decoded[text] = decode(self._type, text, self._texts[text])
-        return row
-
-
-def _generation(key: str) -> Generation:
-    return Generation(int(key))
-
-
-def _replacement_key(key: str) -> tuple[CollectionName, Version, Generation]:
-    collection, version, generation = key.split("/")
-    return CollectionName(collection), Version.parse(version), Generation(int(generation))
-
-
-def _schema_key(key: str) -> tuple[CollectionName, SchemaId]:
-    collection, schema_id = key.split("/")
-    return CollectionName(collection), SchemaId(int(schema_id))
-
-
-def _intent_key(key: str) -> tuple[ShardId, IntentKind, Generation]:
-    shard, kind, generation = key.rsplit("/", 2)
-    return ShardId(shard), IntentKind(kind), Generation(int(generation))
-
-
-def _element_key(key: str) -> tuple[CollectionName, str, str]:
-    collection, rest = key.split("/", 1)
-    name, spec = rest.rsplit("/", 1)  # a column's name, which is a part of an element's, may have a slash
-    return CollectionName(collection), name, spec
-
-
-def _pin_key(key: str) -> tuple[ShardId, str]:
-    shard, holder = key.split("/", 1)
-    return ShardId(shard), holder
 
 
 class State:
@@ -134,8 +76,8 @@ class State:
         formats: Formats = FORMATS,
     ) -> None:
         self.version = version
-        #: The id of the commit that made it, once it was read from a ledger or appended to one: another ledger may have this version, too.
-        self.commit_id: str | None = None
+        #: The tag of the commit that made it, once it was read from a ledger or appended to one: another ledger may have this version, too.
+        self.tag: str | None = None
         self.formats = formats
         self.format = check_format(stored.get("config", {}), uri, formats)
         self._older = older
@@ -143,11 +85,7 @@ class State:
         self._texts: Mapping[str, Texts] = stored if older is None else older
         self._uri = uri
         self._decoded: dict[str, dict[str, Any]] = dict(decoded or {})
-        self._intents_by_shard: dict[ShardId, list[tuple[ShardId, IntentKind, Generation]]] | None = None
-        self._elements_by_shard: dict[ShardId, list[Element]] | None = None
-        self._newest_schema: dict[CollectionName, SchemaId] | None = None
-        self._schemas_by_shard: dict[ShardId, list[SchemaEntry]] | None = None
-        self._held_by_shard: dict[ShardId, list[tuple[Generation, HeldTable]]] | None = None
+        self._rows: dict[type[Any], Rows[Any, Any]] = {}
 
     @classmethod
     def of(cls, version: int, rows: Iterable[RawRow], uri: str, formats: Formats = FORMATS) -> State:
@@ -205,15 +143,15 @@ class State:
 
     @property
     def deployments(self) -> Mapping[Generation, Deployment]:
-        return self.rows(Deployment, _generation)
+        return self.rows(Deployment, to_generation)
 
     @property
     def replacements(self) -> Mapping[tuple[CollectionName, Version, Generation], BuildingShard]:
-        return self.rows(BuildingShard, _replacement_key)
+        return self.rows(BuildingShard, to_replacement_key)
 
     @property
     def approvals(self) -> Mapping[Generation, Approval]:
-        return self.rows(Approval, _generation)
+        return self.rows(Approval, to_generation)
 
     @property
     def objects(self) -> Mapping[CollectionName, Object]:
@@ -225,15 +163,15 @@ class State:
 
     @property
     def schemas(self) -> Mapping[tuple[CollectionName, SchemaId], SchemaEntry]:
-        return self.rows(SchemaEntry, _schema_key)
+        return self.rows(SchemaEntry, to_schema_key)
 
     @property
     def intents(self) -> Mapping[tuple[ShardId, IntentKind, Generation], Intent]:
-        return self.rows(Intent, _intent_key)
+        return self.rows(Intent, to_intent_key)
 
     @property
     def holds(self) -> Mapping[Generation, Hold]:
-        return self.rows(Hold, _generation)
+        return self.rows(Hold, to_generation)
 
     @property
     def controls(self) -> Mapping[str, Control]:
@@ -241,12 +179,12 @@ class State:
 
     @property
     def progress(self) -> Mapping[tuple[str, ...], Progress]:
-        """Return the progress rows by (collection, stage, generation), all text."""
+        """Return the progress rows by (collection, stage, to_generation), all text."""
         return self.rows(Progress, lambda key: tuple(key.split("/")))
 
     @property
     def pins(self) -> Mapping[tuple[ShardId, str], Pin]:
-        return self.rows(Pin, _pin_key)
+        return self.rows(Pin, to_pin_key)
 
     @property
     def ahead(self) -> Mapping[tuple[CollectionName, SchemaId], Ahead]:
@@ -254,12 +192,12 @@ class State:
 
         Claims, and what releases have caught up with, are among them; ``ahead_of`` returns what is in force.
         """
-        return self.rows(Ahead, _schema_key)
+        return self.rows(Ahead, to_schema_key)
 
     @property
     def elements(self) -> Mapping[tuple[CollectionName, str, str], Element]:
         """Return the elements by (collection, name, spec)."""
-        return self.rows(Element, _element_key)
+        return self.rows(Element, to_element_key)
 
     def ahead_of(self, collection: CollectionName) -> Ahead | None:
         """Return what a collection has that its release does not know of."""
@@ -291,19 +229,28 @@ class State:
 
     def next_schema_id(self, collection: CollectionName) -> SchemaId:
         """Return the id of a collection's next schema. Ids grow by one and are never used again."""
-        if self._newest_schema is None:
-            self._newest_schema = {}
-            for name, schema_id in self.schemas:
-                self._newest_schema[name] = max(schema_id, self._newest_schema.get(name, schema_id))
-        return SchemaId(self._newest_schema.get(collection, 0) + 1)
+        return SchemaId(self._newest_schemas.get(collection, 0) + 1)
+
+    @cached_property
+    def _newest_schemas(self) -> dict[CollectionName, SchemaId]:
+        return dict(sorted(self.schemas))  # the last one of a name counts
+
+    def live_collection(self, shard: ShardId) -> CollectionName | None:
+        """Return what the table of a shard is called now; None if it is no collection's."""
+        return self._collections_by_shard.get(shard)
+
+    @cached_property
+    def _collections_by_shard(self) -> dict[ShardId, CollectionName]:
+        return {item.shard: name for name, item in reversed(list(self.objects.items()))}
 
     def schemas_of(self, shard: ShardId) -> Sequence[SchemaEntry]:
         """Return the schemas that a table had, oldest first, under whatever name of its collection."""
-        if self._schemas_by_shard is None:
-            self._schemas_by_shard = {}
-            for entry in sorted(self.schemas.values(), key=lambda entry: (entry.since_table_version, entry.schema_id)):
-                self._schemas_by_shard.setdefault(entry.shard, []).append(entry)
         return self._schemas_by_shard.get(shard, ())
+
+    @cached_property
+    def _schemas_by_shard(self) -> dict[ShardId, list[SchemaEntry]]:
+        entries = sorted(self.schemas.values(), key=lambda entry: (entry.since_table_version, entry.schema_id))
+        return _grouped((entry.shard, entry) for entry in entries)
 
     def shard_of(self, collection: CollectionName) -> Shard:
         """Return the shard that holds a collection's rows now."""
@@ -316,33 +263,44 @@ class State:
 
     def intents_of(self, shard: ShardId) -> tuple[Intent, ...]:
         """Return the open intents on a shard."""
-        if self._intents_by_shard is None:
-            self._intents_by_shard = {}
-            for key in self.intents:
-                self._intents_by_shard.setdefault(key[0], []).append(key)
         return tuple(self.intents[key] for key in self._intents_by_shard.get(shard, ()))
+
+    @cached_property
+    def _intents_by_shard(self) -> dict[ShardId, list[tuple[ShardId, IntentKind, Generation]]]:
+        return _grouped((key[0], key) for key in self.intents)
 
     def held_of(self, shard: ShardId) -> Sequence[tuple[Generation, HeldTable]]:
         """Return what all holds have of a table, closed ones too, each by its generation."""
-        if self._held_by_shard is None:
-            self._held_by_shard = {}
-            for generation, hold in self.holds.items():
-                for table in hold.tables:
-                    self._held_by_shard.setdefault(table.shard, []).append((generation, table))
         return self._held_by_shard.get(shard, ())
+
+    def held_table(self, hold: Generation, collection: CollectionName) -> HeldTable | None:
+        """Return what a hold has of a collection, by the source release's name for it."""
+        return self._held_by_name.get((hold, collection))
+
+    @cached_property
+    def _held_by_name(self) -> dict[tuple[Generation, CollectionName], HeldTable]:
+        return {(hold.generation, table.collection): table for hold in self.holds.values() for table in reversed(hold.tables)}
+
+    @cached_property
+    def _held_by_shard(self) -> dict[ShardId, list[tuple[Generation, HeldTable]]]:
+        return _grouped((table.shard, (generation, table)) for generation, hold in self.holds.items() for table in hold.tables)
 
     def elements_of(self, shard: ShardId) -> tuple[Element, ...]:
         """Return what online changes added to a shard, are adding or taking away. Decodes all elements: no key has the shard."""
-        if self._elements_by_shard is None:
-            self._elements_by_shard = {}
-            for element in self.elements.values():
-                self._elements_by_shard.setdefault(element.shard, []).append(element)
         return tuple(self._elements_by_shard.get(shard, ()))
+
+    @cached_property
+    def _elements_by_shard(self) -> dict[ShardId, list[Element]]:
+        return _grouped((element.shard, element) for element in self.elements.values())
 
     def rows(self, row_type: type[R], to_key: Callable[[str], K]) -> Mapping[K, R]:
         """Return the rows of any type, by a key that ``to_key`` makes of the row's ``key`` text (a tuple for keys with ``/`` in them)."""
-        collection = collection_of(row_type)
-        return Rows(row_type, self._texts.get(collection, {}), self._decoded.setdefault(collection, {}), to_key)
+        found = self._rows.get(row_type)
+        if found is None:
+            collection = collection_of(row_type)
+            known = self._decoded.setdefault(collection, {})
+            found = self._rows[row_type] = Rows(row_type, self._texts.get(collection, {}), known, to_key)
+        return found
 
     # -- the stored view -----------------------------------------------------------------------------------------------------------
 
@@ -363,7 +321,7 @@ class State:
         if self._older is not None:  # the steps need all of it
             return State.of(version, (*self._older.rows, *rows), self._uri, self.formats)
         texts = dict(self._texts)
-        decoded = {collection: dict(known) for collection, known in self._decoded.items()}
+        decoded = {collection: dict(known) for collection, known in list(self._decoded.items())}  # others may decode
         for collection in {row.collection for row in rows}:
             texts[collection] = dict(texts.get(collection, {}))
         for row in sorted(rows, key=lambda row: (row.ts, row.diff)):  # retractions first: an update is a pair of both
@@ -373,6 +331,13 @@ class State:
 
     def _single(self, row_type: type[R]) -> R | None:
         return self.rows(row_type, str).get(cast(Any, row_type).key)
+
+
+def _grouped(pairs: Iterable[tuple[K, R]]) -> dict[K, list[R]]:
+    found: dict[K, list[R]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def check_format(config: Mapping[str, str], uri: str, formats: Formats = FORMATS) -> int:

@@ -22,15 +22,16 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerCompacted,
     LedgerConflict,
     LedgerDamaged,
-    LedgerElsewhere,
     LedgerVersionUnknown,
+    NoEnvironment,
 )
 from airflow_provider_schemamig.core.ledger.file_lock import writing_lock
 from airflow_provider_schemamig.core.ledger.fold import replaced
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
+from airflow_provider_schemamig.core.ledger.own_table import Mode
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, EnvironmentConfig, LedgerSince
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.table import LedgerTable, Mode
+from airflow_provider_schemamig.core.ledger.table import LedgerTable
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage import probe_put_if_absent, require_safe_log_store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -108,7 +109,7 @@ class LedgerReader:
         version, table = self._head(), self.table
         opened = self.opened
         known = opened.state if opened.state is not None and opened.state.formats is self.formats else None
-        if known is None or known.version != version:
+        if known is None or (known.version, known.tag) != (version, table.tag):
             try:
                 known = opened.state = self._read_on(known, version) or self._sum_up(version, table.scan())
             except LedgerDamaged:
@@ -116,9 +117,16 @@ class LedgerReader:
                     raise
                 self.env.opened.forget(OpenLedger)  # its files may be those of a ledger that lay there before
                 return self.state(at)
-            known.commit_id = table.seen_commit_id
+            known.tag = table.tag
         table.was_read = True
         return known if at is None or at == version else self._state_at(at, known)
+
+    def state_or_none(self) -> State | None:
+        """Return the newest state; None where there is no environment. Raises as ``state`` does otherwise."""
+        try:
+            return self.state()
+        except NoEnvironment:
+            return None
 
     def _head(self) -> int:
         """Return the newest version.
@@ -199,16 +207,23 @@ class LedgerWriter(LedgerReader):
         Raises Fenced (the leader row in ``state`` is not ``authority``), LedgerConflict (the ledger has moved on), LedgerOutcomeUnknown,
         LedgerFormatOld (an older format takes rows of frozen collections only).
         """
+        return self._compare_and_append(state, updates, authority, was_read_now=False)
+
+    def _compare_and_append(self, state: State, updates: Sequence[Update], authority: Leadership | None, *, was_read_now: bool) -> State:
         if authority is not None:
             check_authority(state, authority)
         rows = _changes(state, updates)
         for collection in sorted({row.collection for row in rows} - FROZEN_COLLECTIONS):
             state.require_current(f"a change of its {collection}")
-        return self._append(state, rows) if rows else state
+        return self._append(state, rows, was_read_now=was_read_now) if rows else state
 
     def transact(self, decide: Callable[[State], Sequence[Update]], authority: Leadership | None = None) -> State:
         """Read, ``decide``, append; on a conflict all three again, after a pause with jitter. ``decide`` may run many times."""
-        return self._again(lambda state: self.compare_and_append(state, decide(state), authority), authority)
+
+        def act(state: State) -> State:
+            return self._compare_and_append(state, decide(state), authority, was_read_now=True)
+
+        return self._again(act, authority)
 
     def upgrade_format(self, allow: Callable[[State], None]) -> tuple[State, State]:
         """Take the first of the steps that lead to the current format: its rows and the format's number, in one commit.
@@ -262,55 +277,57 @@ class LedgerWriter(LedgerReader):
         state.require_current("writing it anew")
         if authority is not None:
             check_authority(state, authority)
+        if self.table.version != state.version:  # then ``rows`` may be of a later one
+            raise LedgerConflict(expected=state.version)
         following = self._sum_up(state.version + 1, rows)
         if _without_since(following) != _without_since(state):
             raise ValueError("a rewrite may not change what the ledger says")
         return self._append(state, rows, following, "overwrite")
 
-    def _append(self, state: State, rows: Sequence[RawRow], following: State | None = None, mode: Mode = "append") -> State:
+    def _append(
+        self, state: State, rows: Sequence[RawRow], following: State | None = None, mode: Mode = "append", *, was_read_now: bool = False
+    ) -> State:
         if following is None:
             following = state.after(rows, state.version + 1)
-        following.commit_id = self._commit(rows, state.version, state.commit_id, mode)
+        self._commit(rows, state.version, state.tag, mode, was_read_now=was_read_now)
+        following.tag = self.table.tag if self.table.version == following.version else None  # None: the answer was lost
         self.opened.state = following
         return following
 
-    def _commit(self, rows: Sequence[RawRow], expected: int, after: str | None, mode: Mode = "append") -> str:
-        """Bring ``rows`` to slot ``expected`` + 1, behind the commit of id ``after``. The one place that writes to an existing ledger."""
+    def _commit(
+        self, rows: Sequence[RawRow], expected: int, after: str | None, mode: Mode = "append", *, was_read_now: bool = False
+    ) -> None:
+        """Bring ``rows`` to slot ``expected`` + 1, behind the commit of tag ``after``. The one place that writes to an existing ledger.
+
+        Whether another ledger was put in its place is looked for, unless the state that was decided on ``was_read_now``.
+        """
         commit_id = uuid4().hex
         failure: Exception | None = None
         for attempt in range(1, _SENDS + 1):
+            if not (was_read_now and attempt == 1 and self.table.is_fresh and self.table.version == expected):
+                self._head()
+            if attempt > 1 and self.table.version != expected and self.table.commit_id(expected + 1) == commit_id:
+                return  # what an earlier try sent came late
             failure = self._send(rows, expected, after, commit_id, mode)
             if failure is None:
-                return commit_id
+                return
             _pause(attempt)
         raise self.table.write_failure(failure, expected, commit_id) from None
 
     def _send(self, rows: Sequence[RawRow], expected: int, after: str | None, commit_id: str, mode: Mode) -> Exception | None:
-        """Try once. None: it is there and durable. An exception: slot ``expected`` + 1 is still empty.
-
-        Raises LedgerConflict; LedgerElsewhere where that slot is empty although the commit was acknowledged.
-        """
-        failure: Exception | None = None
-        acknowledged = False
-        if self._head() == expected:
-            if self.table.is_another(expected, after):  # what this process knows is of a history that was lost
-                self.env.opened.forget(OpenLedger)
-                raise LedgerConflict(expected=expected)
-            try:
-                self.env.before_write("ledger", commit_id)
-                self.table.commit(rows, expected, commit_id, mode)
-                acknowledged = True
-                self.env.after_write("ledger", commit_id)
-            except Exception as error:  # noqa: BLE001 - of any kind: what counts is who holds the slot
-                failure = error
-        winner = self.table.commit_id(expected + 1)
-        if winner is None and acknowledged:
-            raise LedgerElsewhere(uri=self.env.location.uri, version=expected + 1) from None
-        if winner is None and failure is not None:
-            return failure
-        if winner != commit_id:
-            raise LedgerConflict(expected=expected) from None
-        self.table.make_durable(expected + 1)
+        """Try once. None: it is there and durable. An exception: slot ``expected`` + 1 is still empty. Raises LedgerConflict."""
+        if self.table.version != expected or (after is not None and self.table.tag != after):  # the state may be of a history that was lost
+            raise LedgerConflict(expected=expected)
+        try:
+            self.env.before_write("ledger", commit_id)
+            self.table.commit(rows, commit_id, mode)
+            self.env.after_write("ledger", commit_id)
+        except Exception as error:  # noqa: BLE001 - of any kind: what counts is who holds the slot
+            winner = self.table.commit_id(expected + 1)
+            if winner is None:
+                return error
+            if winner != commit_id:
+                raise LedgerConflict(expected=expected) from None
         return None
 
 

@@ -240,6 +240,12 @@ def readers_of(fields: Sequence[Field], path: str) -> Iterator[tuple[Clause, Fie
                 yield clause, field
 
 
+def read_by_others(fields: Sequence[Field]) -> frozenset[str]:
+    """Return the columns, in lower case, that the clause of another column reads."""
+    found = ((field.name.lower(), _roots(text)) for field in fields for clause, text in clauses_of(field) if clause.reads_columns)
+    return frozenset(root for name, roots in found for root in roots if root != name)
+
+
 def _roots(text: str) -> set[str]:
     return {reference.partition(".")[0].lower() for reference in column_references(text)}
 

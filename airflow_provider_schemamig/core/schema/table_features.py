@@ -118,10 +118,6 @@ class TableFeature:
         """Return whether a protocol's numbers alone can say it."""
         return self.writer < FEATURE_WRITER
 
-    @property
-    def is_adopted(self) -> bool:
-        return self.commits is not Commits.CATALOG
-
 
 #: Protocol versions from which features are listed by name.
 FEATURE_READER, FEATURE_WRITER = 3, 7

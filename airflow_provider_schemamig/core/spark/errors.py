@@ -34,10 +34,10 @@ class PysparkMissing(Refusal):
 
 
 class SparkJarsMissing(Refusal):
-    """Delta's JARs are not where they are looked for."""
+    """The JARs are not where they are looked for."""
 
     code = "spark_jars_missing"
-    message = "work on rows needs Delta's JARs, and {folder} lacks {names}."
+    message = "work on rows needs Delta's JARs and schemamig's, and {folder} lacks {names}."
     next_action = "Run `schemamig jars --fetch` once, with a network; where they lie already, name that folder in SCHEMAMIG_JARS."
     folder: str
     names: tuple[str, ...]
@@ -73,6 +73,41 @@ class SparkJarsNotFetched(Conflict):
         "Check the network and try again; behind a mirror set spark.jars.ivySettings in spark-defaults.conf, without a network copy the "
         "folder that `schemamig jars` names from another machine."
     )
+    reason: str
+
+
+class LogStoreNotBuilt(Refusal):
+    """The package has no compiled LogStore: it is a clone, or was installed in place."""
+
+    code = "log_store_not_built"
+    message = "{name}, the LogStore for S3, is not in this installation, which is a clone of the source."
+    next_action = "Run `make setup` in the clone, which compiles it; wheels and sdists bring it along."
+    name: str
+
+
+class S3ConnectorMissing(Refusal):
+    """Spark has no S3A: its connector comes with no pyspark."""
+
+    code = "s3_connector_missing"
+    message = "Spark cannot read s3:// without Hadoop's connector, which it does not have ({missing})."
+    next_action = (
+        "Give it hadoop-aws of its Hadoop's version and the AWS SDK, for Spark 4.2 `--spark-conf spark.jars.packages="
+        "org.apache.hadoop:hadoop-aws:3.5.0,software.amazon.awssdk:bundle:2.35.4` (690 MB), or the JARs by `--spark-jars`; "
+        "docs/object-stores.md has the ways."
+    )
+    missing: str
+
+
+class SparkSettingUnusable(Refusal):
+    """A setting of the user's own that cannot go to Spark."""
+
+    code = "spark_setting_unusable"
+    message = "the Spark setting {setting} cannot be used: {reason}."
+    next_action = (
+        "Give settings as NAME=VALUE with Spark's names; credentials belong into the storage options, or into the cluster's own "
+        "spark-defaults.conf."
+    )
+    setting: str
     reason: str
 
 

@@ -6,18 +6,21 @@ same for every kind (``spark_jobs`` documents them), and so are the errors.
 
 from __future__ import annotations
 
-import importlib
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
+from airflow_provider_schemamig.core.spark.java_output import Hears, to_stderr
+from airflow_provider_schemamig.core.spark.job import run_job, tasks_of
 from airflow_provider_schemamig.core.spark.launch import require_pyspark
 from airflow_provider_schemamig.core.spark.session import embedded_session, quiet_pyspark, with_meaning
 from airflow_provider_schemamig.core.spark.submit import SubmitRunner
-from airflow_provider_schemamig.core.spark.translate import last_lines, translated
+from airflow_provider_schemamig.core.spark.translate import last_lines
+from airflow_provider_schemamig.core.storage.surroundings import with_surroundings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,39 +40,53 @@ class JobRunner(Protocol):
         """Run a job to its end. Raises the errors of ``core.spark.errors``."""
         ...
 
+    def start(self, options: Mapping[str, str]) -> None:
+        """Have Spark ready, with cores to work with, for an environment with these storage options: the next job waits for no start.
+
+        Before anybody waits for our rows, and before they are timed. Without it the first job starts what there is to start.
+        """
+        return
+
+    def stop(self) -> None:
+        """End what was started for this runner alone: its maker calls it when the task is over. A job after it starts Spark again."""
+        return
+
     def cancel(self) -> None:
         """Stop what is running, if anything is; from a signal handler or another thread."""
         ...
 
 
 class EmbeddedRunner:
-    """Runs jobs in this process, on its one ``local[*]`` session; every job gets settings and temporary views of its own."""
+    """Runs jobs in this process, on its one ``local[*]`` session; every job gets settings and temporary views of its own.
 
-    def __init__(self, master: str = "local[*]") -> None:
+    ``hears``: who is told what Spark's Java prints, if this starts it.
+    """
+
+    def __init__(self, master: str = "local[*]", conf: Mapping[str, str] = MappingProxyType({}), hears: Hears = to_stderr) -> None:
         self.master = master
+        self.conf = dict(conf)
+        self._hears = hears
         self._session: SparkSession | None = None
 
     @property
     def is_started(self) -> bool:
         return self._session is not None
 
-    def start(self) -> None:
-        self._session = embedded_session(self.master)
+    def start(self, options: Mapping[str, str]) -> None:
+        self._session = embedded_session(self.master, self.conf, self._hears)
+
+    def stop(self) -> None:
+        """Do nothing: the session is the process's, and ends with it."""
 
     def how_far(self) -> tuple[int, int]:
         """Return how many tasks of Spark's active stages are done, of how many."""
-        if self._session is None:
-            return 0, 0
-        tracker = self._session.sparkContext.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        found = [stage for stage in stages if stage is not None]
-        return sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
+        return (0, 0) if self._session is None else tasks_of(self._session.sparkContext)
 
     def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
-        session = embedded_session(self.master)
+        session = embedded_session(self.master, self.conf, self._hears)
         self._session = session
         try:
-            return _run_on(session.newSession(), job, request)
+            return run_job(session.newSession(), job, _from_here(request))
         except KeyboardInterrupt:
             self.cancel()
             raise
@@ -97,8 +114,12 @@ class ConnectRunner:
         """Return True: the server runs, and a session is made in no time."""
         return True
 
-    def start(self) -> None:
-        """Do nothing: each job has a session of its own."""
+    def start(self, options: Mapping[str, str]) -> None:
+        """See that somebody listens: each job has a session of its own. Raises SparkUnavailable."""
+        _knock(self.url)
+
+    def stop(self) -> None:
+        """Do nothing: the server is somebody else's."""
 
     def how_far(self) -> tuple[int, int]:
         """Return what the server said last of the running job's tasks."""
@@ -109,7 +130,9 @@ class ConnectRunner:
         self._session = session
         session.registerProgressHandler(self._heard)  # type: ignore[arg-type]  # its protocol has one method more, which nobody calls
         try:
-            return _run_on(with_meaning(session), job, request)
+            return run_job(with_meaning(session), job, _from_here(request))
+        except SparkUnavailable as lost:
+            raise SparkUnavailable(where=_address(self.url), reason=lost.reason, collection=lost.collection) from None
         finally:
             self._session, self._tasks = None, (0, 0)
             session.stop()
@@ -124,17 +147,9 @@ class ConnectRunner:
 
 
 def connect_session(url: str) -> SparkSession:
-    """Open a new session on a Connect server. Raises PysparkMissing; SparkUnavailable within seconds if nobody listens there.
-
-    The port is tried first: a client without a server retries for ever, and hangs beyond SIGTERM.
-    """
+    """Open a new session on a Connect server. Raises PysparkMissing; SparkUnavailable within seconds if nobody listens there."""
     require_pyspark()
-    parts = urlsplit(url)
-    where = f"{parts.hostname}:{parts.port or _CONNECT_PORT}"
-    try:
-        socket.create_connection((parts.hostname or "", parts.port or _CONNECT_PORT), timeout=_PROBE_SECONDS).close()
-    except OSError as error:
-        raise SparkUnavailable(where=f"sc://{where}", reason=f"nobody listens there ({last_lines(str(error), 1)})") from error
+    _knock(url)
     # Connect's own class and not SparkSession.builder.remote: that refuses where a classic session runs, and turns the process to Connect.
     with quiet_pyspark():
         from pyspark.sql.connect.session import SparkSession as ConnectSession
@@ -146,8 +161,21 @@ def connect_session(url: str) -> SparkSession:
     return session  # type: ignore[return-value]
 
 
-def _run_on(spark: SparkSession, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Call the job's ``run`` on an existing session, and translate its exceptions into typed ones."""
-    run: Callable[[SparkSession, Mapping[str, Any]], dict[str, Any]] = importlib.import_module(f"spark_jobs.{job}").run
-    with translated(job, request.get("collection")):
-        return run(spark, request)
+def _address(url: str) -> str:
+    """Return where a server is, without the options, which may hold a token."""
+    parts = urlsplit(url)
+    return f"sc://{parts.hostname}:{parts.port or _CONNECT_PORT}"
+
+
+def _knock(url: str) -> None:
+    """Try the port: a client without a server retries for ever, and hangs beyond SIGTERM. Raises SparkUnavailable."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or _CONNECT_PORT), timeout=_PROBE_SECONDS).close()
+    except OSError as error:
+        raise SparkUnavailable(where=_address(url), reason=f"nobody listens there ({last_lines(str(error), 1)})") from error
+
+
+def _from_here(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of a job that is run from this process, with what this process's environment says of object stores."""
+    return {**request, "storage_options": with_surroundings(request.get("storage_options", {}))}

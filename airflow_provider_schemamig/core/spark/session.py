@@ -14,9 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from airflow_provider_schemamig.core.spark.conf import LISTS, joined, spark_defaults, without_chosen_log_stores
 from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
 from airflow_provider_schemamig.core.spark.jars import require_jars
-from airflow_provider_schemamig.core.spark.java_output import passed_on
+from airflow_provider_schemamig.core.spark.java_output import Hears, passed_on, to_stderr
 from airflow_provider_schemamig.core.spark.launch import find_java, require_pyspark
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 #: Makes Spark know Delta. Fixed when a context starts.
 DELTA_SETTINGS: Mapping[str, str] = MappingProxyType(
     {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension", _CATALOG: _DELTA_CATALOG}
+)
+#: Delta's commits on S3 by put-if-absent, where Delta's own LogStores replace what they did not see. Fixed when a context starts.
+LOG_STORE_CLASS = "schemamig.ConditionalLogStore"
+LOG_STORE_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {f"spark.delta.logStore.{scheme}.impl": LOG_STORE_CLASS for scheme in ("s3a", "s3", "s3n")}
 )
 #: Whether ``${env:NAME}`` in any text of a statement is what the process's environment holds.
 SUBSTITUTES = "spark.sql.variable.substitute"
@@ -72,19 +78,22 @@ def is_local(master: str) -> bool:
 def settings_for(master: str, conf: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return all settings of a session on ``master``, shared by the embedded session and spark-submit.
 
-    ``conf`` wins except over meaning and how times are written. Raises SparkJarsMissing.
+    ``conf`` wins except over meaning and how times are written. JARs and extensions are everybody's, also those of spark-defaults.conf,
+    which would not count beside ours. A LogStore that somebody chose stays. Raises SparkJarsMissing.
     """
     jars = {"spark.jars": ",".join(str(path) for path in require_jars())}
-    if extra := conf.get("spark.jars"):
-        jars["spark.jars"] += f",{extra}"
     local = LOCAL_SETTINGS if is_local(master) else {}
+    defaults = spark_defaults(is_local(master))
+    lists = {name: defaults[name] for name in LISTS if name in defaults}
+    stores = without_chosen_log_stores(LOG_STORE_SETTINGS, conf, defaults)
     # Spark makes its warehouse folder with the first statement, in the current directory unless told otherwise; nothing is put there.
     warehouse = {"spark.sql.warehouse.dir": Path(tempfile.gettempdir(), f"schemamig-warehouse-{os.getuid()}").as_uri()}
-    return {**DELTA_SETTINGS, **warehouse, **local, **conf, **jars, **MEANING_SETTINGS, **WRITING_SETTINGS}
+    return joined({**DELTA_SETTINGS, **warehouse, **local, **stores, **jars}, lists, conf, {**MEANING_SETTINGS, **WRITING_SETTINGS})
 
 
-def embedded_session(master: str = "local[*]") -> SparkSession:
-    """Return the one in-process session with Delta; made on the first call (4 to 6 s), the same one afterwards.
+def embedded_session(master: str = "local[*]", conf: Mapping[str, str] = MappingProxyType({}), hears: Hears = to_stderr) -> SparkSession:
+    """Return the one in-process session with Delta; made on the first call (4 to 6 s), the same one afterwards, whatever ``conf`` says.
+    ``hears``: what Java prints, as long as it lives.
 
     Raises PysparkMissing, JavaMissing, SparkJarsMissing; SparkUnavailable if this process already runs a Spark session without Delta.
     """
@@ -93,7 +102,7 @@ def embedded_session(master: str = "local[*]") -> SparkSession:
         session = _running_session()
         if session is None:
             find_java()
-            session = _start(master)
+            session = _start(master, conf, hears)
         return session
 
 
@@ -110,30 +119,30 @@ def _running_session() -> SparkSession | None:
     return SparkSession(context)
 
 
-def _start(master: str) -> SparkSession:
+def _start(master: str, conf: Mapping[str, str], hears: Hears) -> SparkSession:
     from pyspark import SparkConf
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    settings = {"spark.master": master, "spark.app.name": "schemamig", **settings_for(master)}
+    settings = {"spark.master": master, "spark.app.name": "schemamig", **settings_for(master, conf)}
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     with _bundled_spark(), quiet_pyspark(), _own_interrupts():
         try:
-            _start_java(SparkConf(loadDefaults=False).setAll(list(settings.items())))
+            _start_java(SparkConf(loadDefaults=False).setAll(list(settings.items())), hears)
             return builder.getOrCreate()
         except PySparkException as error:
             raise SparkUnavailable(where=master, reason=f"its session did not start: {error}") from error
 
 
-def _start_java(conf: SparkConf) -> None:
+def _start_java(conf: SparkConf, hears: Hears) -> None:
     """Start the process that Spark runs in, unless this one has it: pyspark's own start gives it our standard error for all its life."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:
-        with passed_on() as output:
+        with passed_on(hears) as output:
             gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
 

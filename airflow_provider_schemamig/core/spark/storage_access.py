@@ -1,49 +1,129 @@
-"""An environment's storage options as Spark's Hadoop file systems take them."""
+"""An environment's storage options as Spark's Hadoop file systems take them: S3A, ABFS, and the connectors for GCS."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from airflow_provider_schemamig.core.storage.surroundings import known_name, with_surroundings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: object_store's names (lower case, without ``aws_``) to Hadoop's S3A.
+#: What is only another name.
 _S3A: Mapping[str, str] = MappingProxyType(
     {
-        "access_key_id": "fs.s3a.access.key",
-        "secret_access_key": "fs.s3a.secret.key",
-        "session_token": "fs.s3a.session.token",
-        "endpoint_url": "fs.s3a.endpoint",
-        "endpoint": "fs.s3a.endpoint",
-        "region": "fs.s3a.endpoint.region",
+        "aws_access_key_id": "fs.s3a.access.key",
+        "aws_secret_access_key": "fs.s3a.secret.key",
+        "aws_session_token": "fs.s3a.session.token",
+        "aws_endpoint_url": "fs.s3a.endpoint",
+        "aws_region": "fs.s3a.endpoint.region",
     }
 )
+_TRUE = ("true", "1", "yes", "on")
+_ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+_OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
+_LOGIN = "https://login.microsoftonline.com"
+_DURATION = re.compile(r"(\d+)\s*(ms|millis|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|s(?:ec(?:ond)?s?)?)?\s*")
+_MILLIS = {"s": 1000, "m": 60_000, "h": 3_600_000}
 
 
 def hadoop_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return Hadoop settings for S3 credentials; options that begin with ``fs.`` pass as they are. Other stores use the cluster's own
-    settings."""
-    settings = {}
-    for name, value in options.items():
-        short = name.lower().removeprefix("aws_")
-        if name.startswith("fs."):
-            settings[name] = value
-        elif short in _S3A:
-            settings[_S3A[short]] = value
-    if "fs.s3a.endpoint" in settings:
-        # A server with an address of its own has no host name per bucket.
-        settings.setdefault("fs.s3a.path.style.access", "true")
-    return settings
+    """Return Hadoop settings for the options and what the process's environment says (``AWS_*`` and the like): what is handed to a Spark
+    that is started from here."""
+    return settings_of(with_surroundings(options))
+
+
+def settings_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Return Hadoop settings for the options alone; those that begin with ``fs.`` pass as they are."""
+    known = {name: value for given, value in options.items() if value and (name := known_name(given)) is not None}
+    plain = {name: value for name, value in options.items() if name.startswith("fs.")}
+    return {**_s3a(known), **_abfs(known), **_gcs(known), **plain}
+
+
+def _s3a(known: Mapping[str, str]) -> dict[str, str]:
+    settings = {_S3A[name]: value for name, value in known.items() if name in _S3A}
+    if "aws_endpoint_url" in known:
+        # A server with an address of its own has no host name per bucket, unless it is said.
+        own_hosts = known.get("aws_virtual_hosted_style_request", "").lower() in _TRUE
+        settings["fs.s3a.path.style.access"] = str(not own_hosts).lower()
+        if known["aws_endpoint_url"].lower().startswith("http://"):
+            settings["fs.s3a.connection.ssl.enabled"] = "false"
+    if known.get("aws_skip_signature", "").lower() in _TRUE:
+        settings["fs.s3a.aws.credentials.provider"] = _ANONYMOUS
+    if not settings:
+        return {}  # nothing is said of S3
+    for option, setting in (("timeout", "connection.request.timeout"), ("connect_timeout", "connection.establish.timeout")):
+        if (millis := _millis(known.get(option, ""))) is not None:
+            settings[f"fs.s3a.{setting}"] = f"{millis}ms"
+    return settings | _proxy(known.get("proxy_url", ""))
+
+
+def _proxy(url: str) -> dict[str, str]:
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if not url or parts.hostname is None:
+        return {}
+    settings = {"host": parts.hostname, "port": str(parts.port or (443 if parts.scheme == "https" else 80))}
+    if parts.username:
+        settings |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
+    return {f"fs.s3a.proxy.{name}": value for name, value in settings.items()}
+
+
+def _abfs(known: Mapping[str, str]) -> dict[str, str]:
+    """Return how an account is opened, by its key, by a signature (SAS), or in the name of an application."""
+    account = known.get("azure_storage_account_name")
+    of = f".{account}.dfs.core.windows.net" if account else ""
+    tenant, client = known.get("azure_storage_tenant_id"), known.get("azure_storage_client_id")
+    found: dict[str, str] = {}
+    if "azure_storage_account_key" in known:
+        found = {"account.auth.type": "SharedKey", "account.key": known["azure_storage_account_key"]}
+    elif "azure_storage_sas_key" in known:
+        found = {"account.auth.type": "SAS", "sas.fixed.token": known["azure_storage_sas_key"].lstrip("?")}
+    elif client and tenant and "azure_storage_client_secret" in known:
+        found = {
+            "account.auth.type": "OAuth",
+            "account.oauth.provider.type": f"{_OAUTH}.ClientCredsTokenProvider",
+            "account.oauth2.client.id": client,
+            "account.oauth2.client.secret": known["azure_storage_client_secret"],
+            "account.oauth2.client.endpoint": f"{known.get('azure_storage_authority_host', _LOGIN).rstrip('/')}/{tenant}/oauth2/token",
+        }
+    elif client and tenant and "azure_federated_token_file" in known:
+        found = {
+            "account.auth.type": "OAuth",
+            "account.oauth.provider.type": f"{_OAUTH}.WorkloadIdentityTokenProvider",
+            "account.oauth2.client.id": client,
+            "account.oauth2.msi.tenant": tenant,
+            "account.oauth2.token.file": known["azure_federated_token_file"],
+        }
+    return {f"fs.azure.{name}{of}": value for name, value in found.items()}
+
+
+def _gcs(known: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that Google's connector and Hadoop's own share. A key file has to lie on every machine of the cluster."""
+    if known.get("google_skip_signature", "").lower() in _TRUE:
+        return {"fs.gs.auth.type": "UNAUTHENTICATED"}
+    file = known.get("google_service_account") or known.get("google_application_credentials")
+    return {"fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE", "fs.gs.auth.service.account.json.keyfile": file} if file else {}
+
+
+def _millis(text: str) -> int | None:
+    """Return a duration as object_store takes it (``30s``, ``1m 30s``, ``500ms``) in milliseconds; None for anything else."""
+    text = text.strip().lower()
+    if not text or _DURATION.sub("", text):
+        return None
+    return sum(
+        int(number) * (1 if unit.startswith(("ms", "milli")) else _MILLIS[(unit or "s")[0]]) for number, unit in _DURATION.findall(text)
+    )
 
 
 @contextmanager
 def storage_access(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
     """Put the options on the session for a while; they never outlive the job that brought them."""
-    settings = hadoop_settings(options)
-    with session_settings(spark, settings):
+    with session_settings(spark, settings_of(options)):
         yield
 
 

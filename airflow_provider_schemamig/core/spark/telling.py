@@ -10,7 +10,7 @@ _hears: ContextVar[Callable[[str], None] | None] = ContextVar("hears", default=N
 
 
 def tell(text: str) -> None:
-    """Say what the job does now, to whoever ``heard`` it; nobody does on a cluster."""
+    """Say what the job does now, to whoever ``heard`` it."""
     hears = _hears.get()
     if hears is not None:
         hears(text)

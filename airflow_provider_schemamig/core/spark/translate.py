@@ -13,11 +13,13 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.spark import errors as e
-from airflow_provider_schemamig.core.storage import blank
+from airflow_provider_schemamig.core.storage import BucketMissing, ClockSkewed, CredentialsExpired, StorageThrottled, blank
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: ``[CONDITION.SUB] text``, and below a broken constraint the row's values, one a line.
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*([^\n]*(?:\n - [^\n]*){0,20})")
+#: What gRPC says of a call that got no answer, amid brackets and times.
+_DETAILS = re.compile(r'details = "([^"\n]+)"')
 _SQLSTATE = re.compile(r"\.? SQLSTATE: \w{5}")
 _DETAIL_CHARACTERS = 500
 
@@ -80,6 +82,21 @@ _CLASSES: tuple[tuple[type[SchemamigError], tuple[str, ...]], ...] = (
         ),
     ),
 )
+_NO_S3A = re.compile(
+    r"[^\n]{0,60}(?:Class org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem not found|No FileSystem for scheme \"s3[an]?\""
+    r"|NoClassDefFoundError: (?:org/apache/hadoop/fs/s3a|software/amazon/awssdk)[\w/]*)"
+)
+_NO_CONDITION = re.compile(
+    r"(?:unsupported|unknown|[Uu]nknown mandatory)[^\n]{0,80}fs\.option\.create\.conditional\.overwrite", re.IGNORECASE
+)
+#: The codes with which S3, GCS and Azure refuse, wherever in Java's exceptions they stand.
+_STORE_FAILURES: tuple[tuple[type[SchemamigError], tuple[str, ...]], ...] = (
+    (CredentialsExpired, ("ExpiredToken", "TokenRefreshRequired", "The provided token has expired", "ExpiredAuthenticationToken")),
+    (StorageThrottled, ("SlowDown", "AWSServiceThrottledException", "Please reduce your request rate", "ServerBusy")),
+    (ClockSkewed, ("RequestTimeTooSkewed",)),
+    (BucketMissing, ("UnknownStoreException", "NoSuchBucket", "FilesystemNotFound")),
+)
+_STORE_URI = re.compile(r"(?:s3a|abfss?|gs)://[^\s,'\")]+")
 #: What operating systems say when no more bytes fit.
 _DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _TAIL_LINES = 20
@@ -109,19 +126,42 @@ def translated(job: str, collection: str | None = None) -> Iterator[None]:
 def translate(error: Exception, job: str, collection: str | None = None) -> SchemamigError:
     """Return the typed error for an exception of Spark, by the conditions in its text; ``SparkJobFailed`` if none is known."""
     text = blank(str(error))
+    if (missing := _missing_connector(text)) is not None:
+        return e.S3ConnectorMissing(missing=missing, collection=collection)
     found = [(match[1], _detail(match[2])) for match in _CONDITION.finditer(text)]
     for kind, prefixes in _CLASSES:
         for condition, detail in found:
             if condition.startswith(prefixes):
                 return kind(condition=condition, detail=detail, collection=collection)  # type: ignore[call-arg]
+    if (failure := _store_failure(text, collection)) is not None:
+        return failure
     if full := next((sign for sign in _DISK_FULL if sign in text), None):
         return e.SparkDiskFull(reason=full, collection=collection)
     if "StatusCode.UNAVAILABLE" in text or "RETRIES_EXCEEDED" in text:
-        return e.SparkUnavailable(where="the Connect server", reason=last_lines(text, 1), collection=collection)
+        said = _DETAILS.search(text)
+        return e.SparkUnavailable(where="the Connect server", reason=said[1] if said else last_lines(text, 1), collection=collection)
     if found and _is_analysis(error):
         condition, detail = found[0]
         return e.QueryRefused(condition=condition, detail=detail, collection=collection)
     return e.SparkJobFailed(job=job, tail=last_lines(text), collection=collection)
+
+
+def _store_failure(text: str, collection: str | None) -> SchemamigError | None:
+    """Return what a store refused Spark, as it is told where our own client is refused: credentials that are renewed let work go on."""
+    for kind, signs in _STORE_FAILURES:
+        if (sign := next((sign for sign in signs if sign in text), None)) is not None:
+            found = _STORE_URI.search(text)
+            uri = found[0].rstrip(".:") if found else "the tables that Spark works on"
+            reason = {"reason": sign} if kind in (CredentialsExpired, StorageThrottled) else {}
+            return kind(uri=uri, collection=collection, **reason)  # type: ignore[call-arg]
+    return None
+
+
+def _missing_connector(text: str) -> str | None:
+    """Return what of S3A is not there, as Java says it: the connector, the SDK below it, or its option for put-if-absent."""
+    if (found := _NO_S3A.search(text)) is not None:
+        return found[0].strip()
+    return "one older than 3.4.2, without conditional writes" if _NO_CONDITION.search(text) else None
 
 
 def _detail(text: str) -> str:
@@ -144,7 +184,9 @@ def last_lines(text: str, count: int = _TAIL_LINES) -> str:
 # --- across processes ----------------------------------------------------------------------------------------------------------------
 
 _KINDS: Mapping[str, type[SchemamigError]] = {
-    kind.__name__: kind for kind in vars(e).values() if isinstance(kind, type) and issubclass(kind, SchemamigError)
+    kind.__name__: kind
+    for kind in (*vars(e).values(), *(kind for kind, _ in _STORE_FAILURES))
+    if isinstance(kind, type) and issubclass(kind, SchemamigError)
 }
 
 

@@ -30,12 +30,10 @@ HowFar = Callable[[], tuple[int, int]]
 
 @runtime_checkable
 class Telling(Protocol):
-    """A runner that knows how far its job is."""
+    """A runner that knows whether it has to start anything first, and how far its job is."""
 
     @property
     def is_started(self) -> bool: ...
-
-    def start(self) -> None: ...
 
     def how_far(self) -> tuple[int, int]:
         """Return how many of the running job's tasks are done, of how many; 0 of 0 while there are none."""
@@ -43,21 +41,34 @@ class Telling(Protocol):
 
 
 class WatchedRunner:
-    """Tells of each job at its start, every second, and at its end."""
+    """Tells of each job at its start, every second, and at its end. One may watch another: each tells its own listener."""
 
     def __init__(self, runner: JobRunner, listen: Listener) -> None:
         self._runner = runner
         self._listen = listen
 
+    @property
+    def is_started(self) -> bool:
+        return not isinstance(self._runner, Telling) or self._runner.is_started
+
+    def how_far(self) -> tuple[int, int]:
+        return self._runner.how_far() if isinstance(self._runner, Telling) else _nothing_known()
+
     def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
-        how_far = _nothing_known
-        if isinstance(self._runner, Telling):
-            how_far = self._runner.how_far
-            if not self._runner.is_started:
-                with self._told(STARTING, None, _nothing_known):
-                    self._runner.start()
-        with self._told(STAGES[job], request.get("collection"), how_far):
+        if not self.is_started:
+            self.start(request.get("storage_options", {}))
+        with self._told(STAGES[job], request.get("collection"), self.how_far):
             return self._runner.run(job, request)
+
+    def start(self, options: Mapping[str, str]) -> None:
+        if self.is_started:
+            self._runner.start(options)
+            return
+        with self._told(STARTING, None, _nothing_known):
+            self._runner.start(options)
+
+    def stop(self) -> None:
+        self._runner.stop()
 
     def cancel(self) -> None:
         self._runner.cancel()

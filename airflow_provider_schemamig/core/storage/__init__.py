@@ -4,6 +4,9 @@ Everything above (Delta logs, ledger, plans, reports) goes through ``Store``; no
 """
 
 from airflow_provider_schemamig.core.storage.errors import (
+    BucketMissing,
+    ClockSkewed,
+    CredentialsExpired,
     InvalidLocation,
     InvalidStorageOption,
     NotOurPlace,
@@ -13,8 +16,11 @@ from airflow_provider_schemamig.core.storage.errors import (
     StorageForbidden,
     StorageFull,
     StorageReadOnly,
+    StorageThrottled,
     StorageUnreachable,
+    StoreUnfit,
     UnsafeLogStore,
+    WrongRegion,
 )
 from airflow_provider_schemamig.core.storage.local import LocalStore
 from airflow_provider_schemamig.core.storage.location import (
@@ -24,6 +30,7 @@ from airflow_provider_schemamig.core.storage.location import (
     StorageOptions,
     check_addresses,
     spark_uri,
+    with_account,
 )
 from airflow_provider_schemamig.core.storage.objects import ObjectStore
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
@@ -32,6 +39,7 @@ from airflow_provider_schemamig.core.storage.store import (
     ReadStore,
     Store,
     confirm,
+    needs_log_store,
     open_store,
     probe_put_if_absent,
     require_safe_log_store,
@@ -42,6 +50,9 @@ __all__ = [
     "CONDITIONAL_LOG_STORE",
     "CONFIRM_SECONDS",
     "THROWAWAY",
+    "BucketMissing",
+    "ClockSkewed",
+    "CredentialsExpired",
     "InvalidLocation",
     "InvalidStorageOption",
     "LocalStore",
@@ -56,17 +67,22 @@ __all__ = [
     "StorageFull",
     "StorageOptions",
     "StorageReadOnly",
+    "StorageThrottled",
     "StorageUnreachable",
     "Store",
+    "StoreUnfit",
     "UnsafeLogStore",
     "WriteReceipt",
+    "WrongRegion",
     "blank",
     "check_addresses",
     "confirm",
     "is_credential",
+    "needs_log_store",
     "open_store",
     "probe_put_if_absent",
     "require_safe_log_store",
     "secrets_of",
     "spark_uri",
+    "with_account",
 ]

@@ -88,6 +88,77 @@ class StorageUnreachable(Conflict):
     reason: str
 
 
+class StorageThrottled(Conflict):
+    """The store asked for fewer requests (503, 429), and went on asking while we waited longer and longer."""
+
+    code = "storage_throttled"
+    message = "the store of {uri} takes no more requests for now: {reason}."
+    next_action = "Try again later: it goes on from where it is. Ask whoever runs the store for more requests, or do less at once."
+    uri: str
+    reason: str
+
+
+class CredentialsExpired(Conflict):
+    """The store knew who asked, and takes the credentials no longer; after they are renewed the work goes on."""
+
+    code = "credentials_expired"
+    message = "the credentials for {uri} have expired: {reason}."
+    next_action = "Renew them where they come from (the connection, the environment's variables), then run it again: it goes on."
+    uri: str
+    reason: str
+
+
+class WrongRegion(Refusal):
+    """The bucket is in another region than the one that requests are signed for. ``region``: the right one, if the store named it."""
+
+    code = "wrong_region"
+    uri: str
+    region: str | None = None
+
+    @property
+    def message(self) -> str:
+        there = f"in the region {self.region}" if self.region else "not in the region"
+        return f"the bucket of {self.uri} is {there}{', and requests go to another one' if self.region else ' that requests go to'}."
+
+    @property
+    def next_action(self) -> str:
+        region = self.region or "its region"
+        return (
+            f"Set the storage option aws_region, or AWS_REGION in the environment, to {region}; an endpoint, if one is set, goes with it."
+        )
+
+
+class ClockSkewed(Refusal):
+    """The store refuses requests that were signed at another time. ``seconds``: how far this machine's clock is ahead."""
+
+    code = "clock_skewed"
+    next_action = "Set this machine's clock (NTP), then run it again."
+    uri: str
+    seconds: int | None = None
+
+    @property
+    def message(self) -> str:
+        off = "" if self.seconds is None else f" ({abs(self.seconds)} s {'ahead' if self.seconds > 0 else 'behind'})"
+        return f"the store of {self.uri} refuses requests because this machine's clock is wrong{off}."
+
+
+class BucketMissing(Refusal):
+    code = "bucket_missing"
+    message = "there is no bucket or container for {uri}."
+    next_action = "Check its name and the endpoint, or create it: schemamig makes none."
+    uri: str
+
+
+class StoreUnfit(Refusal):
+    """A store that forgets, or does not list, what it has acknowledged: no log can be kept there."""
+
+    code = "store_unfit"
+    message = "the store of {uri} cannot keep a log: {reason}."
+    next_action = "Use a store that is consistent (S3, GCS, Azure, versitygw), directly and not through a cache."
+    uri: str
+    reason: str
+
+
 class StorageForbidden(Refusal):
     code = "storage_forbidden"
     message = "access to {uri} is denied: {reason}."
@@ -121,12 +192,14 @@ class PutIfAbsentIgnored(Refusal):
 
 
 class UnsafeLogStore(Refusal):
-    """Spark's own LogStores overwrite on S3, so a metadata commit could be lost without a trace."""
+    """A Spark commits with one of Delta's own LogStores, which overwrite on S3, so a metadata commit could be lost without a trace."""
 
     code = "unsafe_log_store"
-    message = "{uri} is on S3, where Spark's stock LogStores can silently replace a metadata commit of ours."
+    message = "{uri} is on S3, and {who} commits there without put-if-absent: it can silently replace a metadata commit of ours."
     next_action = (
-        "Give every Spark writer a LogStore with conditional create, or stop them while schemamig works, then declare it with the storage "
-        "option schemamig.conditional_log_store=true."
+        "Give that Spark schemamig's LogStore, which takes two lines of its settings (docs/object-stores.md), and let it commit once; or "
+        "stop it, or give it another LogStore with conditional create, and declare that with the storage option "
+        "schemamig.conditional_log_store=true."
     )
     uri: str
+    who: str

@@ -28,6 +28,7 @@ from airflow_provider_schemamig.core.storage.errors import (
     StorageUnreachable,
 )
 from airflow_provider_schemamig.core.storage.location import Location, StorageOptions
+from airflow_provider_schemamig.core.storage.memory import Memory
 from airflow_provider_schemamig.core.storage.own_places import check_own_place
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -43,13 +44,14 @@ _STAGED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp|.+#\d+", re.DOTALL)
 class LocalStore:
     """``Store`` over a folder. Writes are durable when they return: file and folder are synced (but for a throw-away environment's)."""
 
-    def __init__(self, location: Location, options: StorageOptions, table_id: str | None = None) -> None:
+    def __init__(self, location: Location, options: StorageOptions, table_id: str | None = None, memory: Memory | None = None) -> None:
         path = location.local_path
         if path is None:
             raise InvalidLocation(uri=location.uri, rule="it is not on the local file system")
         self.location = location
         self.options = options
         self.table_id = table_id
+        self.memory = Memory() if memory is None else memory
         self._root = str(path).rstrip("/")
         self._synced = not options.throwaway
 
@@ -65,13 +67,24 @@ class LocalStore:
         return os.path.isfile(self._path(key))
 
     def names(self, prefix: str, start_after: str | None = None) -> list[str]:
-        # Without what is only staged: to a reader of the store it is not there.
+        return [entry.name for entry in self._entries(prefix, start_after)]
+
+    def listing(self, prefix: str, start_after: str | None = None) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for entry in self._entries(prefix, start_after):
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                found[entry.name] = _tag(entry.stat())
+        return found
+
+    def _entries(self, prefix: str, start_after: str | None) -> list[os.DirEntry[str]]:
+        """Return the files in order, without what is only staged: to a reader of the store it is not there."""
         try:
             with self._errors(prefix), os.scandir(self._path(prefix)) as entries:
-                found = [entry.name for entry in entries if entry.is_file() and _STAGED.fullmatch(entry.name) is None]
+                later = (entry for entry in entries if start_after is None or entry.name > start_after)
+                found = [entry for entry in later if entry.is_file() and _STAGED.fullmatch(entry.name) is None]
         except ObjectMissing:
             return []
-        return sorted(found if start_after is None else [name for name in found if name > start_after])
+        return sorted(found, key=lambda entry: entry.name)
 
     def folders(self, prefix: str) -> list[str]:
         try:
@@ -83,14 +96,14 @@ class LocalStore:
     def put_if_absent(self, key: str, data: bytes) -> WriteReceipt:
         path = self._path(key)
         with self._errors(key), _no_file_on_the_way(self.location):
-            temp, inode = self._write_temp(path, data)
+            temp, stat = self._write_temp(path, data)
             try:
                 self._link(temp, path, key)
             finally:
                 os.unlink(temp)
             self._sync_folder(path)
         # Without an inode nobody looks again whether Spark's local store replaced it: nobody but us writes to a throw-away environment.
-        return WriteReceipt(self.location, key, time.monotonic(), inode if self._synced else None)
+        return WriteReceipt(self.location, key, time.monotonic(), stat.st_ino if self._synced else None, _tag(stat))
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
@@ -137,8 +150,8 @@ class LocalStore:
             raise InvalidLocation(uri=f"{self.location.uri}/{key}", rule="a key may not lead out of its location")
         return f"{self._root}/{key}"
 
-    def _write_temp(self, path: str, data: bytes) -> tuple[str, int]:
-        """Write a synced file next to ``path``, hidden by its leading dot from everything that lists a table; return it and its inode."""
+    def _write_temp(self, path: str, data: bytes) -> tuple[str, os.stat_result]:
+        """Write a synced file next to ``path``, hidden by its leading dot from everything that lists a table; return it and its stat."""
         folder, name = os.path.split(path)
         temp = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -153,7 +166,7 @@ class LocalStore:
                 view = view[os.write(descriptor, view) :]
             if self._synced:
                 os.fsync(descriptor)
-            return temp, os.fstat(descriptor).st_ino
+            return temp, os.fstat(descriptor)
         except OSError:
             os.unlink(temp)
             raise
@@ -188,6 +201,10 @@ def _no_file_on_the_way(location: Location) -> Iterator[None]:
         yield
     except NotADirectoryError as error:
         raise InvalidLocation(uri=location.uri, rule="a part of its path is a file, not a folder") from error
+
+
+def _tag(stat: os.stat_result) -> str:
+    return f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}"
 
 
 def _as_ours(error: OSError, uri: str) -> SchemamigError:

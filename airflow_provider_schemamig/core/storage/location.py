@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation, InvalidStorageOption
+from airflow_provider_schemamig.core.storage.surroundings import option_of, with_surroundings
 from airflow_provider_schemamig.credentials import BLANK, address_faults, blank, blank_uri, holds_key, holds_userinfo, secrets_of
 
 SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
@@ -16,6 +17,8 @@ SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"}
 CONDITIONAL_LOG_STORE = "schemamig.conditional_log_store"
 #: The option of an environment that is made to be thrown away: nothing is synced to the disk, nothing is looked at again, nothing audited.
 THROWAWAY = "schemamig.throwaway"
+#: The option of how many requests may be under way at once.
+REQUESTS_AT_ONCE = "schemamig.requests_at_once"
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", re.DOTALL)
 # ? and # would begin a URI's query or fragment, a backtick would end Spark's delta.`path`.
@@ -109,6 +112,21 @@ def check_addresses(location: Location, options: Mapping[str, str]) -> None:
             raise InvalidStorageOption(uri=location.uri, reason=fault)
 
 
+def with_account(location: Location, options: Mapping[str, str]) -> Location:
+    """Return ``az://container/path`` with the account's name in it, which Spark has to find there: ``abfss://container@account...``.
+
+    As it is where no account is known, and where the account has an endpoint of its own, which object_store knows for ``az`` only.
+    """
+    scheme, _, rest = location.uri.partition("://")
+    container, slash, path = rest.partition("/")
+    around = with_surroundings(options)
+    account = option_of(around, "azure_storage_account_name")
+    elsewhere = any(option_of(around, f"azure_{name}") for name in ("storage_endpoint", "storage_use_emulator", "use_fabric_endpoint"))
+    if scheme not in ("az", "abfs", "abfss") or "@" in container or account is None or elsewhere:
+        return location
+    return Location(f"abfss://{container}@{account}.dfs.core.windows.net{slash}{path}")
+
+
 def spark_uri(uri: str) -> str:
     """Return the URI as Hadoop and so Spark spell it: ``s3://`` is ``s3a://`` there."""
     return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri
@@ -185,6 +203,16 @@ class StorageOptions(Mapping[str, str]):
     @property
     def throwaway(self) -> bool:
         return self._values.get(THROWAWAY, "").lower() == "true"
+
+    @property
+    def requests_at_once(self) -> int | None:
+        """Return how many requests may be under way at once; None: nobody said it. Raises ValueError where it is no number above 0."""
+        text = self._values.get(REQUESTS_AT_ONCE)
+        if text is None:
+            return None
+        if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1024:
+            raise ValueError(f"{REQUESTS_AT_ONCE} is a number from 1 to 1024")
+        return int(text)
 
     def redact(self, text: str) -> str:
         """Return ``text`` without any credential, of these options or of anybody: libraries quote requests in their errors."""

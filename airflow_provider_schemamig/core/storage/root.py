@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar, Self, TypeVar
 
-from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, WriteReceipt, check_addresses, open_store
+from airflow_provider_schemamig.core.storage import (
+    InvalidStorageOption,
+    Location,
+    StorageOptions,
+    Store,
+    WriteReceipt,
+    check_addresses,
+    open_store,
+    with_account,
+)
+from airflow_provider_schemamig.core.storage.memory import Memory
 from airflow_provider_schemamig.core.storage.own_places import SYSTEM_FOLDER
+from airflow_provider_schemamig.core.storage.pool import REQUESTS_AT_ONCE, Pool
 from airflow_provider_schemamig.visible import visible
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -49,7 +61,9 @@ class EnvironmentRoot:
     stores made here; what it raises goes through as if the write itself had failed (before) or its answer had been lost (after).
     ``waits``: work that a person told to wait does so in its own process; False: it ends with ``Paused``, and whoever runs it waits and
     runs it again. ``who``: in whose name it is worked here, as the audit log will say; None: the user of the process.
-    ``opened``: what was opened through this very object and is open still, as its ledger is; another one of the same place opens it anew.
+    ``pool``: what makes requests side by side.
+    ``opened``, ``memory``: what was opened through this very object, or looked at, and is open still; another one of the same place opens
+    it anew.
     """
 
     location: Location
@@ -57,19 +71,26 @@ class EnvironmentRoot:
     on_write: WriteHook | None = field(default=None, repr=False, compare=False)
     waits: bool = field(default=True, repr=False, compare=False)
     who: str | None = field(default=None, repr=False, compare=False)
+    pool: Pool = field(default_factory=Pool, repr=False, compare=False)
     opened: OpenObjects = field(default_factory=OpenObjects, init=False, repr=False, compare=False)
+    memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 
     SYSTEM_FOLDER: ClassVar[str] = SYSTEM_FOLDER
 
     @classmethod
     def open(cls, uri: str, options: Mapping[str, str] | None = None) -> Self:
-        """Open an environment. Raises InvalidLocation, InvalidStorageOption (an address that is no URL, or holds a password).
+        """Open an environment. Raises InvalidLocation, InvalidStorageOption (an address that is no URL, or holds a password; a number).
 
         ``uri``: a path or a file, s3, gs, abfs(s), az URI. ``options``: storage options by object_store's names.
         """
         location = Location.parse(uri)
         check_addresses(location, options or {})
-        return cls(location, StorageOptions(options or {}))
+        known = StorageOptions(options or {})
+        try:
+            at_once = known.requests_at_once or REQUESTS_AT_ONCE
+        except ValueError as error:
+            raise InvalidStorageOption(uri=location.uri, reason=str(error)) from None
+        return cls(with_account(location, known), known, pool=Pool(at_once))
 
     def store(self) -> Store:
         """Open the store of the environment's root."""
@@ -85,7 +106,7 @@ class EnvironmentRoot:
     def table_location(self, shard_uri: str) -> Location:
         """Return the location of a table. Raises InvalidLocation for a relative URI that would lead out of the root."""
         if _SCHEME.match(shard_uri) or shard_uri.startswith("/"):
-            return Location.parse(shard_uri)
+            return with_account(Location.parse(shard_uri), self.options)
         return self.location.child(*shard_uri.split("/"))
 
     @property
@@ -101,6 +122,20 @@ class EnvironmentRoot:
         """Return the options as delta-rs takes them: object_store's names; our own are left out, they would only be warned about."""
         return {name: value for name, value in self.options.items() if not name.startswith("schemamig.")}
 
+    def each(self, act: Callable[[T], R], items: Iterable[T]) -> Generator[R, None, None]:
+        """Yield ``act`` of each item, in their order, made side by side: what takes requests, and asks nothing of the ledger.
+
+        After a failure nothing more is begun, what is under way ends, and the failure is raised. Where somebody counts our writes
+        (``on_write``) they come one by one. Whoever may fail between two results of what writes closes it (``contextlib.closing``):
+        what is under way would go on while the failure is dealt with.
+        """
+        yield from self.pool.map(act, items) if self.on_write is None else map(act, items)
+
+    def for_each(self, act: Callable[[T], object], items: Iterable[T]) -> None:
+        """Do what ``each`` does, for what has no result."""
+        for _ in self.each(act, items):
+            pass
+
     def before_write(self, what: str, key: str) -> None:
         if self.on_write is not None:
             self.on_write("before", what, key)
@@ -115,7 +150,7 @@ class EnvironmentRoot:
         return visible(self.options.redact(text.splitlines()[0] if text else type(error).__name__)).rstrip(".")
 
     def _open(self, location: Location, table_id: str | None = None) -> Store:
-        store = open_store(location, self.options, table_id)
+        store = open_store(location, self.options, table_id, self.memory)
         return store if self.on_write is None else _ObservedStore(store, self)
 
 
@@ -128,6 +163,7 @@ class _ObservedStore:
         self.location = store.location
         self.options = store.options
         self.table_id = store.table_id
+        self.memory = store.memory
 
     def get(self, key: str) -> bytes:
         return self._store.get(key)
@@ -140,6 +176,9 @@ class _ObservedStore:
 
     def names(self, prefix: str, start_after: str | None = None) -> list[str]:
         return self._store.names(prefix, start_after)
+
+    def listing(self, prefix: str, start_after: str | None = None) -> dict[str, str]:
+        return self._store.listing(prefix, start_after)
 
     def folders(self, prefix: str) -> list[str]:
         return self._store.folders(prefix)

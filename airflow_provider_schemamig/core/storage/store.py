@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
-from airflow_provider_schemamig.core.storage.errors import ObjectExists, PutIfAbsentIgnored, UnsafeLogStore
+from airflow_provider_schemamig.core.storage.errors import ObjectExists, ObjectMissing, PutIfAbsentIgnored, StoreUnfit, UnsafeLogStore
 from airflow_provider_schemamig.core.storage.local import LocalStore
 from airflow_provider_schemamig.core.storage.location import Location, StorageOptions
+from airflow_provider_schemamig.core.storage.log_stores import unconditional_commit
+from airflow_provider_schemamig.core.storage.memory import Memory
 from airflow_provider_schemamig.core.storage.objects import ObjectStore
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 
@@ -32,6 +34,10 @@ class ReadStore(Protocol):
     def table_id(self) -> str | None:
         """Return the id of the Delta table that is known to lie here; None: whichever does. ``read_head`` refuses another one."""
 
+    @property
+    def memory(self) -> Memory:
+        """Return what is remembered of places as long as their environment is open."""
+
     def get(self, key: str) -> bytes:
         """Read the whole object. Raises ObjectMissing."""
 
@@ -42,6 +48,9 @@ class ReadStore(Protocol):
 
     def names(self, prefix: str, start_after: str | None = None) -> list[str]:
         """List file names directly below ``prefix`` in order, only those after ``start_after``; empty if there is no such folder."""
+
+    def listing(self, prefix: str, start_after: str | None = None) -> dict[str, str]:
+        """List as ``names`` does, each with a tag: an object that is written anew, with the same bytes too, has another one."""
 
     def folders(self, prefix: str) -> list[str]:
         """List the folders directly below ``prefix`` (empty: below the location itself) in order; empty if there is no such folder."""
@@ -67,9 +76,10 @@ class Store(ReadStore, Protocol):
         """Raise NotOurPlace if a symbolic link is on the way to ``prefix``: ``delete_tree`` would. An object store has none."""
 
 
-def open_store(location: Location, options: StorageOptions, table_id: str | None = None) -> Store:
-    """Open the store of a location. Reads nothing; a wrong bucket or credential shows at the first use. ``table_id``: see ``ReadStore``."""
-    return (LocalStore if location.scheme == "file" else ObjectStore)(location, options, table_id)
+def open_store(location: Location, options: StorageOptions, table_id: str | None = None, memory: Memory | None = None) -> Store:
+    """Open the store of a location. Reads nothing; a wrong bucket or credential shows at the first use. ``table_id``, ``memory``: see
+    ``ReadStore``."""
+    return (LocalStore if location.scheme == "file" else ObjectStore)(location, options, table_id, memory)
 
 
 def confirm(receipts: Sequence[WriteReceipt]) -> list[WriteReceipt]:
@@ -86,23 +96,59 @@ def confirm(receipts: Sequence[WriteReceipt]) -> list[WriteReceipt]:
 
 
 def probe_put_if_absent(store: Store, prefix: str) -> None:
-    """Check, before the first write to an environment, that the store refuses a second put-if-absent. Leaves nothing behind.
+    """Check, before the first write to an environment, what a log rests on: a second put-if-absent is refused, what was written is read and
+    listed at once, and a listing from a name on has what comes after it. Leaves nothing behind.
 
-    Raises PutIfAbsentIgnored. It finds servers that ignore the condition; it cannot prove atomicity under a race.
+    Raises PutIfAbsentIgnored, StoreUnfit. It finds servers that do not keep that; it cannot prove atomicity under a race.
     """
-    key = f"{prefix.rstrip('/')}/.{RESERVED_PREFIX}-probe-{uuid.uuid4().hex}".lstrip("/")
+    folder = prefix.rstrip("/")
+    name = f".{RESERVED_PREFIX}-probe-{uuid.uuid4().hex}"
+    one, two = f"{name}-1", f"{name}-2"
+    keys = [f"{folder}/{probe}".lstrip("/") for probe in (one, two)]
     try:
-        store.put_if_absent(key, b"first")
+        store.put_if_absent(keys[0], b"first")
+        _check_read(store, keys[0], b"first")
         with contextlib.suppress(ObjectExists):
-            store.put_if_absent(key, b"second")
+            store.put_if_absent(keys[0], b"second")
             raise PutIfAbsentIgnored(uri=store.location.uri)
-        if store.get(key) != b"first":
-            raise PutIfAbsentIgnored(uri=store.location.uri)
+        _check_read(store, keys[0], b"first")
+        store.put(keys[0], b"third")
+        _check_read(store, keys[0], b"third")
+        store.put_if_absent(keys[1], b"first")
+        _check_listing(store, folder, one, two)
     finally:
-        store.delete(key)
+        for key in keys:
+            store.delete(key)
+
+
+def _check_read(store: Store, key: str, expected: bytes) -> None:
+    try:
+        found = store.get(key)
+    except ObjectMissing:
+        raise StoreUnfit(uri=store.location.uri, reason="it does not have what it has just acknowledged") from None
+    if found == b"second":
+        raise PutIfAbsentIgnored(uri=store.location.uri)
+    if found != expected:
+        raise StoreUnfit(uri=store.location.uri, reason="a read does not give what was written last")
+
+
+def _check_listing(store: Store, folder: str, one: str, two: str) -> None:
+    if not {one, two} <= set(store.names(folder)):
+        raise StoreUnfit(uri=store.location.uri, reason="its listing lacks what it has just acknowledged")
+    after = store.names(folder, start_after=one)
+    if two not in after or one in after:
+        raise StoreUnfit(uri=store.location.uri, reason="a listing that begins at a name does not have what comes after it")
+
+
+def needs_log_store(location: Location, options: StorageOptions) -> bool:
+    """Return whether a Spark that writes here may replace commits of others, and nobody declared that none does."""
+    return location.scheme in ("s3", "s3a") and not options.conditional_log_store
 
 
 def require_safe_log_store(store: ReadStore) -> None:
-    """Refuse commits of ours on S3 unless the connection declares that Spark's are conditional, too. Raises UnsafeLogStore."""
-    if store.location.scheme in ("s3", "s3a") and not store.options.conditional_log_store:
-        raise UnsafeLogStore(uri=store.location.uri)
+    """Refuse commits of ours to a table on S3 to which Spark is known to commit without put-if-absent (``log_stores``); asks nothing.
+
+    Raises UnsafeLogStore, unless the connection declares that it is none of Delta's own LogStores.
+    """
+    if needs_log_store(store.location, store.options) and (found := unconditional_commit(store.location.uri)) is not None:
+        raise UnsafeLogStore(uri=store.location.uri, who=f"the Spark that made its version {found.version} ({found.engine})")

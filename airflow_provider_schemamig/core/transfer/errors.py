@@ -75,12 +75,28 @@ class Paused(Conflict):
 
 
 class NeverSettles(Conflict):
-    """Catching up with a table's writers takes as long after every round, and longer than they may be locked out."""
+    """Catching up with a table's writers takes as long after every round, and longer than they may be locked out.
+
+    ``limit``: for how long they may be; half of that is left for the digest. ``tables``: how many are sealed together, and are caught up
+    with one after the other; the slowest is ``collection``.
+    """
 
     code = "tail_never_settles"
-    message = "catching up with its writers still takes {seconds:.0f} s after every round, too long to lock them out."
-    next_action = "Try again when fewer writers are at work, or give Spark more cores."
+    next_action = (
+        "Try again when fewer writers are at work, give Spark more cores, or let writers wait longer (`--seal-seconds`, `seal_seconds` of "
+        "the operator)."
+    )
     seconds: float
+    limit: float
+    tables: int = 1
+
+    @property
+    def message(self) -> str:
+        whose = "its writers" if self.tables == 1 else f"the writers of {self.tables} tables"
+        return (
+            f"catching up with {whose} still takes {self.seconds:.0f} s after every round, too long to lock them out, which may last "
+            f"{self.limit:.0f} s with the digests."
+        )
 
 
 class CannotCompact(Refusal):

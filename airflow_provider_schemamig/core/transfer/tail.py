@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import FileDifference, file_difference, has_cdf
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction, ConcurrentWrite, FillSuperseded
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
 from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition, position, put_empty_link
@@ -76,13 +78,35 @@ def where(env: EnvironmentRoot, flow: Flow, start: int, after: int) -> LinkPosit
 
 
 def ranges(env: EnvironmentRoot, flow: Flow, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-    """Yield (exclusive, inclusive) ranges of versions with one schema each: change data cannot be read across a change of it."""
-    for commit in commits(flow.source_store(env), lo, hi):
-        if commit.metadata is not None and commit.version - 1 > lo:
-            yield lo, commit.version - 1
-            lo = commit.version - 1
+    """Yield (exclusive, inclusive) ranges of versions with one schema each: change data cannot be read across a change of it.
+
+    What is shown in the columns of one version is one range: then it comes whole or not at all.
+    """
+    for version in _new_schemas(env, flow, lo, hi) if flow.shown_at is None else ():
+        if version - 1 > lo:
+            yield lo, version - 1
+            lo = version - 1
     if hi > lo:
         yield lo, hi
+
+
+def _new_schemas(env: EnvironmentRoot, flow: Flow, lo: int, hi: int) -> Iterator[int]:
+    """Yield the versions after ``lo`` that have another schema than the one before; seals and properties are none."""
+    store = flow.source_store(env)
+    schema: Any = None
+    for commit in commits(store, lo, hi):
+        if commit.metadata is not None:
+            before = schema if schema is not None else _schema_at(store, commit.version - 1)
+            schema = commit.metadata["schemaString"]
+            if schema != before:
+                yield commit.version
+
+
+def _schema_at(store: ReadStore, version: int) -> Any:
+    try:
+        return read_head(store, version).metadata["schemaString"]
+    except LogTruncated:  # nobody knows, so it counts as another
+        return None
 
 
 def _link(env: EnvironmentRoot, flow: Flow, lo: int, first: int, last: int, jobs: JobRunner) -> dict[str, Any] | None:
@@ -117,9 +141,8 @@ def _link(env: EnvironmentRoot, flow: Flow, lo: int, first: int, last: int, jobs
 def _changes(env: EnvironmentRoot, flow: Flow, lo: int, hi: int, difference: FileDifference) -> Iterator[dict[str, Any]]:
     """Yield the request's ``changes``. Files that only came are read as they are: no feed is cheaper. A feed shows the columns of then."""
     only_new = not difference.removed
-    head = read_head(flow.source_store(env), hi)
-    shown = head if flow.shown_at is None else read_head(flow.source_store(env), flow.shown_at)
-    if not only_new and shown.schema == head.schema and has_cdf(flow.source_store(env), lo, hi):
+    shown = read_head(flow.source_store(env), hi if flow.shown_at is None else flow.shown_at)
+    if not only_new and not any(_new_schemas(env, flow, lo, hi)) and has_cdf(flow.source_store(env), lo, hi):
         yield {"kind": "cdf", "uri": env.table_location(flow.source_uri).uri, "from": lo + 1, "to": hi}
         return
     with contextlib.ExitStack() as stack:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.ledger.nodes import Node, live_nodes
+from airflow_provider_schemamig.core.ledger.preparing import Preparing, preparing
 from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -45,11 +47,12 @@ def status(env: EnvironmentRoot) -> Status:
     collections = {}
     for name in sorted(state.objects):
         collections[name] = _collection(env, state, name, heads.get(name))
-    retired = list(_retired(env, state))
+    retired = _retired(env, state)
     nodes = live_nodes(env, pendulum.now("UTC"))
     document = {
         "version": str(state.release.version) if state.release is not None else None,
         "leader": _leader(state),
+        "preparing": [_preparing(item) for item in preparing(env, pendulum.now("UTC"))],
         "deployments": [_deployment(state, generation) for generation in sorted(state.deployments)],
         "collections": collections,
         "retired": retired,
@@ -70,6 +73,19 @@ def _leader(state: State) -> dict[str, Any] | None:
     if leader is None:
         return None
     return {"generation": leader.generation, "epoch": leader.epoch, "since": leader.since.isoformat()}
+
+
+def _preparing(item: Preparing) -> dict[str, Any]:
+    return {
+        "from": str(item.source) if item.source is not None else None,
+        "to": str(item.target),
+        "who": item.who,
+        "since": item.since.isoformat(),
+        "stage": item.stage,
+        "done": item.done,
+        "total": item.total,
+        "note": item.note,
+    }
 
 
 def _deployment(state: State, generation: Any) -> dict[str, Any]:
@@ -114,25 +130,29 @@ def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: 
 # --- retired shards ------------------------------------------------------------------------------------------------------------------
 
 
-def _retired(env: EnvironmentRoot, state: State) -> Iterator[dict[str, Any]]:
-    """Yield the shards that are sealed until contract.
+def _retired(env: EnvironmentRoot, state: State) -> list[dict[str, Any]]:
+    """Return the shards that are sealed until contract.
 
     RESTORE alone gets through a seal, and takes it away, which makes rows nobody else will see. A shard that a leader is working on (a
     rollback opens it again) is left out, and so is one whose files are gone.
     """
-    for shard in sorted(state.shards.values(), key=lambda shard: (shard.collection, shard.shard)):
-        if shard.state is not ShardState.RETIRED or state.intents_of(shard.shard):
-            continue
-        store = table_store(env, state, shard.shard)
-        head = look_or_none(store)
-        if head is not None:
-            yield {
-                "shard": shard.shard,
-                "collection": shard.collection,
-                "uri": store.location.uri,
-                "sealed": head.sealed_for is not None and not head.is_another,
-                "foreign_commits": _foreign_commits(store, shard, head.version),
-            }
+    shards = sorted(state.shards.values(), key=lambda shard: (shard.collection, shard.shard))
+    retired = [shard for shard in shards if shard.state is ShardState.RETIRED and not state.intents_of(shard.shard)]
+    return [found for found in env.each(functools.partial(_retired_shard, env, state), retired) if found is not None]
+
+
+def _retired_shard(env: EnvironmentRoot, state: State, shard: Shard) -> dict[str, Any] | None:
+    store = table_store(env, state, shard.shard)
+    head = look_or_none(store)
+    if head is None:
+        return None
+    return {
+        "shard": shard.shard,
+        "collection": shard.collection,
+        "uri": store.location.uri,
+        "sealed": head.sealed_for is not None and not head.is_another,
+        "foreign_commits": _foreign_commits(store, shard, head.version),
+    }
 
 
 def _foreign_commits(store: ReadStore, shard: Shard, newest: int) -> int:

@@ -214,7 +214,7 @@ def test_a_failed_cleanup_is_harmless(run_dag: RunDag, verbs: FakeVerbs) -> None
     assert states(found, "cutover_and_commit", "cleanup", "contract", "") == ["success", "failed", "skipped", "success"]
 
 
-def test_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upgrade_flow_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_schemamig.core.ledger.rows import Control
     from airflow_provider_schemamig.core.upgrade.context import controls
 

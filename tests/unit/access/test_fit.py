@@ -81,7 +81,7 @@ def shown(live: Shape, wanted: Shape, evidence: Told = Told(), *, ahead: bool = 
         ("s STRUCT<a: INT>", "s STRUCT<a: INT, b: INT>", Told(), "s.b was dropped"),
     ],
 )
-def test_the_rules(live: str, wanted: str, told: Told, expected: str) -> None:
+def test_fit_the_rules(live: str, wanted: str, told: Told, expected: str) -> None:
     assert shown(shape(live), shape(wanted), told).startswith(expected)
 
 

@@ -34,7 +34,7 @@ def fitted(given: str, wanted: str, live: str, *, ahead: bool = False, **stored:
         ("m MAP<STRING, INT>", "m MAP<STRING, INT>", "m MAP<STRING, BIGINT>", ("m",)),
     ],
 )
-def test_what_fits(given: str, wanted: str, live: str, columns: tuple[str, ...]) -> None:
+def test_fit_write_what_fits(given: str, wanted: str, live: str, columns: tuple[str, ...]) -> None:
     assert fitted(given, wanted, live).columns == columns
 
 

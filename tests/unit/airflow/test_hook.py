@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.hooks.schemamig import ConnectionMissing, ConnectionUnusable, SchemamigHook, Settings
 
 
@@ -106,6 +107,30 @@ def test_without_a_spark_connection_spark_runs_in_the_task(monkeypatch: pytest.M
     assert hook.job_runner() is hook.job_runner()
 
 
+def test_spark_settings_and_jars_of_the_connection_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    own: dict[str, Any] = {"spark_conf": {"spark.executor.cores": 2}, "spark_jars": ["/a.jar", "/b.jar"]}
+    conf = {"spark.executor.cores": "2", "spark.jars": "/a.jar,/b.jar"}
+    embedded = SchemamigHook(connection(monkeypatch, "lake", environment_uri="s3://lake/prod", **own)).job_runner()
+    monkeypatch.setenv("AIRFLOW_CONN_CLUSTER", json.dumps({"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "client"}}))
+    own["spark_jars"] = "/a.jar, /b.jar"
+    submitted = SchemamigHook(connection(monkeypatch, "lake", environment_uri="s3://l", spark_conn_id="cluster", **own)).job_runner()
+    assert [vars(runner)["conf"] for runner in (embedded, submitted)] == [conf, conf]
+
+
+@pytest.mark.parametrize(
+    "extra, problem",
+    [
+        ({"spark_conf": {"spark.hadoop.fs.s3a.secret.key": "hush"}}, "secret.key cannot be used: it may hold a credential"),
+        ({"spark_conf": {"memory": "4g"}}, "memory cannot be used"),
+        ({"spark_conf": "{not json"}, "its spark_conf are not a JSON object"),
+    ],
+)
+def test_spark_settings_that_cannot_be_used_are_refused(monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConnectionUnusable, match=problem) as caught:
+        _ = SchemamigHook(connection(monkeypatch, "lake", environment_uri="s3://lake/prod", **extra)).settings
+    assert "hush" not in str(caught.value)
+
+
 @pytest.mark.parametrize("mode, exchange", [("client", None), ("cluster", "s3://lake/prod/_schemamig/jobs")])
 def test_a_spark_connection_is_submitted_to(monkeypatch: pytest.MonkeyPatch, mode: str, exchange: str | None) -> None:
     from airflow_provider_schemamig.hooks.spark import HookSubmitRunner
@@ -126,6 +151,13 @@ def test_a_connect_connection_is_connected_to(monkeypatch: pytest.MonkeyPatch) -
     assert runner.url == "sc://127.0.0.1:15002/"
 
 
+def test_kubernetes_without_its_client_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_CLUSTER", json.dumps({"conn_type": "spark", "host": "k8s://https://api:6443"}))
+    with pytest.raises(ConnectionUnusable) as caught:
+        hook_with_spark(monkeypatch, "cluster").job_runner()
+    assert "pip install 'apache-airflow-providers-cncf-kubernetes'" in str(caught.value)
+
+
 def test_another_kind_of_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     connection(monkeypatch, "web", "http")
     with pytest.raises(ConnectionUnusable, match="its type is 'http'"):
@@ -139,7 +171,7 @@ def test_killing_a_task_stops_its_job_and_needs_none(monkeypatch: pytest.MonkeyP
 
     stopped: list[str] = []
 
-    class Runner:
+    class Runner(JobRunner):
         def run(self, job: str, request: Any) -> dict[str, Any]:
             raise AssertionError
 

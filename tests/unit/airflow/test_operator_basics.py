@@ -79,7 +79,7 @@ def test_a_note_that_counts_nothing_is_never_held_back() -> None:
 
 
 @pytest.mark.parametrize("size, expected", [(2, [["a", "b"], ["c"]]), (3, [["a", "b", "c"]]), (9, [["a", "b", "c"]])])
-def test_chunks(size: int, expected: list[list[str]]) -> None:
+def test_operator_basics_chunks(size: int, expected: list[list[str]]) -> None:
     assert chunks("abc", size) == expected
     assert chunks((), size) == []
 

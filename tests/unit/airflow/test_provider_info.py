@@ -86,7 +86,7 @@ def test_the_form_offers_every_setting_the_hook_reads() -> None:
     from airflow_provider_schemamig.hooks.schemamig import Settings
 
     fields = set(get_provider_info()["connection-types"][0]["conn-fields"])
-    assert fields == {*Settings.__dataclass_fields__, "storage_secrets"}  # which the hook puts among the options
+    assert fields == {*Settings.__dataclass_fields__, "storage_secrets", "spark_jars"}  # which the hook puts among the others
 
 
 def test_options_are_read_from_airflows_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

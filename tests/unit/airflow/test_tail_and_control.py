@@ -24,8 +24,8 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators import control as operators
 from airflow_provider_schemamig.operators import drift
-from airflow_provider_schemamig.operators.base import BadArgument, as_number
-from airflow_provider_schemamig.operators.control import as_window, triggered_by
+from airflow_provider_schemamig.operators.base import BadArgument, as_number, run_in_name_of
+from airflow_provider_schemamig.operators.control import as_window
 from airflow_provider_schemamig.operators.leader import ChangeOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import FillOperator, TailOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
@@ -189,9 +189,9 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
 @pytest.mark.parametrize(
     ("arguments", "call"),
     [
-        ({"action": "pause"}, ("pause", None, "ann", None)),
-        ({"action": "pause", "reason": "the disk is full"}, ("pause", None, "ann", "the disk is full")),
-        ({"action": "postpone", "collection": "flights"}, ("postpone", "flights", "ann", None)),
+        ({"action": "pause"}, ("pause", None, None, "ann")),
+        ({"action": "pause", "reason": "the disk is full"}, ("pause", None, "the disk is full", "ann")),
+        ({"action": "postpone", "collection": "flights"}, ("postpone", "flights", None, "ann")),
         ({"action": "resume", "collection": "flights"}, ("resume", "flights", "ann")),
         ({"action": "force", "collection": "flights"}, ("force", "flights", "ann")),
         ({"action": "throttle", "rows_per_second": "", "max_files": "", "window": ""}, ("throttle", None, None, None, None, None, "ann")),
@@ -216,10 +216,10 @@ def test_a_control_answers_with_the_command_lines_document(said: list[tuple[Any,
 
 def test_who_says_it_is_who_triggered_the_run_or_the_run() -> None:
     run = CONTROLLED["dag_run"]
-    assert triggered_by(CONTROLLED) == "ann"
+    assert run_in_name_of(CONTROLLED) == "ann"
     nobody: Any = {"dag_run": SimpleNamespace(**{**vars(run), "triggering_user_name": None})}
-    assert triggered_by(nobody) == "airflow:schemamig_control/manual__1"
-    assert triggered_by(cast(Any, {})) is None
+    assert run_in_name_of(nobody) == "airflow:schemamig_control/manual__1"
+    assert run_in_name_of(cast(Any, {})) is None
 
 
 # --- a pause -------------------------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_from_adopt_to_unmanage(run: Run, site: Site) -> None:
     assert gone.document == {"collection": "flights", "uri": f"file://{table}", "unmanaged": True, "notes": []}
 
 
-def test_for_people(run: Run, site: Site) -> None:
+def test_adopt_for_people(run: Run, site: Site) -> None:
     env, release, table = site.folder / "lake", site.release, site.table("flights")
     adopted = run("adopt", "--create", "--env", env, "--release", release, "--table", f"flights={table}")
     assert adopted.stdout.startswith("1 table(s) adopted at 1.0.0; none got a commit\n")
@@ -90,7 +90,23 @@ def test_at_least_one_table(run: Run, site: Site) -> None:
     assert run("adopt", "--env", site.folder / "lake", "--release", site.release).exit_code == 2
 
 
-def test_refused(run: Run, site: Site) -> None:
+def test_all_tables_below_a_folder(run: Run, site: Site) -> None:
+    env, release = site.folder / "lake", site.release
+    for name in ("flights", "planes", "bad-name"):
+        site.table(name)
+    (site.folder / "out" / "no_table").mkdir()
+    options = ("--env", env, "--release", release, "--discover", site.folder / "out")
+    refused(run, "adopt", *options, "--create", code="invalid_name")
+    done = run("adopt", *options, "--create", "--table", f"good_name={site.folder / 'out' / 'bad-name'}", "--json")
+    assert [found["collection"] for found in done.document["tables"]] == ["good_name", "flights", "planes"]
+    airports = site.table("airports")
+    later = run("adopt", *options, "--json").document
+    assert ([found["uri"] for found in later["tables"]], later["version"]) == ([f"file://{airports}"], "1.1.0")
+    assert run("adopt", *options).stdout.startswith("These tables are managed already")
+    refused(run, "adopt", "--env", env, "--release", release, "--discover", airports, code="no_tables")
+
+
+def test_cli_adopt_refused(run: Run, site: Site) -> None:
     env, release = site.folder / "lake", site.release
     options = ("--env", env, "--release", release)
     refused(run, "adopt", *options, "--table", f"flights={site.table('flights')}", code="no_environment")

@@ -25,7 +25,7 @@ def begun(old_release: Path) -> Path:
     return old_release
 
 
-def test_new(run: Run, begun: Path) -> None:
+def test_cli_authoring_new(run: Run, begun: Path) -> None:
     made = run("new", "Airports by code", "--release", begun, "--part", "major", "--json")
     assert made.exit_code == 0, made.stdout
     conforms(made.document, "new")
@@ -92,18 +92,18 @@ def test_a_question_that_is_interrupted_writes_nothing(run: Run, old_release: Pa
     "arguments, code",
     [(["new", "", "--release", "{}"], "invalid_title"), (["new", "t", "--release", "{}", "--version", "1"], "invalid_name")],
 )
-def test_new_refused(run: Run, begun: Path, arguments: list[str], code: str) -> None:
+def test_authoring_new_refused(run: Run, begun: Path, arguments: list[str], code: str) -> None:
     before = tree(begun)
     refused(run, *(argument.format(begun) for argument in arguments), code=code)
     assert tree(begun) == before
 
 
 @pytest.mark.parametrize("arguments", [["new", "t", "--release", "{}", "--part", "huge"], ["lint", "--release", "{}", "--format", "xml"]])
-def test_usage(run: Run, begun: Path, arguments: list[str]) -> None:
+def test_cli_authoring_usage(run: Run, begun: Path, arguments: list[str]) -> None:
     assert run(*(argument.format(begun) for argument in arguments)).exit_code == 2
 
 
-def test_rebase(run: Run, new_release: Path) -> None:
+def test_cli_authoring_rebase(run: Run, new_release: Path) -> None:
     refused(run, "rebase", "--release", new_release, code="nothing_to_rebase")
     done = run("rebase", "--release", new_release, "--onto", "1.1.0", "--json")
     assert done.exit_code == 0, done.stdout
@@ -132,7 +132,7 @@ def wrong(tmp_path: Path) -> Path:
     return product.release("1.1.0", SCHEMA_2, steps, "What: a, b 100%.")
 
 
-def test_lint(run: Run, wrong: Path) -> None:
+def test_cli_authoring_lint(run: Run, wrong: Path) -> None:
     before = tree(wrong)
     linted = run("lint", "--release", wrong, "--json")
     assert linted.exit_code == 1
@@ -152,11 +152,10 @@ def test_lint_for_people(run: Run, wrong: Path) -> None:
     assert shown.stdout == (
         "SM001 no-why (error)\n  migrations/v1_1_0.py:1\n    the docstring has no paragraph that begins with `Why:`\n"
         "SM202 column-mapping-needed (warning)\n  migrations/v1_1_0.py:6  flights\n"
-        "    rename origin to airport: the first time here, readers and writers below protocol (3,7) of Delta lose access, and so\n"
-        "    do streams that read it\n"
+        "    rename origin to airport: where it is new, readers and writers below protocol (3,7) of Delta lose access, and so do\n"
+        "    streams that read it\n"
         "SM203 type-widening-needed (warning)\n  migrations/v1_1_0.py:6  flights\n"
-        "    widen distance from INT to BIGINT: the first time here, readers and writers without the feature typeWidening lose\n"
-        "    access\n"
+        "    widen distance from INT to BIGINT: where it is new, readers and writers without the feature typeWidening lose access\n"
         "SM314 no-primary-key (notice)\n  schema.sql:3  airlines\n"
         "    the new collection has no PRIMARY KEY: rows are told apart by all of their values\n"
         "SM315 no-comment (notice)\n  schema.sql:3  airlines\n    no COMMENT on the collection, carrier, name\n"
@@ -164,7 +163,7 @@ def test_lint_for_people(run: Run, wrong: Path) -> None:
     )
 
 
-def test_annotations(run: Run, wrong: Path) -> None:
+def test_cli_authoring_annotations(run: Run, wrong: Path) -> None:
     shown = run("lint", "--release", wrong, "--format", "github")
     assert shown.exit_code == 1
     lines = shown.stdout.splitlines()
@@ -191,7 +190,7 @@ def test_a_percent_sign_and_a_comma_are_escaped(run: Run, tmp_path: Path) -> Non
     assert "/a%2Cb%25/1.0.0/schema.sql,line=1,title=SM306 reserved-word::order: order needs" in shown.stdout
 
 
-def test_nothing_found(run: Run, tmp_path: Path) -> None:
+def test_authoring_nothing_found(run: Run, tmp_path: Path) -> None:
     folder = Product(tmp_path, "lake").release("1.0.0", "CREATE TABLE a (a INT);")
     assert run("lint", "--release", folder).stdout == "lake 1.0.0: 0 finding(s).\n"
     assert run("lint", "--release", folder, "--format", "github").stdout == "nothing found\n"

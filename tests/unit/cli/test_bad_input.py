@@ -109,14 +109,14 @@ def needs_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return product.release("1.1.0", schema, 'replacement("planes", fill="SELECT tailnum, CAST(year AS STRING) AS year FROM {planes}")')
 
 
-def test_no_java(run: Run, unchanged: Path, needs_spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_no_java(run: Run, unchanged: Path, needs_spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     error = refused(run, "upgrade", "--env", unchanged, "--release", needs_spark, code="java_missing")
     assert "apt-get install" in error["next"]
 
 
-def test_no_jars(run: Run, unchanged: Path, needs_spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_no_jars(run: Run, unchanged: Path, needs_spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jars").mkdir()
     monkeypatch.setenv("SCHEMAMIG_JARS", str(tmp_path / "jars"))
     error = refused(run, "upgrade", "--env", unchanged, "--release", needs_spark, code="spark_jars_missing")

@@ -97,7 +97,9 @@ def schema_file(folder: Path, name: str, content: Any) -> Path:
 
 
 @pytest.mark.parametrize(("old", "new", "outcome", "drops", "changes"), [case[1:] for case in DIFFS], ids=[case[0] for case in DIFFS])
-def test_diff(run: Run, tmp_path: Path, old: Any, new: Any, outcome: str, drops: bool, changes: list[tuple[str, str, str]]) -> None:
+def test_cli_commands_diff(
+    run: Run, tmp_path: Path, old: Any, new: Any, outcome: str, drops: bool, changes: list[tuple[str, str, str]]
+) -> None:
     files = schema_file(tmp_path, "old", old), schema_file(tmp_path, "new", new)
     ran = run("diff", *files, "--json")
     assert ran.exit_code == 0, ran.stdout
@@ -211,7 +213,7 @@ def test_watching_draws_what_changes_until_it_is_stopped(run: Run, env: Path, mo
     assert watched.exit_code == 3, "that of the last look"
 
 
-def test_the_ledger(run: Run, env: Path, old_release: Path, tmp_path: Path) -> None:
+def test_commands_the_ledger(run: Run, env: Path, old_release: Path, tmp_path: Path) -> None:
     for name in ("dump", "verify", "size", "epoch"):
         ran = run("ledger", name, "--env", env, "--json")
         assert ran.exit_code == 0, ran.stdout
@@ -274,7 +276,7 @@ USAGE = [
 
 
 @pytest.mark.parametrize("arguments", [case[1] for case in USAGE], ids=[case[0] for case in USAGE])
-def test_usage_errors(run: Run, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_usage_errors(run: Run, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran = run(*arguments)
     assert ran.exit_code == 2

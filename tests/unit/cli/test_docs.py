@@ -51,11 +51,11 @@ def test_every_command_takes_json() -> None:
                 assert "--json" in {option for parameter in command.params for option in parameter.opts}, name
 
 
-def test_exit_codes() -> None:
+def test_docs_exit_codes() -> None:
     assert [int(cell) for cell in first_cells("Exit codes")] == sorted(Exit)
 
 
-def test_stage_kinds() -> None:
+def test_docs_stage_kinds() -> None:
     assert tuple(first_cells("stages.kind")) == STAGE_KINDS
 
 

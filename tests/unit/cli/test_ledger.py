@@ -86,7 +86,7 @@ def test_an_as_of_that_cannot_be_answered(run: Run, env: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [["--format", "yaml"], ["--format", "csv", "--json"]], ids=" ".join)
-def test_dump_usage(run: Run, unchanged: Path, more: Sequence[str]) -> None:
+def test_ledger_dump_usage(run: Run, unchanged: Path, more: Sequence[str]) -> None:
     ran = run("ledger", "dump", "--env", unchanged, *more)
     assert (ran.exit_code, ran.stdout) == (2, "")
 

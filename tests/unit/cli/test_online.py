@@ -53,7 +53,7 @@ def test_a_dry_run_writes_nothing(lake: Path, run: Run) -> None:
     assert tree(lake) == before
 
 
-def test_a_statement(lake: Path, run: Run) -> None:
+def test_online_a_statement(lake: Path, run: Run) -> None:
     done = run("alter", "--env", lake, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", "--json")
     assert done.exit_code == 0, done.stdout
     conforms(done.document, "outcome")
@@ -91,7 +91,7 @@ def test_the_elements_of_a_change_that_was_walked_back(lake: Path, tmp_path: Pat
     assert "a check:pos ABSENT walked back" in shown_text
 
 
-def test_verify(lake: Path, run: Run) -> None:
+def test_cli_online_verify(lake: Path, run: Run) -> None:
     kept = run("verify", "--env", lake, "--json")
     assert kept.exit_code == 0, kept.stdout
     conforms(kept.document, "verified")

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 import typer
 
+from airflow_provider_schemamig.cli import options
 from airflow_provider_schemamig.cli.options import local_path, parse_hold
+from airflow_provider_schemamig.core.progress import silent
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
+from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -22,12 +26,12 @@ from airflow_provider_schemamig.cli.options import local_path, parse_hold
         (" 3650d ", timedelta(days=3650)),
     ],
 )
-def test_a_hold(text: str, value: timedelta) -> None:
+def test_options_a_hold(text: str, value: timedelta) -> None:
     assert parse_hold(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "h", "1.5h", "-1", "1h30m", "1w", "3651d", "٣d"])
-def test_no_hold(text: str) -> None:
+def test_options_no_hold(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_hold(text)
 
@@ -37,3 +41,33 @@ def test_a_folder_is_a_path_or_a_file_uri(tmp_path: Path) -> None:
     assert local_path(f"file://{tmp_path}") == tmp_path
     with pytest.raises(typer.BadParameter):
         local_path("s3://bucket/releases")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "local",
+        "local[2]",
+        "local[*]",
+        "local[2,3]",
+        "spark://a:7077",
+        "spark://a:7077,b:7077",
+        "yarn",
+        "k8s://https://a:6443",
+        "sc://a:15002/;token=x",
+    ],
+)
+def test_every_kind_of_spark_is_taken(url: str) -> None:
+    assert callable(options.spark_at(url, silent))
+
+
+@pytest.mark.parametrize(
+    "url", ["", "a:7077", "http://a:4040", "yarn://a", "yarn-cluster", "spark://", "local-cluster[2,1,1024]", "mesos://a:5050"]
+)
+def test_what_is_no_spark_is_a_usage_error(url: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is no Spark: write local"):
+        options.spark_at(url, silent)
+
+
+def test_command_line_airflow_and_core_let_writers_wait_equally_long() -> None:
+    assert options.DEFAULT_SEAL_SECONDS == DEFAULT_SEAL_SECONDS == SEAL_SECONDS

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.progress import Event
         (Event("settle", note="nothing open"), "settle  nothing open"),
     ],
 )
-def test_a_line(event: Event, text: str) -> None:
+def test_progress_a_line(event: Event, text: str) -> None:
     assert line(event) == text
 
 
@@ -76,7 +76,7 @@ from airflow_provider_schemamig.core.spark.watched import WatchedRunner
 
 class Slow:
     is_started, began = False, 0.0
-    def start(self):
+    def start(self, options):
         time.sleep(3)
         self.is_started, self.began = True, time.monotonic()
     def how_far(self):

@@ -90,7 +90,6 @@ def test_explain_says_why_and_for_whom() -> None:
         "    └── rollback  gust stays hidden\n"
         "Contract  what is taken away for good, and when\n"
         "└── flights  drop hour  instant\n"
-        "    ├── costs     instant: one metadata commit a table; no row is read or written, however large the table is\n"
         "    └── for good  hour is gone\n"
     )
 
@@ -114,7 +113,7 @@ def stage(kind: str, collection: str | None, version: int | None = None) -> dict
     return {"kind": kind, "collection": collection, "table_version": version, "seconds": 0.25}
 
 
-def test_an_outcome() -> None:
+def test_render_an_outcome() -> None:
     document = outcome([stage("expand", "flights", 7), stage("commit", None)])
     assert text_of(lambda to: show_outcome(to, document)) == (
         "1.0.0 -> 1.1.0   generation 2, epoch 3\n"
@@ -141,7 +140,7 @@ def test_many_stages_are_a_number() -> None:
     assert "c0" not in text
 
 
-def test_a_diff() -> None:
+def test_render_a_diff() -> None:
     change = {"collection": "flights", "op": "drop_column", "path": "hour", "cost": "instant", "text": "drop hour"}
     document = {"outcome": "instant", "drops_data": True, "changes": [change]}
     assert text_of(lambda to: show_diff(to, document)) == "instant   drops data\nflights  drop hour  instant\n"
@@ -178,6 +177,7 @@ def status(collections: dict[str, Any]) -> dict[str, Any]:
     return {
         "version": "1.0.0",
         "leader": {"generation": 1, "epoch": 1, "since": "2026-11-21T10:00:00+00:00"},
+        "preparing": [],
         "deployments": [deployment],
         "collections": collections,
         "retired": [],
@@ -190,7 +190,7 @@ def status(collections: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_status() -> None:
+def test_render_a_status() -> None:
     document = status({"flights": collection(hidden=["hour"]), "planes": collection(drift=["column seats: unexpected"], sealed=True)})
     assert text_of(lambda to: to.print(status_view("file:///lake", document, cluster=True))) == (
         "file:///lake  at 1.0.0   generation 1 leads since 2026-11-21 10:00 UTC, epoch 1\n"
@@ -256,5 +256,5 @@ def test_a_status_while_rows_are_copied() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3569, "59 min"), (3599, "1 h 00 min"), (90_000, "25 h 00 min")]
 )
-def test_a_duration(seconds: float, text: str) -> None:
+def test_render_a_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text

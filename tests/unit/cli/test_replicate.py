@@ -18,7 +18,7 @@ from tests.unit.cli.samples import Ran, Run, conforms, refused
 @pytest.fixture
 def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Replicas:
     made = make_replicas(tmp_path)
-    monkeypatch.setattr(spark, "runner_for", lambda url: made.runner)
+    monkeypatch.setattr(spark, "runner_for", lambda url, conf: made.runner)
     made.insert("a", {"id": 1, "v": "x"})
     return made
 

@@ -20,7 +20,7 @@ from tests.unit.cli.samples import Run, conforms
 @pytest.fixture
 def lake(tmp_path: Path, run: Run, product: Product, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An environment with rows at 1.0.0, and a claim of the rewrite to 1.1.0."""
-    monkeypatch.setattr(spark, "runner_for", lambda url: RowJobs(QUERIES))
+    monkeypatch.setattr(spark, "runner_for", lambda url, conf: RowJobs(QUERIES))
     monkeypatch.setattr(following, "ROUND_SECONDS", 0.01)
     path = tmp_path / "lake"
     assert run("upgrade", "--env", path, "--release", product.release("1.0.0", SCHEMA_1), "--create", "--json").exit_code == 0

@@ -157,8 +157,8 @@ def test_a_claim_is_followed_and_given_up(run: Run, env: Path, new_release: Path
 def test_spark_is_made_by_who_needs_it(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     from airflow_provider_schemamig.core import spark
 
-    made: list[str] = []
-    monkeypatch.setattr(spark, "runner_for", made.append)
+    made: list[tuple[str, dict[str, str]]] = []
+    monkeypatch.setattr(spark, "runner_for", lambda url, conf: made.append((url, dict(conf))))
     outcome = Outcome(None, None, Generation(3), None, notes=("flights: writers were blocked for 3.2 s",))
 
     def play(*arguments: object, jobs: Any, **options: object) -> Outcome:
@@ -168,13 +168,15 @@ def test_spark_is_made_by_who_needs_it(run: Run, tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(commands, verb, play)
     generation = [] if verb == "rollback" else ["--generation", "3"]
-    done = run(verb, "--env", tmp_path, *generation, "--spark", "sc://somewhere")
-    assert made == ["sc://somewhere"]
+    own = ["--spark-conf", "spark.executor.memory=4g", "--spark-conf", "spark.executor.cores=2", "--spark-jars", "/a.jar,/b.jar"]
+    done = run(verb, "--env", tmp_path, *generation, "--spark", "yarn", *own)
+    conf = {"spark.executor.memory": "4g", "spark.executor.cores": "2", "spark.jars": "/a.jar,/b.jar"}
+    assert made == [("yarn", conf)]
     assert "note  flights: writers were blocked for 3.2 s" in done.stdout
 
 
 def test_schema_only_work_never_makes_it(run: Run, env: Path, new_release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_schemamig.core.spark.runner_for", lambda url: pytest.fail("nothing here needs Spark"))
+    monkeypatch.setattr("airflow_provider_schemamig.core.spark.runner_for", lambda url, conf: pytest.fail("nothing here needs Spark"))
     generation = run("preflight", "--env", env, "--release", new_release, "--json").document["generation"]
     for task in ("tail", "promote", "expand", "change", "cutover"):
         options = ["--once"] if task == "tail" else []

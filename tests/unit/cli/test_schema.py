@@ -93,7 +93,7 @@ EXITS = [
 
 
 @pytest.mark.parametrize(("states", "code"), [case[1:] for case in EXITS], ids=[case[0] for case in EXITS])
-def test_exit_codes(run: Run, west: Environment, states: list[Any], code: int) -> None:
+def test_schema_exit_codes(run: Run, west: Environment, states: list[Any], code: int) -> None:
     for number, state in enumerate(states):
         write_state(west, state(stream(f"o{number}")))
     for arguments in ([], ["--cluster"]):
@@ -128,7 +128,7 @@ def test_damage_changes_no_exit_code(run: Run, west: Environment) -> None:
     assert "unreadable  _schemamig/replicas/nodes/north.json: " in run("schema", "status", "--cluster", "--env", west.location.uri).stdout
 
 
-def test_no_environment(run: Run, tmp_path: Path) -> None:
+def test_schema_no_environment(run: Run, tmp_path: Path) -> None:
     for command in ("status", "refresh"):
         refused(run, "schema", command, "--env", tmp_path / "nowhere", code="no_environment")
     assert list(tmp_path.iterdir()) == []
@@ -210,7 +210,7 @@ def test_no_control_characters_of_others_reach_the_terminal(run: Run, west: Envi
 # --- diff ----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_diff(run: Run, east: Environment, west: Environment) -> None:
+def test_cli_schema_diff(run: Run, east: Environment, west: Environment) -> None:
     move(east, "flights", "id", "gust double")
     move(east, "gates", "id")
     with unwritten(east), unwritten(west):

@@ -91,7 +91,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("declaration", "configuration", "change", "kind", "why"), REFUSED, ids=[case[4] for case in REFUSED])
-def test_refused(declaration: Any, configuration: dict[str, str], change: Change, kind: type[SchemamigError], why: str) -> None:
+def test_clustering_refused(declaration: Any, configuration: dict[str, str], change: Change, kind: type[SchemamigError], why: str) -> None:
     with pytest.raises(kind, match=why):
         edit(*raw(declaration, **configuration), [change])
 

@@ -44,6 +44,7 @@ from airflow_provider_schemamig.core.storage import (
     UnsafeLogStore,
     WriteReceipt,
     confirm,
+    log_stores,
 )
 from tests.unit.delta.tables import (
     BIGINT,
@@ -217,9 +218,10 @@ def test_an_unknown_feature_is_read_but_not_written(tmp_path: Path) -> None:
     assert log_files(tmp_path) == ["00000000000000000000.json"]
 
 
-def test_s3_needs_a_declared_log_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_spark_overwrites_nothing_is_committed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     base = read_head(store)
     monkeypatch.setattr(store, "location", Place.parse("s3://bucket/t"))
+    monkeypatch.setitem(log_stores._newest, "s3://bucket/t", log_stores.SparkCommit(0, "Apache-Spark/4.2.0 Delta-Lake/4.4.0", False))
     with pytest.raises(UnsafeLogStore):
         commit_changes(store, base, [add_int("gate")], fence(), TAG, since=0)
     monkeypatch.setattr(store, "options", StorageOptions({"schemamig.conditional_log_store": "true"}))

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.delta.properties import UnsupportedProperty
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.model import Array, Check, Field, Primitive, Struct
-from airflow_provider_schemamig.core.storage import Location, StorageOptions, UnsafeLogStore, open_store
+from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
 from tests.unit.delta.tables import INT, NAME, STRING, TAG, flights, make_table, nested, table_store
 
 RICH = flights(
@@ -89,12 +89,6 @@ def test_what_nothing_would_enforce_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedProperty):
         create_table(table_store(tmp_path), flights(properties=(("delta.logRetentionDuration", "soon"),)), "id", TAG)
     assert not table_exists(table_store(tmp_path))
-
-
-def test_s3_without_a_declared_log_store_is_refused_before_anything_is_read() -> None:
-    store = open_store(Location.parse("s3://bucket/t"), StorageOptions({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}))
-    with pytest.raises(UnsafeLogStore):
-        create_table(store, flights(), "id", TAG)
 
 
 def test_in_an_object_store(tmp_path: Path) -> None:

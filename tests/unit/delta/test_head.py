@@ -109,7 +109,7 @@ def expect(head: Head, version: int, protocol: RawAction, metadata: RawAction) -
     assert head.declaration(NAME) == declared(metadata)
 
 
-def test_json_only(log: tuple[Path, Store, RawAction, RawAction]) -> None:
+def test_head_json_only(log: tuple[Path, Store, RawAction, RawAction]) -> None:
     _, store, protocol, after = log
     expect(read_head(store), 12, protocol, after)
 
@@ -132,7 +132,7 @@ def test_the_newest_of_each_counts(tmp_path: Path) -> None:
     expect(read_head(store), 2, newest, after)
 
 
-def test_no_table(tmp_path: Path) -> None:
+def test_head_no_table(tmp_path: Path) -> None:
     for folder in ("nothing", "empty"):
         (tmp_path / "empty/_delta_log").mkdir(parents=True, exist_ok=True)
         with pytest.raises(TableMissing):
@@ -142,7 +142,7 @@ def test_no_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["classic", "multi", "v2 parquet", "v2 json"])
 @pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize("hint", [None, 10, 3, 11, 99, "damaged"])
-def test_checkpoints(log: tuple[Path, Store, RawAction, RawAction], kind: str, cleaned: bool, hint: int | str | None) -> None:
+def test_head_checkpoints(log: tuple[Path, Store, RawAction, RawAction], kind: str, cleaned: bool, hint: int | str | None) -> None:
     folder, store, protocol, after = log
     state = [txn("job", 10), {"protocol": protocol}, {"metaData": after}, *(add_file(f"f{number}") for number in range(1, 11))]
     match kind:

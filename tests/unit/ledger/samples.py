@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import pendulum
+import pytest
 
-from airflow_provider_schemamig.core.ledger import delta_io
+from airflow_provider_schemamig.core.delta.log.listing import LogFiles
 from airflow_provider_schemamig.core.ledger.codec import RawRow
+from airflow_provider_schemamig.core.ledger.own_table import OwnTable
 from airflow_provider_schemamig.core.ledger.rows import (
     CompactionIntent,
     Deployment,
@@ -26,7 +28,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     ShardState,
 )
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.ledger.table import COLUMNS
+from airflow_provider_schemamig.core.ledger.table import COLUMNS, FOLDER
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
@@ -126,8 +128,20 @@ def elsewhere(env: Env) -> Env:
 
 def append_raw(env: EnvironmentRoot, *rows: RawRow) -> None:
     """Bypass all checks: what a bug or another program could have written."""
-    table = delta_io.open_table(env.ledger_uri, {})
-    delta_io.write(table, delta_io.arrow(COLUMNS, rows), mode="append", commit_id="foreign", options={})
+    OwnTable(env, FOLDER, COLUMNS).commit(rows, "foreign", "append")
+
+
+def openings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the URIs of our tables, one each time that one is opened from now on."""
+    found: list[str] = []
+    real = OwnTable._open
+
+    def opened(table: OwnTable, listed: LogFiles) -> object:
+        found.append(table.store.location.uri)
+        return real(table, listed)
+
+    monkeypatch.setattr(OwnTable, "_open", opened)
+    return found
 
 
 def commit_ids(root: Path) -> list[str]:

@@ -36,7 +36,7 @@ def lake(tmp_path: Path) -> LedgerWriter:
 
 
 @pytest.mark.parametrize("consolidated", [False, True])
-def test_round_trip(lake: LedgerWriter, tmp_path: Path, consolidated: bool) -> None:
+def test_backup_round_trip(lake: LedgerWriter, tmp_path: Path, consolidated: bool) -> None:
     plan = write_plan(lake.env, {"stages": [1, 2]})
     if consolidated:
         compact(lake, since=2)

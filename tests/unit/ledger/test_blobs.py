@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(JSON)
-def test_round_trip(env: EnvironmentRoot, document: object) -> None:
+def test_blobs_round_trip(env: EnvironmentRoot, document: object) -> None:
     name = write_plan(env, document)
     assert name == digest(document)
     assert read_plan(env, name) == document

@@ -145,7 +145,7 @@ OTHERS: list[Any] = [
 
 
 @pytest.mark.parametrize("row", [*(row for row, _, _ in FROZEN), *OTHERS], ids=lambda row: type(row).__name__)
-def test_round_trip(row: Any) -> None:
+def test_codec_round_trip(row: Any) -> None:
     collection, key, value = encode(row)
     row_type = row_type_of(collection, key)
     assert row_type is not None

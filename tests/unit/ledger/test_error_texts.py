@@ -32,7 +32,6 @@ ERRORS: tuple[SchemamigError, ...] = (
         by="ann (airflow:schemamig_upgrade/manual__1/preflight)",
     ),
     e.LedgerOutcomeUnknown(expected=4, commit_id="0123abcd", reason="connection reset"),
-    e.LedgerElsewhere(uri=URI, version=5),
     e.LedgerVersionUnknown(version=9, head=4),
     e.LedgerCompacted(version=3, since=4),
     e.PlanMissing(digest="d" * 8),
@@ -49,7 +48,7 @@ ERRORS: tuple[SchemamigError, ...] = (
 )
 
 
-def test_texts() -> None:
+def test_ledger_error_texts() -> None:
     assert [str(error) for error in ERRORS] == TEXTS.read_text().splitlines()
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_schemamig.core.ledger import delta_io
 from airflow_provider_schemamig.core.ledger.admin.backup import backup
 from airflow_provider_schemamig.core.ledger.admin.edit import RowEdit, edit_row
 from airflow_provider_schemamig.core.ledger.admin.maintenance import compact, dump
@@ -22,7 +21,10 @@ from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_ta
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.own_table import OwnTable
+from airflow_provider_schemamig.core.ledger.row_files import Column
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, Put
+from airflow_provider_schemamig.core.ledger.table import FOLDER
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import tree
@@ -148,7 +150,7 @@ def play_files(template: Path, folder: Path, seed: str) -> None:
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_broken_files(template: Path, tmp_path: Path, number: int) -> None:
+def test_fuzz_broken_files(template: Path, tmp_path: Path, number: int) -> None:
     play_files(template, tmp_path / "play", f"{SEED}/files/{number}")
 
 
@@ -164,23 +166,22 @@ def test_the_whole_ledger_survives_its_looks(template: Path, tmp_path: Path) -> 
     assert set(looks(env, tmp_path)) - survives(env, tmp_path) == {"refused edit"}
 
 
-TYPES = {"collection": "string", "key": "string", "value": "string", "ts": "bigint", "diff": "bigint"}
+TYPES = {"collection": "string", "key": "string", "value": "string", "ts": "long", "diff": "long"}
 OTHER_TABLES: dict[str, dict[str, str]] = {
     "ts is text": {**TYPES, "ts": "string"},
-    "value is a number": {**TYPES, "value": "bigint"},
+    "value is a number": {**TYPES, "value": "long"},
     "no diff": {name: kind for name, kind in TYPES.items() if name != "diff"},
     "all may be NULL": dict.fromkeys(TYPES, ""),
-    "another table": {"id": "bigint"},
+    "another table": {"id": "long"},
 }
 
 
 @pytest.mark.parametrize("types", OTHER_TABLES.values(), ids=OTHER_TABLES)
 def test_a_table_of_other_columns(tmp_path: Path, types: dict[str, str]) -> None:
     env = EnvironmentRoot.open(str(tmp_path / "lake"))
-    columns = [delta_io.Column(name, kind or TYPES[name], nullable=not kind) for name, kind in types.items()]  # type: ignore[arg-type]
-    rows = [[1 if column.type == "bigint" else "1" for column in columns], [0 if column.type == "bigint" else "0" for column in columns]]
-    (tmp_path / "lake").mkdir()
-    delta_io.write(env.ledger_uri, delta_io.arrow(columns, rows), mode="error", commit_id="x", options={})
+    columns = [Column(name, kind or TYPES[name], nullable=not kind) for name, kind in types.items()]  # type: ignore[arg-type]
+    rows = [[1 if column.type == "long" else "1" for column in columns], [0 if column.type == "long" else "0" for column in columns]]
+    OwnTable(env, FOLDER, columns).create(rows, "x")
     assert survives(env, tmp_path) <= {"verify", "nodes"}
     with pytest.raises(LedgerDamaged, match="no column"):
         LedgerReader(env).state()
@@ -273,7 +274,7 @@ def can_open(env: EnvironmentRoot) -> bool:
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_strange_rows(template: Path, tmp_path: Path, number: int) -> None:
+def test_fuzz_strange_rows(template: Path, tmp_path: Path, number: int) -> None:
     play_rows(template, tmp_path / "play", f"{SEED}/rows/{number}")
 
 

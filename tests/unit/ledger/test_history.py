@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.ledger import history
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, read_history, tidy_history
+from airflow_provider_schemamig.core.storage import ObjectExists
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.unit.ledger.samples import NOW
 
@@ -81,6 +83,16 @@ def test_a_failing_write_is_a_note_and_no_error(tmp_path: Path) -> None:
     assert note is not None
     assert "audit log" in note
     assert "\n" not in note
+
+
+def test_a_log_that_stays_damaged_is_noted_also_after_lost_races(env: EnvironmentRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = iter([ObjectExists(uri="x"), ObjectExists(uri="x")])
+
+    def append(*_: object) -> None:
+        raise next(tries, LogDamaged(uri="x", reason="commit 7: it is no JSON"))
+
+    monkeypatch.setattr(history._HistoryTable, "append", append)
+    assert "it is no JSON" in (append_history(env, ENTRY) or "")
 
 
 def test_a_damaged_log_is_said_to_be_damaged(env: EnvironmentRoot) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import time
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.admin import maintenance
@@ -18,6 +19,8 @@ from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, Ledge
 from airflow_provider_schemamig.core.ledger.rows import Object
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
+from airflow_provider_schemamig.core.storage import ObjectStore
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
 from tests.unit.ledger.samples import LOG, append_raw, counter, elsewhere, leader, sound_environment
 
@@ -75,6 +78,24 @@ def test_a_rewrite_races_like_any_append(writer: LedgerWriter) -> None:
     assert LedgerReader(writer.env).state().objects[COUNTER].schema_id == 3
 
 
+@pytest.mark.parametrize("upkeep", [compact, maintain])
+def test_what_came_before_the_rows_were_read_is_a_conflict(
+    writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch, upkeep: Callable[[LedgerWriter], object]
+) -> None:
+    real = LedgerWriter.rows
+
+    def rows_after_another(self: LedgerWriter) -> tuple[RawRow, ...]:
+        count_to(LedgerWriter(elsewhere(writer.env)), 3, first=3)
+        return real(self)
+
+    count_to(writer, 2)
+    monkeypatch.setattr(LedgerWriter, "rows", rows_after_another)
+    monkeypatch.setattr(maintenance, "CHECKPOINT_EVERY", 2)
+    with pytest.raises(LedgerConflict):
+        upkeep(writer)
+    assert LedgerReader(elsewhere(writer.env)).state().objects[COUNTER].schema_id == 3
+
+
 def test_a_rewrite_may_not_change_what_the_ledger_says(writer: LedgerWriter) -> None:
     count_to(writer, 2)
     with pytest.raises(ValueError, match="may not change"):
@@ -112,6 +133,26 @@ def test_maintain_does_what_is_due_and_nothing_else(writer: LedgerWriter, monkey
 
 def test_the_numbers_of_the_design() -> None:
     assert (maintenance.CHECKPOINT_EVERY, maintenance.CONSOLIDATE_EVERY) == (100, 1_000)
+
+
+def test_a_ledger_in_an_object_store_opens_with_four_requests_after_maintenance(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = LedgerWriter(EnvironmentRoot.open("memory://ledger-of-four/lake"))
+    writer.create("env-1")
+    count_to(writer, 12)
+    assert len(maintain(writer)) == 2
+    asked: list[str] = []
+
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
+        def ask(store: ObjectStore, key: str, *rest: object, **more: object) -> object:
+            asked.append(key)
+            return real(store, key, *rest, **more)
+
+        return ask
+
+    for name in ("get", "listing"):
+        monkeypatch.setattr(ObjectStore, name, counted(getattr(ObjectStore, name)))
+    assert LedgerReader(elsewhere(writer.env)).state().objects[COUNTER].schema_id == 12
+    assert len(asked) == 4, asked
 
 
 def test_compact_deletes_no_file_a_slow_reader_may_still_need(writer: LedgerWriter) -> None:
@@ -166,17 +207,47 @@ def test_opening_a_thousand_collections_is_fast(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+def age_commits(folder: Path, days: int) -> None:
+    """Let all commits of a log say that they were made so many days ago."""
+    for path in folder.glob("_delta_log/*.json"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "commitInfo" in line:
+                line["commitInfo"]["timestamp"] -= days * 86_400_000
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_log_is_forgotten_after_a_month_below_a_checkpoint(writer: LedgerWriter) -> None:
+    count_to(writer, 2)
+    root = writer.env.location.local_path
+    assert root is not None
+    folder = root / "_schemamig" / "ledger"
+    compact(writer)  # checkpoint at 3
+    count_to(writer, 4, first=3)
+    age_commits(folder, days=31)
+    compact(writer)
+    left = sorted(int(path.name[:20]) for path in folder.glob("_delta_log/*.json"))
+    assert left == list(range(3, writer.state().version + 1))
+    pointer = folder / "_delta_log/_last_checkpoint"
+    assert LedgerReader(elsewhere(writer.env)).state().raw == writer.state().raw
+    assert DeltaTable(str(folder)).version() == writer.state().version
+    for text in ('{"version": 99}', '{"version": 1e999}', '{"version": 3, "tags": "x"}', '{"version": 3, "tags": ["x"]}', "3"):
+        pointer.write_text(text)  # it is a hint, and may say anything
+        assert LedgerReader(elsewhere(writer.env)).state().raw == writer.state().raw, text
+    pointer.unlink()  # a ledger that was brought back has none
+    assert LedgerReader(elsewhere(writer.env)).state().raw == writer.state().raw
+    assert DeltaTable(str(folder)).version() == writer.state().version
+
+
 def test_compact_deletes_what_nobody_can_need_any_more_and_nothing_younger(writer: LedgerWriter) -> None:
     count_to(writer, 2)
     root = writer.env.location.local_path
     assert root is not None
     folder = root / "_schemamig" / "ledger"
-    old, young = folder / "part-00000-killed-c000.snappy.parquet", folder / "part-00000-flying-c000.snappy.parquet"
+    old, young = folder / f"{1:020}-killed.parquet", folder / f"{3:020}-flying.parquet"
     for path in (old, young):
         path.write_bytes(b"written by a process that was killed before its commit")
-    week_ago = time.time() - 8 * 86_400
-    for path in (old, *folder.glob("_delta_log/*.json")):
-        os.utime(path, (week_ago, week_ago))
+    age_commits(folder, days=8)
     data = set(folder.glob("*.parquet"))
     compact(writer)
     assert data - set(folder.glob("*.parquet")) == {old}

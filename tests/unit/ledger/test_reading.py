@@ -13,11 +13,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
-from airflow_provider_schemamig.core.ledger import delta_io, table
+from airflow_provider_schemamig.core.ledger import table
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerConflict,
@@ -29,9 +28,10 @@ from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.storage import LocalStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import append_raw, counter, elsewhere, leader, sound_environment
+from tests.unit.ledger.samples import append_raw, counter, elsewhere, leader, openings, sound_environment
 
 COUNTER = CollectionName("counter")
 
@@ -175,9 +175,7 @@ def _moved(env: EnvironmentRoot, commits: int, env_id: str) -> LedgerWriter:
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 2), (3, 0), (3, 1), (3, 3), (3, 5), (12, 0), (12, 5), (12, 12), (110, 0)])
-def test_a_process_that_knew_the_lost_ledger_reads_the_one_in_its_place(
-    writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch, before: int, after: int
-) -> None:
+def test_a_process_that_knew_the_lost_ledger_reads_the_one_in_its_place(writer: LedgerWriter, before: int, after: int) -> None:
     for _ in range(before):
         writer.transact(increment)
     ledger = root(writer.env) / "_schemamig" / "ledger"
@@ -185,7 +183,6 @@ def test_a_process_that_knew_the_lost_ledger_reads_the_one_in_its_place(
     assert LedgerReader(writer.env).state().config.env_id == "env-1"
     ledger.rename(ledger.with_name("lost"))
     shutil.copytree(root(other.env) / "_schemamig" / "ledger", ledger)
-    monkeypatch.setattr(table, "LOOK_AGAIN_SECONDS", 0.0)
     state = LedgerReader(writer.env).state()
     assert (state.config.env_id, state.version) == ("env-2", after)
 
@@ -199,26 +196,22 @@ def test_whoever_makes_the_ledger_anew_reads_his_own(writer: LedgerWriter, befor
     assert (state.config.env_id, state.version, COUNTER in state.objects) == ("env-2", 0, False)
 
 
-def test_a_cleaned_log_is_no_other_ledger(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cleaned_log_is_no_other_ledger(writer: LedgerWriter) -> None:
     for _ in range(3):
         writer.transact(increment)
-    monkeypatch.setattr(table, "LOOK_AGAIN_SECONDS", 0.0)
     reader = LedgerReader(writer.env)
-    known = reader.table
     assert reader.state().version == 3
     other = LedgerWriter(elsewhere(writer.env))
     other.transact(increment)
     other.table.checkpoint()
     for version in range(4):
         (root(writer.env) / table.LOG / f"{version:020}.json").unlink()
-    assert not known.is_another(3, "an id that nobody knows any more")
     assert reader.state().version == 4
 
 
 def test_a_look_at_what_did_not_change_reads_no_commit(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     writer.state()
-    monkeypatch.setattr(table, "LOOK_AGAIN_SECONDS", 3600.0)
-    monkeypatch.setattr(table.LedgerTable, "commit_id", lambda *_: pytest.fail("a commit was read"))
+    monkeypatch.setattr(LocalStore, "get", lambda *_: pytest.fail("an object was read"))
     for _ in range(3):
         assert writer.state().version == 0
 
@@ -228,13 +221,12 @@ def test_an_environment_keeps_its_ledger_open_as_long_as_it_lives(
     writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     """However many others are looked at in between; and none of them is of another object's ledger."""
-    opening = Mock(side_effect=delta_io.open_table)
-    monkeypatch.setattr(delta_io, "open_table", opening)
+    opened = openings(monkeypatch)
     environments = [elsewhere(writer.env) for _ in range(1 + others)]
     for _ in range(2):
         for env in environments:
             assert LedgerReader(env).state() is LedgerWriter(env).state()
-    assert opening.call_count == 1 + others
+    assert len(opened) == 1 + others
 
 
 def test_threads_share_nothing_that_an_environment_has_open(writer: LedgerWriter) -> None:

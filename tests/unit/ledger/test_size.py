@@ -27,7 +27,7 @@ def grown(tmp_path: Path) -> LedgerWriter:
     return writer
 
 
-def test_by_collection(grown: LedgerWriter, tmp_path: Path) -> None:
+def test_size_by_collection(grown: LedgerWriter, tmp_path: Path) -> None:
     before = tree(tmp_path)
     found = size(LedgerReader(grown.env))
     assert tree(tmp_path) == before

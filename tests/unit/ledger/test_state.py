@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_schemamig.core.ledger import codec, state
+from airflow_provider_schemamig.core.ledger import codec, typed_rows
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerTooNew
 from airflow_provider_schemamig.core.ledger.rows import (
@@ -78,7 +78,7 @@ def test_a_row_is_decoded_once_and_only_when_asked_for(monkeypatch: pytest.Monke
         decoded.append(key)
         return codec.decode(row_type, key, value)
 
-    monkeypatch.setattr(state, "decode", counting)
+    monkeypatch.setattr(typed_rows, "decode", counting)
     found = state_of(raw(counter(1, "flights")), raw(counter(1, "planes")))
     assert decoded == []
     assert found.objects[CollectionName("planes")] is found.objects[CollectionName("planes")]

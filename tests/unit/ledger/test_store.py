@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
-from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced
-from airflow_provider_schemamig.core.ledger import delta_io, store
+from airflow_provider_schemamig.core.ledger import store
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.errors import (
     LedgerConflict,
-    LedgerElsewhere,
     LedgerOutcomeUnknown,
     NoEnvironment,
 )
@@ -24,9 +20,10 @@ from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, Object
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
+from airflow_provider_schemamig.core.storage import LocalStore, StorageUnreachable, WriteReceipt
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
-from tests.unit.ledger.samples import commit_ids, counter, elsewhere, leader
+from tests.unit.ledger.samples import commit_ids, counter, elsewhere, leader, openings
 
 COUNTER = CollectionName("counter")
 UNDER_ONE = Leadership(Generation(1), Epoch(1))
@@ -140,20 +137,13 @@ def test_a_race_inside_the_commit_is_a_conflict(writer: LedgerWriter) -> None:
     assert LedgerReader(writer.env).state().objects[COUNTER].schema_id == 7
 
 
-def test_many_appends_by_one_writer_reopen_the_handle(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
-
-    def counting(uri: str, options: Mapping[str, str]) -> object:
-        opened.append(uri)
-        return DeltaTable(uri)
-
+def test_a_writer_opens_its_ledger_once(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = openings(monkeypatch)
     writer = LedgerWriter(elsewhere(writer.env))
-    monkeypatch.setattr("airflow_provider_schemamig.core.ledger.table._REOPEN_AFTER", 3)
-    monkeypatch.setattr("airflow_provider_schemamig.core.ledger.delta_io.open_table", counting)
     for value in range(10):
         writer.transact(lambda state, value=value: [Put(counter(value))])  # type: ignore[misc]
     assert writer.state().version == 10
-    assert len(opened) == 4, "at versions 0, 3, 6 and 9"
+    assert len(opened) == 1
     assert LedgerReader(elsewhere(writer.env)).state().objects[COUNTER].schema_id == 9
 
 
@@ -179,11 +169,10 @@ def test_who_goes_back_and_forth_between_environments_opens_each_once(tmp_path: 
     writers = [LedgerWriter(EnvironmentRoot.open(str(tmp_path / name))) for name in "abcd"]
     for writer in writers:
         writer.create(f"env-{writer.env.location.uri[-1]}")
-    opened = Mock(wraps=delta_io.open_table)
-    monkeypatch.setattr(delta_io, "open_table", opened)
+    opened = openings(monkeypatch)
     for _ in range(3):
         assert [LedgerReader(writer.env).state().config.env_id for writer in writers] == ["env-a", "env-b", "env-c", "env-d"]
-    assert opened.call_count <= len(writers)
+    assert len(opened) <= len(writers)
 
 
 def test_a_lost_answer_is_found_by_the_commit_id(writer: LedgerWriter) -> None:
@@ -237,30 +226,76 @@ def test_a_crash_between_landing_and_answer_leaves_a_whole_commit(writer: Ledger
     assert len(LedgerReader(writer.env).state().objects) == 2
 
 
-class Misled(EnvironmentRoot):
-    """An environment whose ledger delta-rs takes for the one of a folder beside it."""
+def test_an_append_whose_first_try_landed_late_is_ours(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store gave no answer, has nothing yet when it is asked, and then it has: the second try meets the first one's commit."""
+    late: list[tuple[LocalStore, str, bytes]] = []
+    real = LocalStore.put_if_absent
 
-    @property
-    def ledger_uri(self) -> str:
-        return f"{self.location.uri}-beside/{self.SYSTEM_FOLDER}/ledger"
+    def put_late(store: LocalStore, key: str, data: bytes) -> WriteReceipt:
+        if not late and key.endswith("1.json"):
+            late.append((store, key, data))
+            raise StorageUnreachable(uri=key, reason="no answer")
+        if len(late) == 1:
+            real(*late[0])
+            late.append(late[0])
+        return real(store, key, data)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", put_late)
+    assert writer.compare_and_append(writer.state(), [Put(counter(1))]).version == 1
+    assert len(commit_ids(root(writer.env))) == 2
 
 
-def test_a_ledger_that_is_made_elsewhere_is_no_unclear_outcome(env: EnvironmentRoot) -> None:
-    for _ in range(2):  # the second time delta-rs says that there is one
-        with pytest.raises(LedgerElsewhere) as caught:
-            LedgerWriter(Misled(env.location, env.options)).create("env-1")
-        assert not caught.value.retryable
-    assert not LedgerReader(env).exists()
+@pytest.mark.parametrize("overtaken", [False, True])
+def test_an_append_that_landed_before_it_is_sent_again_is_ours(
+    writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch, overtaken: bool
+) -> None:
+    """The store has nothing yet when it is asked, and then it has: to decide once more would count it twice."""
+    late: list[tuple[LocalStore, str, bytes]] = []
+    real = LocalStore.put_if_absent
+
+    def put_late(store: LocalStore, key: str, data: bytes) -> WriteReceipt:
+        if not late and key.endswith("1.json"):
+            late.append((store, key, data))
+            raise StorageUnreachable(uri=key, reason="no answer")
+        return real(store, key, data)
+
+    def land(_: int) -> None:
+        real(*late[0])
+        if overtaken:
+            other = LedgerWriter(elsewhere(writer.env))
+            other.compare_and_append(other.state(), [Put(counter(7, "other"))])
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", put_late)
+    monkeypatch.setattr(store, "_pause", land)
+    assert writer.transact(increment).objects[COUNTER].schema_id == 1
+    assert writer.state().objects[COUNTER].schema_id == 1
+    assert writer.transact(increment).objects[COUNTER].schema_id == 2
 
 
-def test_an_append_that_lands_elsewhere_is_no_conflict(writer: LedgerWriter) -> None:
-    beside = Path(f"{root(writer.env)}-beside")
-    shutil.copytree(root(writer.env), beside)
-    misled = LedgerWriter(Misled(writer.env.location, writer.env.options))
-    with pytest.raises(LedgerElsewhere) as caught:
-        misled.transact(lambda state: [Put(counter(1))])
-    assert caught.value.version == 1
-    assert (len(commit_ids(root(writer.env))), len(commit_ids(beside))) == (1, 2), "it is tried once, not for half a minute"
+def test_a_writer_goes_on_from_an_append_whose_answer_the_store_lost(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = LocalStore.put_if_absent
+
+    def put_and_lose(store: LocalStore, key: str, data: bytes) -> WriteReceipt:
+        receipt = real(store, key, data)
+        if key.endswith("1.json"):
+            raise StorageUnreachable(uri=key, reason="no answer")
+        return receipt
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", put_and_lose)
+    state = writer.compare_and_append(writer.state(), [Put(counter(1))])
+    assert writer.compare_and_append(state, [Put(counter(2))]).version == 2
+
+
+def test_a_process_that_dies_between_rows_and_commit_leaves_nothing(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(store: LocalStore, key: str, data: bytes) -> WriteReceipt:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "put_if_absent", die)
+        with pytest.raises(KeyboardInterrupt):
+            writer.compare_and_append(writer.state(), [Put(counter(1))])
+    assert LedgerReader(elsewhere(writer.env)).state().version == 0
+    assert writer.compare_and_append(writer.state(), [Put(counter(2))]).version == 1
 
 
 # --- transact -------------------------------------------------------------------------------------------------------------------------

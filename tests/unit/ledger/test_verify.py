@@ -177,7 +177,7 @@ DAMAGE: dict[str, tuple[list[RawRow], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("rows", "expected"), DAMAGE.values(), ids=DAMAGE.keys())
-def test_damaged_rows(sound: LedgerWriter, rows: list[RawRow], expected: list[tuple[str, str]]) -> None:
+def test_verify_damaged_rows(sound: LedgerWriter, rows: list[RawRow], expected: list[tuple[str, str]]) -> None:
     append_raw(sound.env, *rows)
     assert codes(sound) == expected
 

@@ -261,7 +261,7 @@ def test_a_batch_is_tagged_so_that_it_is_known_again(store: Store) -> None:
 # --- liveness ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_effort() -> None:
+def test_backfill_effort() -> None:
     """Three times what was due at first is allowed, also if that was next to nothing."""
     effort = Effort(2)
     for _ in range(3):

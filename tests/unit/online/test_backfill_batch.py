@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.online.backfill import due_files, fill_batch
 from airflow_provider_schemamig.core.online.unfilled import Fill
+from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
@@ -33,7 +34,7 @@ def store(tmp_path: Path) -> Store:
 
 
 @dataclass
-class Job:
+class Job(JobRunner):
     """The fill job: as many rows as it is told. ``meddle`` runs when the new files are written and not yet committed."""
 
     rows: int
@@ -107,7 +108,7 @@ def test_what_others_commit_meanwhile(store: Store, actions: Sequence[Action], c
         assert folders(store) == []
 
 
-def test_killed_anywhere(tmp_path: Path) -> None:
+def test_backfill_batch_killed_anywhere(tmp_path: Path) -> None:
     """Before the commit nothing happened, after it nothing is to be done; a rerun needs nothing but the log."""
     moments: list[str] = []
     fill_all(table(tmp_path / "counted"), DEFAULT, Job(20), lambda *moment: moments.append(" ".join(moment)))

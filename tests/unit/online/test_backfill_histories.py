@@ -145,7 +145,7 @@ def histories(draw: st.DrawFn, folder: Path, fill: Fill) -> tuple[World, Fill, l
 
 @pytest.mark.parametrize("fill", [DEFAULT, SHADOW, OUTDATED], ids=["default", "shadow", "outdated"])
 @given(data=st.data())
-def test_any_history(tmp_path_factory: pytest.TempPathFactory, fill: Fill, data: st.DataObject) -> None:
+def test_backfill_histories_any_history(tmp_path_factory: pytest.TempPathFactory, fill: Fill, data: st.DataObject) -> None:
     world, since, asked = data.draw(histories(tmp_path_factory.getbasetemp(), fill))
     kept = {row.id: row.c for row in world.everything if row.alone and not row.owed}
     due = due_files(world.store, read_head(world.store), since)

@@ -72,7 +72,7 @@ def test_a_log_that_does_not_tell(store: Store, tmp_path: Path) -> None:
     assert [file["path"] for file in older_files(store, read_head(store), SINCE)] == ["a", "b", "c"]
 
 
-def test_batches() -> None:
+def test_clustering_batches() -> None:
     files = tuple(add_file(f"{number}", size=CUBE_BYTES // 4)["add"] for number in range(8))
     assert [len(next_batch(files, None, lost)) for lost in range(8)] == [4, 2, 1, 1, 1, 1, 1, 1]
     assert (len(next_batch(files, 3, 0)), len(next_batch(files, 3, 1))) == (3, 1)

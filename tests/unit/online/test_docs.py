@@ -28,18 +28,18 @@ def arrows(states: tuple[ElementState, ...]) -> str:
     return " → ".join(state.name for state in states)
 
 
-def test_the_classes() -> None:
+def test_docs_the_classes() -> None:
     expected = [[f"`{cls}`", arrows(path(cls, True)), arrows(path(cls, False))] for cls in ElementClass]
     assert [[cells[0], *cells[2:]] for cells in rows("| class | for | add | remove |")] == expected
 
 
-def test_the_duties() -> None:
+def test_docs_the_duties() -> None:
     told = {cells[0]: cells[1:4] for cells in rows("| state | written | removed | read | which means |")}
     duties = {state.name: [duty.written, duty.removed, duty.read] for state, duty in DUTIES.items()}
     assert told == {name: ["yes" if asked else "no" for asked in duty] for name, duty in duties.items()}
 
 
-def test_the_mutants() -> None:
+def test_docs_the_mutants() -> None:
     """The shortest trace of each, and everything that it can break."""
     expected = []
     for name, group in groupby(MUTANTS, key=lambda mutant: mutant.name):

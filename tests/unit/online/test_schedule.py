@@ -62,7 +62,7 @@ def test_an_operation_walks_the_path_of_its_class(name: str) -> None:
 
 
 @given(names=st.lists(st.sampled_from(sorted(CHANGES)), unique=True))
-def test_turns(names: list[str]) -> None:
+def test_schedule_turns(names: list[str]) -> None:
     found = chains(*names)
     turns = schedule(found)
     for operation in (operation for chain in found for operation in chain):

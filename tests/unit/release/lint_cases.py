@@ -131,25 +131,25 @@ CASES: dict[str, tuple[Head, str, Head]] = {
     ),
     "SM202": (
         head(ADD[1], T("a INT, c INT"), 'evolution("t", rename={"b": "c"})'),
-        "migrations/v1_1_0.py:9: t: rename b to c: the first time here, readers and writers below protocol (3,7) of Delta lose"
+        "migrations/v1_1_0.py:9: t: rename b to c: where it is new, readers and writers below protocol (3,7) of Delta lose"
         " access, and so do streams that read it",
         head(*ADD),
     ),
     "SM203": (
         head(T("a INT"), T("a BIGINT")),
-        "migrations/v1_1_0.py:9: t: widen a from INT to BIGINT: the first time here, readers and writers without the feature"
+        "migrations/v1_1_0.py:9: t: widen a from INT to BIGINT: where it is new, readers and writers without the feature"
         " typeWidening lose access",
         Head((T("a SMALLINT"), T("a INT"), T("a BIGINT")), 'evolution("t")', between='evolution("t")'),
     ),
     "SM204": (
         head(T("a INT"), T("a INT DEFAULT 1")),
-        "migrations/v1_1_0.py:9: t: set default of a to 1: the first time here, writers without the feature"
+        "migrations/v1_1_0.py:9: t: set default of a to 1: where it is new, writers without the feature"
         " allowColumnDefaults lose access",
         head(T("a INT DEFAULT 1"), T("a INT DEFAULT 1, b INT DEFAULT 2")),
     ),
     "SM205": (
         head(T("a INT"), T("a INT, b ARRAY<TIMESTAMP_NTZ>")),
-        "migrations/v1_1_0.py:9: t: add b ARRAY<TIMESTAMP_NTZ>: the first time here, readers and writers without the feature"
+        "migrations/v1_1_0.py:9: t: add b ARRAY<TIMESTAMP_NTZ>: where it is new, readers and writers without the feature"
         " timestampNtz lose access",
         head(T("c TIMESTAMP_NTZ"), T("c TIMESTAMP_NTZ, b TIMESTAMP_NTZ")),
     ),

@@ -12,9 +12,11 @@ from airflow_provider_schemamig.core.jsonable import from_json, to_json
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder.modules import Migration
 from airflow_provider_schemamig.core.release.folder.read import Release, ReleaseSnapshot
-from airflow_provider_schemamig.core.release.merge.chain import MergedStep, merge
+from airflow_provider_schemamig.core.release.merge.chain import MergedStep, RewriteStep, merge
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
+from airflow_provider_schemamig.core.release.merge.fills import columns_of
 from airflow_provider_schemamig.core.release.merge.merged import Chain
+from airflow_provider_schemamig.core.release.queries.query import placeholders
 from airflow_provider_schemamig.core.release.steps import Step
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive, Struct
 
@@ -72,3 +74,10 @@ def stops(release: Release, source: str = "1.0.0") -> StopInBetween:
         merge(release, v(source))
     assert str(refused.value.stop) in refused.value.next_action
     return refused.value
+
+
+def down_inputs(release: Release, step: RewriteStep) -> tuple[str, tuple[tuple[CollectionName, str], ...]]:
+    """What the way back reads, in the target's shape: the SELECT list of its own table (``step.collection``), and those of its lookups."""
+    declared = release.declarations(release.version)
+    lookups = [name for name in placeholders(step.down or "") if name != step.collection]
+    return columns_of(step.new), tuple((name, columns_of(declared[name])) for name in lookups)

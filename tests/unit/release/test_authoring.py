@@ -93,7 +93,7 @@ def test_without_a_change_there_is_a_module_without_steps(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("part", "version"), [(Part.MAJOR, "2.0.0"), (Part.MINOR, "1.3.0"), (Part.PATCH, "1.2.4")])
-def test_parts(part: Part, version: str) -> None:
+def test_authoring_parts(part: Part, version: str) -> None:
     assert bump(v("1.2.3"), part) == v(version)
 
 
@@ -140,7 +140,7 @@ NEW_REFUSES: dict[str, tuple[str, str | None, Callable[[Path], None] | None, typ
 
 
 @pytest.mark.parametrize("name", NEW_REFUSES)
-def test_new_refuses(folder: Path, name: str) -> None:
+def test_authoring_new_refuses(folder: Path, name: str) -> None:
     title, version, damage, kind, message = NEW_REFUSES[name]
     if damage is not None:
         damage(folder)
@@ -283,7 +283,7 @@ def _stop_before(patch: pytest.MonkeyPatch, moment: int) -> None:
     patch.setattr(LocalStore, "delete", guarded_delete)
 
 
-def test_rebase_refuses(folder: Path) -> None:
+def test_authoring_rebase_refuses(folder: Path) -> None:
     def refused(onto: str | None) -> Refusal:
         before = tree(folder)
         with pytest.raises(Refusal) as raised:

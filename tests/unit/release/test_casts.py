@@ -41,7 +41,7 @@ WHERE = "x <> 'NA' AND TRY_CAST(y AS INT) > 1"
         ("SELECT (", set()),
     ],
 )
-def test_questions(query: str, expected: set[CastQuestion]) -> None:
+def test_casts_questions(query: str, expected: set[CastQuestion]) -> None:
     found = casts_over_source(query, CollectionName("a"))
     assert set(found) == expected
     assert len(found) == len(expected)

@@ -53,7 +53,7 @@ ERRORS: tuple[Refusal, ...] = (
 )
 
 
-def test_texts() -> None:
+def test_error_texts() -> None:
     assert [str(error) for error in ERRORS] == TEXTS.read_text().splitlines()
 
 

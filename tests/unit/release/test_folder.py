@@ -221,7 +221,7 @@ WRONG: dict[str, tuple[Damage, set[str]]] = {
 
 
 @pytest.mark.parametrize("damage, codes", WRONG.values(), ids=WRONG)
-def test_wrong(folder: Path, damage: Damage, codes: set[str]) -> None:
+def test_folder_wrong(folder: Path, damage: Damage, codes: set[str]) -> None:
     damage(folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     refusals = check(folder)

@@ -85,7 +85,7 @@ def typed(command: Callable[[], object]) -> bool:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=damages())
-def test_fuzz(template: Path, tmp_path_factory: pytest.TempPathFactory, found: list[tuple[str, str, int, bytes]]) -> None:
+def test_folder_fuzz(template: Path, tmp_path_factory: pytest.TempPathFactory, found: list[tuple[str, str, int, bytes]]) -> None:
     folder = Path(shutil.copytree(template, tmp_path_factory.mktemp("fuzz") / "lake"))
     for one in found:
         damage(folder, *one)

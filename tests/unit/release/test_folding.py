@@ -13,12 +13,12 @@ from airflow_provider_schemamig import evolution, replacement, rewrite
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.chain import RewriteStep, validate_chain
-from airflow_provider_schemamig.core.release.merge.fills import down_inputs, fill_inputs, rewrite_inputs
+from airflow_provider_schemamig.core.release.merge.fills import fill_inputs, rewrite_inputs
 from airflow_provider_schemamig.core.release.queries.query import bind_tables, body
 from airflow_provider_schemamig.core.release.queries.row_local import RewriteQuery, check_rewrite_query
 from airflow_provider_schemamig.core.release.steps import Step
 from airflow_provider_schemamig.core.schema.model import Declaration
-from tests.unit.release.support import release_of, steps_of, stops, table, v
+from tests.unit.release.support import down_inputs, release_of, steps_of, stops, table, v
 
 UP, DOWN = "SELECT string(x) AS x, p FROM {a}", "SELECT int(x) AS x, p FROM {a}"
 X, XP, SP = table("a", "x int"), table("a", "x int", "p int"), table("a", "x string", "p int")
@@ -232,7 +232,7 @@ STOPS: dict[str, tuple[list[tuple[list[Declaration], list[Step]]], str, str]] = 
 
 
 @pytest.mark.parametrize("versions, says, stop", STOPS.values(), ids=STOPS)
-def test_stops(versions: Sequence[tuple[list[Declaration], list[Step]]], says: str, stop: str) -> None:
+def test_folding_stops(versions: Sequence[tuple[list[Declaration], list[Step]]], says: str, stop: str) -> None:
     release = release_of(*((f"1.{number}.0", declared, steps) for number, (declared, steps) in enumerate(versions)))
     assert validate_chain(release) == ()
     refusal = stops(release)
@@ -249,7 +249,7 @@ def test_stops(versions: Sequence[tuple[list[Declaration], list[Step]]], says: s
         ("  SELECT 1 -- why", "SELECT 1 -- why"),
     ],
 )
-def test_body(query: str, expected: str) -> None:
+def test_folding_body(query: str, expected: str) -> None:
     assert body(query) == expected
 
 

@@ -47,7 +47,7 @@ def found_in(case: Head) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in RULES])
-def test_rule(code: str) -> None:
+def test_lint_rule(code: str) -> None:
     positive, expected, negative = CASES[code]
     assert shown(BY_CODE[code], positive) == [expected]
     assert shown(BY_CODE[code], negative) == []
@@ -130,7 +130,7 @@ ALLOWED: dict[str, tuple[Head, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", ALLOWED)
-def test_allowed(name: str) -> None:
+def test_lint_allowed(name: str) -> None:
     case, expected = ALLOWED[name]
     quiet = {"SM207", "SM314", "SM315"}
     assert sorted(line for line in found_in(case) if line[:5] not in quiet) == expected
@@ -199,7 +199,7 @@ def test_a_folder_that_does_not_pass_is_not_looked_at(tmp_path: Path) -> None:
     assert reviewed.findings == ()
 
 
-def test_severities() -> None:
+def test_lint_severities() -> None:
     """Errors are what is never right without a reason: silent loss, what fails later, and comments that do not work."""
     errors = [rule.code for rule in RULES if rule.severity is Severity.ERROR]
     assert errors == ["SM001", "SM002", "SM003", "SM105", "SM107", "SM201", "SM301", "SM302", "SM303", "SM307", "SM309"]

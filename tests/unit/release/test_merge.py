@@ -267,7 +267,7 @@ def test_created_then_removed_is_nothing() -> None:
     assert steps_of(release) == ()
 
 
-def test_removed() -> None:
+def test_merge_removed() -> None:
     renamed = table("c", "n int")
     release = release_of(("1.0.0", [A, B], []), ("1.1.0", [A, renamed], [evolution("c", renamed_from="b")]), ("1.2.0", [A], [removal("c")]))
     assert steps_of(release) == (Remove(B.name, B),)

@@ -113,7 +113,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("text, kind, line", BAD, ids=[f"{kind.__name__}-{n}" for n, (_, kind, _) in enumerate(BAD)])
-def test_refused(text: str, kind: type[Refusal], line: int | None) -> None:
+def test_modules_refused(text: str, kind: type[Refusal], line: int | None) -> None:
     refusals: list[Refusal] = []
     assert read_module(text, FILE, refusals) is None
     assert [type(refusal) for refusal in refusals] == [kind]

@@ -59,11 +59,11 @@ def refusals(text: str) -> list[SqlRefusal]:
         *[("VARCHAR(20)", "varchar(20)"), ("varchar ( 1 )", "varchar(1)")],
     ],
 )
-def test_atomic_types(written: str, name: str) -> None:
+def test_parse_atomic_types(written: str, name: str) -> None:
     assert one(f"a {written}").fields == (Field("a", Primitive(name)),)
 
 
-def test_nested_types() -> None:
+def test_parse_nested_types() -> None:
     columns = "s STRUCT<a: INT NOT NULL COMMENT 'x', `b` ARRAY<MAP<STRING, STRUCT<c: INT>>>> NOT NULL"
     inner = Array(Map(STRING, Struct((Field("c", INT),))))
     fields = (Field("a", INT, nullable=False, comment="x"), Field("b", inner))
@@ -92,11 +92,11 @@ def test_a_column_with_everything() -> None:
         ("DEFAULT (null)", None),
     ],
 )
-def test_defaults(written: str, default: str | None) -> None:
+def test_parse_defaults(written: str, default: str | None) -> None:
     assert one(f"a STRING {written}, b INT").fields[0].default == default
 
 
-def test_table_constraints() -> None:
+def test_parse_table_constraints() -> None:
     found = one("A INT, b INT, CONSTRAINT k PRIMARY KEY (a, B), UNIQUE (b), CHECK (a > b), CONSTRAINT Small CHECK (a < 10)")
     assert found.primary_key == Key(("A", "b"), "k")
     assert found.uniques == (Key(("b",)),)
@@ -114,7 +114,7 @@ def test_constraint_words_may_be_columns() -> None:
     ]
 
 
-def test_foreign_keys() -> None:
+def test_parse_foreign_keys() -> None:
     sql = """
     CREATE TABLE flights (a INT REFERENCES planes, b INT, CONSTRAINT f FOREIGN KEY (b) REFERENCES planes (ID));
     CREATE TABLE planes (id INT PRIMARY KEY)
@@ -123,7 +123,7 @@ def test_foreign_keys() -> None:
     assert flights.foreign_keys == (ForeignKey(("a",), planes.name, ("id",)), ForeignKey(("b",), planes.name, ("id",), "f"))
 
 
-def test_clauses() -> None:
+def test_parse_clauses() -> None:
     clauses = (
         "COMMENT 'x' PARTITIONED BY (B, c) USING Delta TBLPROPERTIES (owned_by = 'me', a.b = 1, on = TRUE, delta.checkpointInterval = '5')"
     )

@@ -76,7 +76,7 @@ def renames_of(renames: dict[str, str]) -> dict[ColumnPath, str]:
 
 
 @pytest.mark.parametrize("source, target, renames, expected", SHOWN.values(), ids=SHOWN)
-def test_shown(source: Declaration, target: Declaration, renames: dict[str, str], expected: str) -> None:
+def test_projection_shown(source: Declaration, target: Declaration, renames: dict[str, str], expected: str) -> None:
     assert project(source, target, renames_of(renames)) == expected
 
 
@@ -96,7 +96,7 @@ def test_shown(source: Declaration, target: Declaration, renames: dict[str, str]
         (one(Map(record("x int", "y int"), INT)), one(Map(record("x int"), INT)), "c.key"),
     ],
 )
-def test_not_shown(source: Declaration, target: Declaration, path: str) -> None:
+def test_projection_not_shown(source: Declaration, target: Declaration, path: str) -> None:
     with pytest.raises(NotProjectable) as refused:
         project(source, target, {})
     assert refused.value.path == path

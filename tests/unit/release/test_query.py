@@ -37,7 +37,7 @@ def test_placeholders_are_found_once_in_order_and_bound() -> None:
         "FROM {a} SELECT x",
     ],
 )
-def test_good(query: str) -> None:
+def test_query_good(query: str) -> None:
     assert refusals(query) == []
 
 
@@ -62,7 +62,7 @@ def test_good(query: str) -> None:
         ("SELECT " + "(" * 3000 + "1" + ")" * 3000, "query_syntax"),
     ],
 )
-def test_bad(query: str, code: str) -> None:
+def test_query_bad(query: str, code: str) -> None:
     found = refusals(query)
     assert [refusal.code for refusal in found] == [code]
     assert "migrations/v1_1_0.py:7: fill" in found[0].message

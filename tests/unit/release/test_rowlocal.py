@@ -63,7 +63,7 @@ def refusals(query: str, gives: str = "r int") -> list[QueryRefusal]:
         "SELECT x FROM",  # the syntax is check_query's business
     ],
 )
-def test_good(query: str) -> None:
+def test_rowlocal_good(query: str) -> None:
     names = "q int, r int" if " AS q, " in query else "r int"
     assert [str(refusal) for refusal in refusals(query, names)] == []
 
@@ -122,7 +122,7 @@ ROWS = "not_row_local"
         ("SELECT y AS r FROM (SELECT x FROM {a})", "unknown_query_column", 1, 8, "a column y"),
     ],
 )
-def test_refused(query: str, code: str, line: int, column: int, says: str) -> None:
+def test_rowlocal_refused(query: str, code: str, line: int, column: int, says: str) -> None:
     found = refusals(query)
     assert [refusal.code for refusal in found][:1] == [code]
     refusal = found[0]

@@ -125,7 +125,7 @@ def test_a_dropped_primary_key_leaves_its_columns_not_null() -> None:
     assert [f.nullable for f in found.new.fields] == [False]
 
 
-def test_tables() -> None:
+def test_sql_alter_tables() -> None:
     flights, planes = CollectionName("flights"), CollectionName("planes")
     text = "CREATE TABLE x (a BIGINT REFERENCES planes, b BIGINT REFERENCES x (a))"
     found = read_alteration(text, DECLARATIONS)

@@ -24,7 +24,7 @@ def test_steps_are_equal_and_hashable_values() -> None:
     assert step.renames == {"a": "d", "b": "c"}
 
 
-def test_defaults() -> None:
+def test_steps_defaults() -> None:
     assert evolution("flights") == Evolution(evolution("flights").collection, (), (), None)
     found = replacement("stats")
     assert isinstance(found, Replacement)
@@ -66,7 +66,7 @@ def test_defaults() -> None:
         (lambda: replacement("f", fill="SELECT 1", snapshot="yes"), InvalidStep, "True or False"),  # type: ignore[arg-type]
     ],
 )
-def test_refused(make: Callable[[], Step], kind: type[Refusal], says: str) -> None:
+def test_steps_refused(make: Callable[[], Step], kind: type[Refusal], says: str) -> None:
     with pytest.raises(kind) as refused:
         make()
     assert says in refused.value.message

@@ -185,13 +185,13 @@ BAD: dict[str, tuple[Case, list[str], str]] = {
 
 
 @pytest.mark.parametrize("case", GOOD.values(), ids=GOOD)
-def test_good(case: Case) -> None:
+def test_validate_good(case: Case) -> None:
     old, new, steps = case
     assert validate_chain(release_of(("1.0.0", old, []), ("1.1.0", new, steps))) == ()
 
 
 @pytest.mark.parametrize("case, codes, says", BAD.values(), ids=BAD)
-def test_bad(case: Case, codes: list[str], says: str) -> None:
+def test_validate_bad(case: Case, codes: list[str], says: str) -> None:
     old, new, steps = case
     refusals = validate_chain(release_of(("1.0.0", old, []), ("1.1.0", new, steps)))
     assert [refusal.code for refusal in refusals] == codes

@@ -27,7 +27,7 @@ ERRORS: tuple[SchemamigError, ...] = (
 GAPS = {"log_cleaned", "change_data_vacuumed", "change_feed_off", "origin_replaced", "never_restored"}
 
 
-def test_texts() -> None:
+def test_stream_error_texts() -> None:
     assert [str(error) for error in ERRORS] == TEXTS.read_text().splitlines()
 
 

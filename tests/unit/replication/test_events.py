@@ -37,13 +37,13 @@ def test_consecutive_events_are_one_batch(origin: Origin) -> None:
     assert (found.seen, found.head_version, found.drift, found.waits) == (0, 4, None, "")
 
 
-def test_nothing_new(origin: Origin) -> None:
+def test_events_nothing_new(origin: Origin) -> None:
     version = origin.insert(1)
     found = origin.found(version)
     assert (found.batch, found.seen, found.head_version, found.behind_since) == (None, version, version, None)
 
 
-def test_a_limit(origin: Origin) -> None:
+def test_events_a_limit(origin: Origin) -> None:
     for number in range(5):
         origin.insert(number)
     assert [(lo, hi) for lo, hi, _ in origin.ranges(limit=2)] == [(0, 2), (2, 4), (4, 5)]

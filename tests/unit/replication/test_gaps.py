@@ -170,7 +170,7 @@ def test_another_id_of_the_table_is_drift_of_the_origin(origin: Origin) -> None:
     assert [(lo, hi) for lo, hi, _ in origin.ranges(4)] == [(5, 6)]
 
 
-def test_no_table(origin: Origin) -> None:
+def test_gaps_no_table(origin: Origin) -> None:
     log = origin.path / "_delta_log"
     log.rename(log.with_name("away"))
     looks: list[Look] = [check, Origin.found]

@@ -55,13 +55,13 @@ def test_a_hundred_idle_collections_take_less_than_a_second(lake: Lake) -> None:
 
 def test_an_idle_collection_is_listed_and_not_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     state, after, asked = lake.state, heads(lake), Counter[str]()
-    for what in ("names", "get", "exists", "open_random"):
+    for what in ("names", "listing", "get", "exists", "open_random"):
         monkeypatch.setattr(LocalStore, what, _counted(getattr(LocalStore, what), what, asked))
     for name in NAMES:
         shard = state.objects[name].shard
         found = next_events(lake.env, state, name, shard, after[name])
         check_gap(lake.env, state, shard, found, pendulum.now("UTC"))
-    assert asked == {"names": len(NAMES)}
+    assert asked == {"listing": len(NAMES)}
 
 
 def _counted(method: Any, what: str, asked: Counter[str]) -> Any:

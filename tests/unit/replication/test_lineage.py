@@ -315,7 +315,7 @@ ALIKE: dict[str, tuple[list[ReleaseMark], list[ReleaseMark], bool]] = {
 
 
 @pytest.mark.parametrize("case", ALIKE)
-def test_marks(case: str) -> None:
+def test_stream_lineage_marks(case: str) -> None:
     one, other, expected = ALIKE[case]
     assert are_alike(one, other) is are_alike(other, one) is expected
 

@@ -165,7 +165,7 @@ class World:
 
 
 @pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.soak) for number in range(1, 60))])
-def test_at_random(born: Replicas, tmp_path: Path, number: int) -> None:
+def test_replicas_at_random(born: Replicas, tmp_path: Path, number: int) -> None:
     seed = int(os.environ[SEED]) + number
     world = World(replace(born.copy(tmp_path / "lakes")), random.Random(seed), top=2 if number == 0 else 3)
     for _ in range(12 if number == 0 else 40):

@@ -112,7 +112,7 @@ def test_a_driver_that_lives_on(begun: Replicas, tmp_path: Path, when: str) -> N
 
 
 @pytest.mark.parametrize("moment", [10, *(pytest.param(number, marks=pytest.mark.soak) for number in range(1, 40, 3) if number != 10)])
-def test_twins(begun: Replicas, tmp_path: Path, moment: int) -> None:
+def test_replicate_kills_twins(begun: Replicas, tmp_path: Path, moment: int) -> None:
     """Another process does all of it, and more, at any moment of the first one's."""
     two = begun.copy(tmp_path / "lakes")
     count = 0

@@ -337,7 +337,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("first", ["target first", pytest.param("origin first", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("case", ["renamed", *(pytest.param(case, marks=pytest.mark.soak) for case in COLUMNS if case != "renamed")])
-def test_a_column(case: str, first: str, tmp_path: Path) -> None:
+def test_scenarios_a_column(case: str, first: str, tmp_path: Path) -> None:
     two = make_replicas(tmp_path, (FIRST, ""), COLUMNS[case])
     two.insert("a", {"id": 1, "v": "x"}, {"id": 2, "v": "y"})
     two.insert("a", {"line": "x", "n": 1}, collection="lines")

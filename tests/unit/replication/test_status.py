@@ -68,12 +68,12 @@ CASES: list[tuple[str, list[str], int, ClusterVerdict]] = [
 
 
 @pytest.mark.parametrize(("texts", "depth", "verdict"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_verdict(texts: list[str], depth: int, verdict: ClusterVerdict) -> None:
+def test_stream_status_verdict(texts: list[str], depth: int, verdict: ClusterVerdict) -> None:
     found = {verdict_of(groups_of(FLIGHTS, order, depth)) for order in permutations(nodes_of(*texts))}
     assert found == {verdict}
 
 
-def test_marks() -> None:
+def test_stream_status_marks() -> None:
     """The seed's example: two have the new schema and accept the third's."""
     found = nodes_of("a1 e5", "a1 e5", "e5")
     groups = groups_of(FLIGHTS, found, 1)
@@ -128,7 +128,7 @@ def test_what_was_never_published(west: Environment) -> None:
 
 
 @pytest.mark.parametrize("look", [schema_status, cluster_status])
-def test_no_environment(tmp_path: Path, look: object) -> None:
+def test_status_no_environment(tmp_path: Path, look: object) -> None:
     with pytest.raises(NoEnvironment):
         look(Environment.open(str(tmp_path)), NOW)  # type: ignore[operator]
 
@@ -143,7 +143,7 @@ HEALTH = [
 
 
 @pytest.mark.parametrize(("states", "status", "is_paused", "is_stopped"), HEALTH)
-def test_health(west: Environment, states: Sequence[object], status: str, is_paused: bool, is_stopped: bool) -> None:
+def test_stream_status_health(west: Environment, states: Sequence[object], status: str, is_paused: bool, is_stopped: bool) -> None:
     for number, state in enumerate(states):
         write_state(west, state(stream(f"o{number}")))  # type: ignore[operator]
     found = schema_status(west, NOW)

@@ -49,7 +49,7 @@ def drained(origin: Rewritten, shard: ShardId, after: int = 0) -> int:
     return after
 
 
-def test_a_rewrite(origin: Rewritten) -> None:
+def test_successor_a_rewrite(origin: Rewritten) -> None:
     """Drained to its seal, then on in the new shard, after all that the rewrite has copied: its commits are no events."""
     old = shard_of(origin)
     origin.insert("keyed", [{"id": 100, "v": "100"}])
@@ -96,7 +96,7 @@ def test_what_got_through_the_seal_is_not_the_origins(origin: Rewritten) -> None
     assert follow(origin, old, last) is not None
 
 
-def test_and_back(origin: Rewritten) -> None:
+def test_successor_and_back(origin: Rewritten) -> None:
     """What a rollback brings back into the first shard was an event of the second."""
     old = shard_of(origin)
     last = drained(origin, old)
@@ -139,7 +139,7 @@ def replaced(folder: Path, steps: str, second: str = "CREATE TABLE t (id STRING)
     return lake, shard
 
 
-def test_a_replacement(tmp_path: Path) -> None:
+def test_successor_a_replacement(tmp_path: Path) -> None:
     lake, old = replaced(tmp_path, 'replacement("t")')
     lake.upgrade(lake.second)
     new = lake.state.objects[T].shard
@@ -152,7 +152,7 @@ def test_a_replacement(tmp_path: Path) -> None:
         successor(lake.env, lake.state, new, tables.newest(tmp_path / "lake" / lake.state.shards[new].uri))
 
 
-def test_a_removal(tmp_path: Path) -> None:
+def test_successor_a_removal(tmp_path: Path) -> None:
     lake, old = replaced(tmp_path, 'removal("t")', "CREATE TABLE u (id BIGINT);")
     lake.upgrade(lake.second)
     with pytest.raises(OriginReplaced, match="its collection was removed"):

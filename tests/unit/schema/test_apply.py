@@ -87,7 +87,7 @@ def test_every_kind_of_change_is_here() -> None:
 
 
 @pytest.mark.parametrize(("change", "before", "after"), APPLIED)
-def test_applied(change: Change, before: str, after: str) -> None:
+def test_apply_applied(change: Change, before: str, after: str) -> None:
     assert apply(table(*split(before)), [change]) == table(*split(after))
 
 
@@ -97,7 +97,7 @@ def test_applied_again_it_changes_nothing(change: Change, before: str, after: st
 
 
 @pytest.mark.parametrize(("change", "before", "after"), APPLIED)
-def test_its_inverse(change: Change, before: str, after: str) -> None:
+def test_apply_its_inverse(change: Change, before: str, after: str) -> None:
     back = inverse(change)
     assert (back is None) == isinstance(change, WITHOUT_INVERSE)
     if back is not None:

@@ -106,7 +106,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("old", "new", "outcome", "drops_data", "ops"), [r[1:] for r in RULES], ids=[r[0] for r in RULES])
-def test_rule(old: str, new: str, outcome: Cost, drops_data: bool, ops: list[str]) -> None:
+def test_diff_rule(old: str, new: str, outcome: Cost, drops_data: bool, ops: list[str]) -> None:
     before, after = table(old), table(new)
     found = diff(before, after)
     assert (found.outcome, found.drops_data, [change.op for change in found.changes]) == (outcome, drops_data, ops)
@@ -121,7 +121,7 @@ def test_rule(old: str, new: str, outcome: Cost, drops_data: bool, ops: list[str
         ("CLUSTER BY (a)", "", ChangeClustering(("a",), ())),
     ],
 )
-def test_layout(old: str, new: str, change: ChangePartitioning | ChangeClustering) -> None:
+def test_diff_layout(old: str, new: str, change: ChangePartitioning | ChangeClustering) -> None:
     columns = "a INT, b INT, s STRUCT<x: INT>"
     assert diff(table(columns, old), table(columns, new)).changes == (change,)
 
@@ -230,7 +230,7 @@ RENAMES: list[tuple[str, str, str, Mapping[str, str], list[object]]] = [
 
 
 @pytest.mark.parametrize(("old", "new", "renames", "changes"), [r[1:] for r in RENAMES], ids=[r[0] for r in RENAMES])
-def test_rename(old: str, new: str, renames: Mapping[str, str], changes: list[object]) -> None:
+def test_diff_rename(old: str, new: str, renames: Mapping[str, str], changes: list[object]) -> None:
     before, after = table(old), table(new)
     found = diff(before, after, {ColumnPath(path): name for path, name in renames.items()})
     assert list(found.changes) == changes

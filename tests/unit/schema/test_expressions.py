@@ -74,7 +74,7 @@ CANONICAL = [
 
 
 @pytest.mark.parametrize(("text", "canonical"), CANONICAL)
-def test_canonical_text(text: str, canonical: str) -> None:
+def test_expressions_canonical_text(text: str, canonical: str) -> None:
     assert canonical_expression(text) == canonical
 
 
@@ -163,7 +163,7 @@ COLUMNS = (
         ("TO_JSON(s) <> ''", {"s": "t"}, "TO_JSON(t) <> ''"),
     ],
 )
-def test_renames(text: str, renames: dict[str, str], expected: str | None) -> None:
+def test_expressions_renames(text: str, renames: dict[str, str], expected: str | None) -> None:
     """``expected`` None: the text stays."""
     renamed = rename_columns(text, {ColumnPath(path): name for path, name in renames.items()}, table(COLUMNS).fields)
     assert renamed == (text if expected is None else expected)

@@ -44,12 +44,12 @@ DIFFERENT = [
 ]
 
 
-def test_known_value() -> None:
+def test_fingerprint_known_value() -> None:
     assert fingerprint(BASE) == KNOWN
 
 
 @pytest.mark.parametrize("other", DIFFERENT)
-def test_what_counts(other: Declaration) -> None:
+def test_fingerprint_what_counts(other: Declaration) -> None:
     assert fingerprint(other) != fingerprint(BASE)
 
 

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.table_features import DECLARABLE
 from tests.unit.schema.tables import field, table
 
 
-def test_quote() -> None:
+def test_small_parts_quote() -> None:
     assert quote("a") == "`a`"
     assert quote("a`; DROP TABLE t") == "`a``; DROP TABLE t`"
 
@@ -102,7 +102,7 @@ def test_a_retired_name_is_free() -> None:
     assert retired_name("a", ["schemamig_retired_a"]) == "schemamig_retired2_a"
 
 
-def test_paths() -> None:
+def test_small_parts_paths() -> None:
     fields = table("s STRUCT<l: ARRAY<STRUCT<element: INT>>>, m MAP<STRUCT<k: INT>, INT>").fields
     found = field_at(fields, "s.l.element.element")
     assert found is not None

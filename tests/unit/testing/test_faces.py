@@ -67,7 +67,7 @@ def test_a_failure_says_how_to_repeat_it(bad: Path) -> None:
     assert [path["id"] for path in json.loads(again[1])["paths"]] == ["step[1.0.0..1.1.0]", "direct[1.0.0..1.1.0]"]
 
 
-def test_for_people(bad: Path) -> None:
+def test_faces_for_people(bad: Path) -> None:
     code, out, _ = run("test", "--release", bad, "--spark", "none")
     assert code == 1
     assert "lake 1.1.0: 2 versions, seed 0" in out
@@ -103,7 +103,7 @@ def test_a_fixture_that_was_edited(tmp_path: Path) -> None:
     assert (code, json.loads(out)["error"]["code"]) == (1, "fixture_changed")
 
 
-def test_fixtures(tmp_path: Path) -> None:
+def test_faces_fixtures(tmp_path: Path) -> None:
     folder = history(tmp_path, ((PLAIN, ""),))
     (folder / "fixtures" / "1.0.0" / "a.jsonl").unlink()
     code, out, _ = run("test", "--release", folder, "--json")

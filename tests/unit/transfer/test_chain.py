@@ -71,7 +71,7 @@ def link(chain: LinkChain, lo: int, hi: int, rows: int = 0) -> list[dict[str, An
     others=st.lists(st.tuples(st.sampled_from([*OTHERS, None]), st.integers(0, 12), st.integers(1, 4)), max_size=6),
     order=st.randoms(use_true_random=False),
 )
-def test_position(steps: list[int], start: int, others: list[tuple[LinkChain | None, int, int]], order: random.Random) -> None:
+def test_chain_position(steps: list[int], start: int, others: list[tuple[LinkChain | None, int, int]], order: random.Random) -> None:
     """All links from ``start`` on count, in whatever order they and others' commits came."""
     ours, at = [], start
     for step in steps:
@@ -112,7 +112,7 @@ def test_what_lies_before_is_not_looked_at(tmp_path: Path) -> None:
     assert position(store, CHAIN, 4, after=1) == LinkPosition(6, 2)
 
 
-def test_empty_link(tmp_path: Path) -> None:
+def test_chain_empty_link(tmp_path: Path) -> None:
     """It is a link like any other: found again, and its transaction id is taken."""
     store = table(tmp_path / "t", link(CHAIN, 0, 4, rows=3))
     assert put_empty_link(store, CHAIN, 4, 9) == 2
@@ -150,7 +150,7 @@ def test_empty_link_is_overtaken(tmp_path: Path) -> None:
     assert put_empty_link(Slow(others, [{"commitInfo": FOREIGN[0]}]), CHAIN, 0, 9) == 2
 
 
-def test_foreign_commits(tmp_path: Path) -> None:
+def test_chain_foreign_commits(tmp_path: Path) -> None:
     """Those that are not ours and change rows."""
 
     def writes(action: str, **more: Any) -> list[dict[str, Any]]:

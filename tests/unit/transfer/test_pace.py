@@ -43,7 +43,7 @@ def at(hour: int, zone: str = "UTC") -> pendulum.DateTime:
         ((24, 2), [0, 1]),
     ],
 )
-def test_is_open(window: Window | None, open_hours: Any) -> None:
+def test_pace_is_open(window: Window | None, open_hours: Any) -> None:
     assert [hour for hour in range(24) if is_open(window, at(hour))] == sorted(open_hours)
 
 
@@ -132,7 +132,7 @@ def test_may_begin_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"commits_per_minute": 2, "rows_per_second": 100}, 2000, 2.0, [28.0]),
     ],
 )
-def test_throttle_rests(monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any], rows: int, seconds: float, rest: list[float]) -> None:
+def test_pace_throttle_rests(monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any], rows: int, seconds: float, rest: list[float]) -> None:
     clock = Clock(monkeypatch, at(12))
     Pace(state, lambda event: None, clock.sleep, clock.now).end(Control(FLIGHTS, **limits), rows, seconds)
     assert clock.slept == rest

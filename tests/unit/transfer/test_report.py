@@ -80,5 +80,5 @@ def test_a_busy_ledger_does_not_end_the_work(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("done", "left", "seconds", "expected"), [(10, 90, 1.0, 9.0), (0, 90, 5.0, None), (10, 0, 5.0, None), (1, 1, 0.0, 0.0)]
 )
-def test_remaining_seconds(done: int, left: int, seconds: float, expected: float | None) -> None:
+def test_report_remaining_seconds(done: int, left: int, seconds: float, expected: float | None) -> None:
     assert remaining_seconds(done, left, seconds) == expected

@@ -43,7 +43,7 @@ def head(version: int, **properties: str) -> Head:
         ({FILES: ""}, WEEK),
     ],
 )
-def test_kept_hours(properties: dict[str, str], hours: float) -> None:
+def test_retention_kept_hours(properties: dict[str, str], hours: float) -> None:
     assert kept_hours(head(0, **properties)) == pytest.approx(hours)
 
 
@@ -66,7 +66,7 @@ def made(hours_ago: float, key: str = "timestamp") -> dict[str, Any]:
     ("hours_ago", "is_half", "is_past"),
     [(0, False, False), (83, False, False), (84, True, False), (167, True, False), (168, True, True), (1000, True, True)],
 )
-def test_age(tmp_path: Path, hours_ago: int, is_half: bool, is_past: bool) -> None:
+def test_retention_age(tmp_path: Path, hours_ago: int, is_half: bool, is_past: bool) -> None:
     """From the commit after the version on: before that its files could not be removed."""
     store = table(tmp_path, made(9999), made(9000), made(hours_ago), made(0))
     found = age_of(store, head(3), 1, NOW)

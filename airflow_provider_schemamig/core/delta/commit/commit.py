@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence, txn_of
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.commits import commits
-from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.delta.log.head import Head, remember
 from airflow_provider_schemamig.core.delta.metadata.clustering import clustering_domain
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState, validate
@@ -138,7 +138,9 @@ def commit_edited(
     ict = uses_in_commit_timestamps(replayed.metadata)
     actions += [txn_of(app_id, version) for app_id, version in txns.items()]
     appended = append(store, base.version, Entry(tag, actions, parameters), judge, in_commit_timestamps=ict)
-    return Committed(replace(replayed, version=appended.version), appended.receipt)
+    head = replace(replayed, version=appended.version)
+    remember(store, head, appended.receipt.tag, is_conditional=True)
+    return Committed(head, appended.receipt)
 
 
 def describe(change: Change) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,8 @@ from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.commit.append import Entry, append
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.features import new_protocol
-from airflow_provider_schemamig.core.delta.log.head import Head, TableMissing, look_at_head
+from airflow_provider_schemamig.core.delta.log.head import Head, TableMissing, look_at_head, remember
+from airflow_provider_schemamig.core.delta.log.listing import LOG
 from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, check_clustering, clustering_domain
 from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta, check_allowed, layout_faults
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState, validate
@@ -47,18 +49,19 @@ def create_table(store: Store, declaration: Declaration, table_id: str, tag: Tag
     """
     require_safe_log_store(store)
     actions = checked(declaration, table_id, store.location.uri)
-    try:
-        return _same_table(look_at_head(store), table_id)
-    except TableMissing:
-        pass
+    if store.names(LOG):  # one request where there is none, as is the rule
+        with contextlib.suppress(TableMissing):
+            return _same_table(look_at_head(store), table_id)
     protocol, metadata = actions[0]["protocol"], actions[1]["metaData"]
     entry = Entry(tag, actions, _parameters(declaration), operation="CREATE TABLE")
     try:
-        append(store, -1, entry, _refuse, in_commit_timestamps=False)
+        made = append(store, -1, entry, _refuse, in_commit_timestamps=False)
     except _Taken:
         return _same_table(look_at_head(store), table_id)
     domains = {action["domainMetadata"]["domain"]: action["domainMetadata"] for action in actions[2:]}
-    return Head(store.location, 0, protocol, metadata, domains)
+    head = Head(store.location, 0, protocol, metadata, domains)
+    remember(store, head, made.receipt.tag, is_conditional=True)
+    return head
 
 
 def checked(declaration: Declaration, table_id: str, uri: str) -> Sequence[Mapping[str, Any]]:

@@ -83,6 +83,12 @@ def read_fence(store: ReadStore, app_id: str, at: int | None = None) -> int | No
     return max((int(txn["version"]) for txn in _txns(store, at) if txn.get("appId") == app_id), default=None)
 
 
+def is_fenced(store: ReadStore, app_id: str, version: int) -> bool:
+    """Return whether a table has a transaction version of an application id that is not below ``version``; the newest are looked at
+    first. Raises as ``read_fence`` does."""
+    return any(int(txn["version"]) >= version for txn in _txns(store) if txn.get("appId") == app_id)
+
+
 def read_txns(store: ReadStore, prefix: str, at: int | None = None) -> dict[str, int]:
     """Return the highest transaction version (``at``: at this version) of every application id that begins with ``prefix``.
 

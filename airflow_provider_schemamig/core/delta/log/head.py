@@ -16,7 +16,7 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.errors import AnotherTable, LogDamaged, LogTruncated, TableMissing
 from airflow_provider_schemamig.core.delta.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
-from airflow_provider_schemamig.core.delta.log.listing import LogFiles, commit_key, list_from, list_log, read_commit, table_exists
+from airflow_provider_schemamig.core.delta.log.listing import LogFiles, commit_key, list_from, list_log, list_on, read_commit, table_exists
 from airflow_provider_schemamig.core.delta.log.snapshot import LogSnapshot, read_checkpoint, read_crc
 from airflow_provider_schemamig.core.delta.metadata.clustering import Clustering, clustering_of
 from airflow_provider_schemamig.core.delta.names import logical_path
@@ -150,12 +150,59 @@ def _had_id(store: ReadStore, table_id: str) -> bool:
     return any(metadata is not None and metadata.get("id") == table_id for metadata in itertools.chain(checkpoints, commits))
 
 
+@dataclass(frozen=True, slots=True)
+class KnownHead:
+    """A head that was read or written, and the tag of its commit: as long as that is the same, the log up to there is the same.
+
+    ``is_conditional``: that commit is known to have been made by put-if-absent, as all of ours are.
+    """
+
+    head: Head
+    tag: str
+    is_conditional: bool = False
+
+
+def remember(store: ReadStore, head: Head, tag: str | None, *, is_conditional: bool = False) -> None:
+    """Let the next look at the table begin with this head."""
+    if tag is None:
+        store.memory.pop(store.location.uri, None)
+    else:
+        store.memory[store.location.uri] = KnownHead(head, tag, is_conditional)
+
+
+def known_head(store: ReadStore) -> KnownHead | None:
+    """Return the head of the table that was seen last, if any was."""
+    found: KnownHead | None = store.memory.get(store.location.uri)
+    return found
+
+
 def _head(store: ReadStore, at: int | None) -> Head:
-    files = list_log(store, at)
+    """Return the head of whatever table is there. The newest one is looked for from the one that is known: that is one request."""
+    if at is not None:
+        return _found(store, list_log(store, at), None)
+    known = known_head(store)
+    if known is not None:
+        later = list_on(store, known.head.version, known.tag)
+        if later is not None:
+            return known.head if later.version == known.head.version else _remembered(store, later, known.head)
+    return _remembered(store, list_log(store), None)
+
+
+def _remembered(store: ReadStore, files: LogFiles, known: Head | None) -> Head:
+    head = _found(store, files, known)
+    remember(store, head, files.tag)
+    return head
+
+
+def _found(store: ReadStore, files: LogFiles, known: Head | None) -> Head:
+    """Return the head at the newest version of ``files``, which begin with the ``known`` head, or with the log."""
     found = _Search()
-    for version in range(files.version, -1, -1):
+    for version in range(files.version, -1 if known is None else known.version, -1):
         if _look_at(store, files, version, found):
             break
+    else:
+        if known is not None:
+            found.take(LogSnapshot(known.protocol, known.metadata, tuple(known.domains.values()), None))
     if found.protocol is None or found.metadata is None:
         raise LogDamaged(uri=store.location.uri, reason="no protocol or metaData action in it")
     if effective_features(found.protocol) & CATALOG_MANAGED:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated, TableMissing
@@ -20,12 +21,18 @@ _V2 = re.compile(r"\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)")
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """The log as listed, from some version on. ``checkpoints``: version -> names of the files of one complete checkpoint."""
+    """The log as listed, from some version on. ``checkpoints``: version -> names of the files of one complete checkpoint.
+
+    ``tag``: of the commit at ``version`` (``ReadStore.listing``); None where that is a checkpoint alone. ``hint``: what
+    ``_last_checkpoint`` says, where it was asked.
+    """
 
     version: int
     commits: frozenset[int]
     crcs: frozenset[int]
     checkpoints: Mapping[int, tuple[str, ...]]
+    tag: str | None = None
+    hint: Mapping[str, Any] = field(default_factory=dict)
 
 
 def list_log(store: ReadStore, upto: int | None = None) -> LogFiles:
@@ -33,11 +40,11 @@ def list_log(store: ReadStore, upto: int | None = None) -> LogFiles:
 
     Raises TableMissing, LogTruncated (there is no version ``upto``).
     """
-    hint = _last_checkpoint(store)
-    if hint is not None and (upto is None or hint <= upto):
-        found = _list(store, upto, start_after=f"{hint:0{_DIGITS}d}")
+    hint = last_checkpoint(store)
+    if hint and (upto is None or hint["version"] <= upto):
+        found = _list(store, upto, start_after=f"{hint['version']:0{_DIGITS}d}")
         if found is not None and found.checkpoints:
-            return found
+            return replace(found, hint=hint)
     found = _list(store, upto)
     if found is None:
         raise TableMissing(uri=store.location.uri)
@@ -56,11 +63,20 @@ def list_from(store: ReadStore, version: int) -> LogFiles:
     return found
 
 
+def list_on(store: ReadStore, version: int, tag: str) -> LogFiles | None:
+    """List what the log has from ``version`` on; None unless the commit of that version is the one of this ``tag`` still.
+
+    This takes one request. A log that begins anew, and one whose commit was replaced, are another table's.
+    """
+    listing = store.listing(LOG, start_after=f"{version:0{_DIGITS}d}")
+    return _sort(listing) if listing.get(f"{version:0{_DIGITS}d}{_COMMIT}") == tag else None
+
+
 def _list(store: ReadStore, upto: int | None, start_after: str | None = None) -> LogFiles | None:
-    names = store.names(LOG, start_after=start_after)
-    if upto is None or not names:
-        return _sort(names)
-    found = _sort(name for name in names if name[:_DIGITS] <= f"{upto:0{_DIGITS}d}")
+    listing = store.listing(LOG, start_after=start_after)
+    if upto is None or not listing:
+        return _sort(listing)
+    found = _sort({name: tag for name, tag in listing.items() if name[:_DIGITS] <= f"{upto:0{_DIGITS}d}"})
     if found is None or found.version < upto:
         raise LogTruncated(uri=store.location.uri, version=upto)
     return found
@@ -79,6 +95,11 @@ def commit_key(version: int) -> str:
     return f"{LOG}/{version:0{_DIGITS}d}{_COMMIT}"
 
 
+def checkpoint_key(version: int) -> str:
+    """Return the key of a classic checkpoint."""
+    return f"{LOG}/{version:0{_DIGITS}d}{_CLASSIC}"
+
+
 def crc_key(version: int) -> str:
     return f"{LOG}/{version:0{_DIGITS}d}{_CRC}"
 
@@ -91,19 +112,21 @@ def read_commit(store: ReadStore, version: int) -> LogCommit:
         raise LogTruncated(uri=store.location.uri, version=version) from None
 
 
-def _last_checkpoint(store: ReadStore) -> int | None:
+def last_checkpoint(store: ReadStore) -> Mapping[str, Any]:
+    """Return what ``_last_checkpoint`` says, its ``version`` at least; empty where there is no checkpoint, or the object cannot be read."""
     try:
-        return int(json.loads(store.get(f"{LOG}/_last_checkpoint"))["version"])
-    except (ObjectMissing, ValueError, KeyError, TypeError):
-        return None
+        found = json.loads(store.get(f"{LOG}/_last_checkpoint"))
+        return {**found, "version": int(found["version"])}
+    except (ObjectMissing, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return {}
 
 
-def _sort(names: Iterable[str]) -> LogFiles | None:
+def _sort(listing: Mapping[str, str]) -> LogFiles | None:
     """Sort the names of a log's files by kind and version; None if there is no commit and no complete checkpoint among them."""
     commits, crcs = set(), set()
     checkpoints: dict[int, tuple[str, ...]] = {}
     parts: dict[tuple[int, int], list[str]] = {}
-    for name in names:
+    for name in listing:
         digits, suffix = name[:_DIGITS], name[_DIGITS:]
         if not digits.isdigit() or len(digits) < _DIGITS:
             continue
@@ -121,4 +144,6 @@ def _sort(names: Iterable[str]) -> LogFiles | None:
             checkpoints.setdefault(version, tuple(found))
     if not commits and not checkpoints:
         return None
-    return LogFiles(max(commits | checkpoints.keys()), frozenset(commits), frozenset(crcs), checkpoints)
+    version = max(commits | checkpoints.keys())
+    tag = listing.get(f"{version:0{_DIGITS}d}{_COMMIT}")
+    return LogFiles(version, frozenset(commits), frozenset(crcs), checkpoints, tag)

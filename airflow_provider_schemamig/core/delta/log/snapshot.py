@@ -112,7 +112,7 @@ def _damage(store: ReadStore, name: str) -> Iterator[None]:
         yield
     except ObjectMissing:
         raise LogDamaged(uri=store.location.uri, reason=f"{name} disappeared while it was read") from None
-    except ValueError as error:  # pyarrow's errors are ValueErrors
+    except (ValueError, OSError) as error:  # pyarrow's errors are either
         raise LogDamaged(uri=store.location.uri, reason=f"{name}: {error}") from error
 
 

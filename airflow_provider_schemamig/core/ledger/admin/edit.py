@@ -122,7 +122,7 @@ class _Look:
     """``types``: of the rows of the format that the ledger is in, which a row written by hand is of, too."""
 
     version: int
-    commit_id: str | None
+    tag: str | None
     rows: tuple[RawRow, ...]
     types: tuple[type[Any], ...]
 
@@ -142,10 +142,10 @@ class _Ledger(LedgerWriter):
             for value, count in _values_of(rows, *_CONFIG).items()
             if count > 0 and _names_a_format(value)
         ]
-        return _Look(version, self.table.seen_commit_id, rows, strictest_types(max(numbers, default=FORMATS.current)))
+        return _Look(version, self.table.tag, rows, strictest_types(max(numbers, default=FORMATS.current)))
 
     def append(self, task: _Task) -> None:
-        self._commit(task.updates(), task.version, task.commit_id)
+        self._commit(task.updates(), task.version, task.tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class _Task:
 
     wanted: RowEdit
     version: int
-    commit_id: str | None
+    tag: str | None
     rows: tuple[RawRow, ...]
     key: str
     before: dict[str, int]
@@ -189,7 +189,7 @@ def _task(ledger: _Ledger, wanted: RowEdit, earlier: _Task | None) -> _Task:
     key = _stored_key(seen.rows, wanted)
     before = _values_of(seen.rows, wanted.collection, key)
     after = _validated(ledger.env, wanted, key, seen.types)
-    task = _Task(wanted, seen.version, seen.commit_id, seen.rows, key, before, after)
+    task = _Task(wanted, seen.version, seen.tag, seen.rows, key, before, after)
     if not task.is_done:  # done already, by this very command before it was killed: that comes first
         _check_unchanged(task, earlier)
     return task

@@ -51,7 +51,7 @@ def leap_over(env: EnvironmentRoot, version: int, ledger: Mapping[str, bytes]) -
         numbers = highest_numbers(env, rows, _places(rows))
         if numbers.is_exhausted:
             raise NumbersExhausted(uri=env.location.uri, epoch=numbers.epoch)
-        table.commit(list(_updates(rows, *numbers.leapt, version + 1)), version, f"{_COMMIT}{uuid4().hex}", "append")
+        table.commit(list(_updates(rows, *numbers.leapt, version + 1)), f"{_COMMIT}{uuid4().hex}", "append")
         made = {f"{name}/{file}" for name in (FOLDER, LOG) for file in store.names(name)} - ledger.keys()
         return Leap({key: store.get(key) for key in made if not key.endswith("_last_checkpoint")}, numbers.notes)
 

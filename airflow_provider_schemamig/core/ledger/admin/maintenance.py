@@ -18,6 +18,8 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter
 
 CHECKPOINT_EVERY = 100
+#: In an object store, where each file costs a request: an upgrade makes about as many versions, so it leaves a ledger that opens with four.
+CHECKPOINT_REMOTE_EVERY = 5
 CONSOLIDATE_EVERY = 1_000
 
 
@@ -26,15 +28,16 @@ def maintain(writer: LedgerWriter, authority: Leadership | None = None) -> tuple
     done = []
     state = writer.state()
     table = writer.table
+    every = CHECKPOINT_EVERY if writer.env.location.local_path is not None else CHECKPOINT_REMOTE_EVERY
     if state.version - state.since >= CONSOLIDATE_EVERY:
         state = compact(writer, authority=authority)
         done.append(f"consolidated the ledger; its history begins at version {state.since}")
-    elif len(table.files()) >= CHECKPOINT_EVERY:
-        writer.rewrite(state, writer.rows(), authority)
-        done.append(f"wrote the ledger's rows as one file at version {table.head()}")
-    if table.head() - table.last_checkpoint() >= CHECKPOINT_EVERY:
+    elif len(table.files()) >= every:
+        state = writer.rewrite(state, writer.rows(), authority)
+        done.append(f"wrote the ledger's rows as one file at version {state.version}")
+    if state.version - table.last_checkpoint() >= every:
         table.checkpoint()
-        done.append(f"checkpointed the ledger at version {table.head()}")
+        done.append(f"checkpointed the ledger at version {state.version}")
     tidied = tidy_history(writer.env)
     return (*done, tidied) if tidied else tuple(done)
 

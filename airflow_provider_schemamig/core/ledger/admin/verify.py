@@ -6,7 +6,6 @@ files; ``verify_rows`` at what is stored in them, ``verify_tables`` at what lies
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,7 +15,6 @@ from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
-from airflow_provider_schemamig.core.storage import ObjectMissing
 
 
 def verify(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
@@ -50,7 +48,6 @@ def _log_findings(reader: LedgerReader) -> Iterator[LedgerFinding]:
         except (ValueError, RecursionError) as error:
             yield LedgerFinding("unreadable_log", f"{LOG}/{name}", f"not JSON ({error})")
             continue
-        # delta-rs reads an empty file as a commit of nothing
         if not any(isinstance(action, dict) and "commitInfo" in action for action in actions):
             yield LedgerFinding("unreadable_log", f"{LOG}/{name}", "it is not a whole commit")
     for before, after in pairwise(versions):
@@ -68,16 +65,12 @@ def _data_findings(reader: LedgerReader) -> Iterator[LedgerFinding]:
 
 
 def _bad_files(reader: LedgerReader) -> Iterator[LedgerFinding]:
-    # Only here, on a damaged ledger: delta-rs reads all files at once and does not always name the bad one.
-    import pyarrow
-    import pyarrow.parquet
-
-    store = reader.env.store()
     for name in reader.table.files():
         where = f"{FOLDER}/{name}"
-        try:
-            pyarrow.parquet.read_table(io.BytesIO(store.get(where)))
-        except ObjectMissing:
+        if not reader.env.store().exists(where):
             yield LedgerFinding("data_missing", where, "the file is not there")
-        except (pyarrow.ArrowException, OSError, ValueError) as error:
-            yield LedgerFinding("unreadable_data", where, str(error).splitlines()[0])
+            continue
+        try:
+            reader.table.check_file(name)
+        except LedgerDamaged as error:
+            yield LedgerFinding("unreadable_data", where, error.reason)

@@ -42,14 +42,6 @@ def rewrite_inputs(release: Release, source: Version | None, step: RewriteStep) 
     return inputs.pop(step.old.name), tuple(inputs.items())
 
 
-def down_inputs(release: Release, step: RewriteStep) -> tuple[str, tuple[Input, ...]]:
-    """Return what the way back reads, in the target's shape: the SELECT list of its own table (``step.collection``), and those of its
-    lookups."""
-    declared = release.declarations(release.version)
-    lookups = [name for name in placeholders(step.down or "") if name != step.collection]
-    return columns_of(step.new), tuple((name, columns_of(declared[name])) for name in lookups)
-
-
 def columns_of(declaration: Declaration) -> str:
     """Return the SELECT list of a table as it is declared."""
     return ", ".join(quote(column.name) for column in declaration.fields)

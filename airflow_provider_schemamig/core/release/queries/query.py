@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.names import CollectionName, Version, quote
-from airflow_provider_schemamig.core.release.queries.syntax import unlike_spark
+from airflow_provider_schemamig.core.release.sql.syntax import unlike_spark
 from airflow_provider_schemamig.core.schema.expressions.parse import what_is_wrong
 from airflow_provider_schemamig.exceptions import Refusal
 

@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, InvalidName, column_name
 from airflow_provider_schemamig.core.release.sql.errors import InvalidSqlName, SqlRefusal, SqlSyntax
+from airflow_provider_schemamig.core.release.sql.syntax import unlike_spark
 from airflow_provider_schemamig.core.release.sql.text import line_and_column
-from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression, has_subquery
+from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression, has_subquery, parse_expression
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 
 R = TypeVar("R", bound=SqlRefusal)
@@ -128,13 +129,19 @@ class Cursor:
         try:
             canonical = canonical_expression(text)
         except InvalidExpression as error:
-            line, column = self.place(first)
-            if error.line is not None and error.column is not None:
-                line, column = line + error.line - 1, error.column + (column - 1 if error.line == 1 else 0)
-            raise SqlSyntax(file="", line=line, column=column, reason=f"no valid expression: {error.reason.rstrip('.')}") from error
+            raise self._misplaced(first, error.line, error.column, error.reason) from error
+        if (unlike := unlike_spark(text, parse_expression(text))) is not None:
+            raise self._misplaced(first, *unlike)
         if has_subquery(text):
             raise self.syntax("an expression of a declaration cannot read a table", first)
         return canonical
+
+    def _misplaced(self, first: Token, line: int | None, column: int | None, reason: str) -> SqlSyntax:
+        """Make an error about a place within the expression that begins with ``first``."""
+        at_line, at_column = self.place(first)
+        if line is not None and column is not None:
+            at_line, at_column = at_line + line - 1, column + (at_column - 1 if line == 1 else 0)
+        return SqlSyntax(file="", line=at_line, column=at_column, reason=f"no valid expression: {reason.rstrip('.')}")
 
     def place(self, token: Token) -> tuple[int, int]:
         """Return line and column within the statement."""

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetComment,
     SetNotNull,
 )
-from airflow_provider_schemamig.core.schema.clauses import CLAUSES, readers_of, renamed
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES, read_by_others, renamed
 from airflow_provider_schemamig.core.schema.diff.level import FieldLevel
 from airflow_provider_schemamig.core.schema.diff.renames import in_order, retired_name
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, UnknownRename
@@ -284,5 +284,5 @@ def _pinned(declaration: Declaration) -> frozenset[str]:
 
 def _computed(declaration: Declaration) -> frozenset[str]:
     """Generated columns, and those that one of them reads."""
-    found = declaration.fields
-    return frozenset(f.name for f in found if f.generated is not None or next(readers_of(found, f.name), None) is not None)
+    read = read_by_others(declaration.fields)
+    return frozenset(field.name for field in declaration.fields if field.generated is not None or field.name.lower() in read)

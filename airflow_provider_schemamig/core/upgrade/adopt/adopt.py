@@ -46,7 +46,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, ForeignKey
 from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
-from airflow_provider_schemamig.core.upgrade.adopt.adoptable import FoundTable, given_tables, is_managed, look, refuse_place
+from airflow_provider_schemamig.core.upgrade.adopt.adoptable import FoundTable, given_tables, is_managed, look, refuse_place, tables_below
 from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
@@ -87,8 +87,11 @@ class Adoption:
         }
 
 
-def adopt(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str, str]], *, create: bool = False) -> Adoption:
-    """Take ``tables`` (name, URI or path) under management at the release that declares them as they are.
+def adopt(
+    env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str, str]], *, below: Sequence[str] = (), create: bool = False
+) -> Adoption:
+    """Take ``tables`` (name, URI or path), and those right ``below`` folders, under management at the release that declares them as they
+    are.
 
     A folder without a release gets version 1.0.0; collections that the folder's head does not declare become its next minor version. The
     environment has to be at that head or empty, or between it and the head nothing but these tables may come. It is made only with
@@ -99,11 +102,11 @@ def adopt(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str, s
     """
     ledger = LedgerWriter(env)
     require_environment(env, create=create)
-    state = ledger.state() if ledger.exists() else None
+    state = ledger.state_or_none()
     if state is not None:
         state.require_current("adopt")
         no_open_deployment(state)
-    named = given_tables(tables)
+    named = given_tables([*tables, *tables_below(env, state, below, given_tables(tables))])
     _refuse_made_anew(env, state, named)
     given = [table for table in named if not is_managed(env, state, *table)]
     if not given:

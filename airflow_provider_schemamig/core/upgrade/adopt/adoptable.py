@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.delta.features import UnsupportedFeature, check_writable
@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.properties import FORGETS
-from airflow_provider_schemamig.core.storage import Location, spark_uri
+from airflow_provider_schemamig.core.storage import Location, open_store, spark_uri
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
@@ -51,6 +51,24 @@ def given_tables(tables: Sequence[tuple[str, str]]) -> list[tuple[CollectionName
         found.setdefault(collection, location)
     raise_refusals(refusals)
     return list(found.items())
+
+
+def tables_below(
+    env: EnvironmentRoot, state: State | None, folders: Sequence[str], named: Sequence[tuple[CollectionName, Location]]
+) -> Iterator[tuple[str, str]]:
+    """Yield name and URI of each Delta table right below the folders, called like its folder, but for those that are managed or named.
+
+    Raises NoTables, InvalidLocation.
+    """
+    shards = state.shards.values() if state is not None else ()
+    known = {_place(env.table_location(shard.uri)) for shard in shards} | {_place(location) for _, location in named}
+    for folder in folders:
+        location = Location.parse(folder)
+        store = open_store(location, env.options)
+        found = [name for name in store.folders("") if "_delta_log" in store.folders(name)]
+        if not found:
+            raise e.NoTables(uri=location.uri)
+        yield from ((name, uri) for name in found if _place(Location.parse(uri := f"{location.uri}/{name}")) not in known)
 
 
 def _place(location: Location) -> str:

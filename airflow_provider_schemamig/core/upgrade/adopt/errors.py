@@ -17,6 +17,15 @@ class SameTable(Refusal):
     other: str
 
 
+class NoTables(Refusal):
+    """A folder whose tables are to be found has none right below it."""
+
+    code = "no_tables"
+    message = "{uri} has no Delta table right below it."
+    next_action = "Name the folder whose folders are tables, or each table: --table NAME=URI."
+    uri: str
+
+
 class NameTwice(Refusal):
     code = "name_twice"
     message = "the name is given two tables."

@@ -12,9 +12,10 @@ from typing import Any, TypedDict
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
-from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, put_fence, read_fence
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, is_fenced, put_fence
+from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, Leader, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, Leader, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority, overtaken
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
@@ -28,7 +29,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, Drift
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
-from airflow_provider_schemamig.core.upgrade.plan.stages import EvolutionStage
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -93,6 +94,8 @@ class LeaderView:
     deployment: Deployment
     plan: Plan
     leadership: Leadership
+    #: For how long others may be locked out.
+    seal_seconds: int = field(default=SEAL_SECONDS, kw_only=True)
 
     @property
     def epoch(self) -> Epoch:
@@ -223,14 +226,23 @@ CLAIM_ANEW = "Run preflight again: it claims a new generation."
 LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
 
 
-def lead(env: EnvironmentRoot, generation: Generation, listen: Listener, *, task: str, states: Sequence[DeploymentState] = LED) -> Work:
+def lead(
+    env: EnvironmentRoot,
+    generation: Generation,
+    listen: Listener,
+    *,
+    task: str,
+    states: Sequence[DeploymentState] = LED,
+    seal_seconds: int = SEAL_SECONDS,
+) -> Work:
     """Take up a promoted generation's work. Refused if it never was promoted, and on an older format; ``Fenced`` if another leads now."""
     ledger = LedgerWriter(env)
     state = ledger.state()
     state.require_current(task)
     deployment, leader = leading(state, generation, task=task, states=states)
     leadership = Leadership(generation, leader.epoch)
-    return Work(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen)
+    recall_heads(env)
+    return Work(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen, seal_seconds=seal_seconds)
 
 
 def leading(state: State, generation: Generation, *, task: str, states: Sequence[DeploymentState]) -> tuple[Deployment, Leader]:
@@ -250,17 +262,19 @@ def keep_fences(work: Work) -> None:
 
     Before any work of a leader. Raises DriftFound where a table forgets them still, and what ``put_fence`` raises.
     """
-    for row in work.state.shards.values():
-        if row.fenced_by is None or row.state is not ShardState.LIVE:
-            continue
-        store, fence = table_store(work.env, work.state, row.shard), work.fence(row.shard)
-        head = look_or_none(store)
-        if head is None or head.is_another:
-            continue
-        if FORGETS in head.properties:
-            raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))), under_way=True)
-        if (read_fence(store, fence.app_id) or 0) < row.fenced_by * EPOCH_STRIDE:
-            put_fence(store, fence, work.tag("fence"))
+    rows = [row for row in work.state.shards.values() if row.fenced_by is not None and row.state is ShardState.LIVE]
+    work.env.for_each(functools.partial(_keep_fence, work), rows)
+
+
+def _keep_fence(work: LeaderView, row: Shard) -> None:
+    store, fence = table_store(work.env, work.state, row.shard), work.fence(row.shard)
+    head = look_or_none(store)
+    if head is None or head.is_another:
+        return
+    if FORGETS in head.properties:
+        raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))), under_way=True)
+    if not is_fenced(store, fence.app_id, (row.fenced_by or 0) * EPOCH_STRIDE):
+        put_fence(store, fence, work.tag("fence"))
 
 
 def no_open_deployment(state: State) -> None:

@@ -12,10 +12,11 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Upda
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, Outcome, deployment_of
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import delete_tables, forget_shards, remove_scratch
 
+_ROLL_BACK = "Its release is in: `schemamig rollback` goes back to the one before while the hold is open."
 _OVER = (DeploymentState.CANCELLED, DeploymentState.ROLLED_BACK)
 
 
@@ -29,7 +30,7 @@ def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener)
     def give_up(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
         if deployment.state not in (DeploymentState.CLAIMED, *_OVER):
-            raise WrongState(generation=generation, state=deployment.state.value, task="cancel", first=CLAIM_ANEW)
+            raise WrongState(generation=generation, state=deployment.state.value, task="cancel", first=_ROLL_BACK)
         return [Put(replace(deployment, state=DeploymentState.CANCELLED))] if deployment.state is DeploymentState.CLAIMED else []
 
     state = ledger.transact(give_up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Sequence, Set
@@ -86,14 +87,18 @@ def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
 def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], kind: str, listen: Listener) -> list[StageResult]:
     """Return the files of ``shards``; their rows stay until ``forget_shards``. Raises NotOurPlace before the first is deleted."""
     check_deletable(env, state, shards)
-    results = []
-    for number, shard in enumerate(shards, start=1):
+
+    def delete(shard: Shard) -> float:
         started = time.monotonic()
         if not is_another(env, shard):
             delete_table(env, shard)
-        seconds = time.monotonic() - started
-        results.append(StageResult(kind, shard.collection, None, seconds))
-        listen(Event(kind, shard.collection, number, len(shards), seconds))
+        return time.monotonic() - started
+
+    results = []
+    with contextlib.closing(env.each(delete, shards)) as deleted:
+        for number, (shard, seconds) in enumerate(zip(shards, deleted, strict=True), start=1):
+            results.append(StageResult(kind, shard.collection, None, seconds))
+            listen(Event(kind, shard.collection, number, len(shards), seconds))
     return results
 
 

@@ -6,6 +6,7 @@ collection, and its own way back leads to schemas that have the column still.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -121,15 +122,20 @@ def _contract(work: Work, hold: Hold, allow: Allow) -> None:
     work.append(begin)
     ended = [_Ended(table, _move(work, table)) for table in hold.tables if table.dropped]
     move_all(work, IntentKind.CONTRACT, [item.move for item in ended if item.move is not None])
-    for number, shard in enumerate(retired, start=1):
-        started = time.monotonic()
-        if is_another(work.env, shard):
-            _left_alone(work, shard)
-        elif shard.adopted:
-            _give_back(work, shard)
-        else:
+
+    def delete(shard: Shard) -> tuple[float, bool]:
+        started, is_ours = time.monotonic(), not is_another(work.env, shard)
+        if is_ours and not shard.adopted:
             delete_table(work.env, shard)
-        work.report("retire", shard.collection, None, started, number, len(retired))
+        return started, is_ours
+
+    with contextlib.closing(work.env.each(delete, retired)) as deleted:
+        for number, (shard, (started, is_ours)) in enumerate(zip(retired, deleted, strict=True), start=1):
+            if not is_ours:
+                _left_alone(work, shard)
+            elif shard.adopted:
+                _give_back(work, shard)
+            work.report("retire", shard.collection, None, started, number, len(retired))
     work.append(lambda state: _close(state, hold, ended, retired))
 
 

@@ -145,11 +145,13 @@ def _check_expanded(work: Work) -> list[Landed]:
     ending = any(hold.generation in ends for hold in unclosed_holds(state))
     if ending or any(intent.epoch < work.epoch for intent in state.intents.values()):
         raise not_expanded(work, None, "what was left open before is not settled")
-    for stage in work.plan.of_kind(s.CreateShard):
-        if head_or_none(work.env.table_store(new_shard(state, stage.collection, work.deployment).uri)) is None:
+    creates = work.plan.of_kind(s.CreateShard)
+    places = (work.env.table_store(new_shard(state, stage.collection, work.deployment).uri) for stage in creates)
+    for stage, new in zip(creates, work.env.each(head_or_none, places), strict=True):
+        if new is None:
             raise not_expanded(work, stage.collection, "it has no table yet")
-    landed = []
-    for step in work.evolutions():
+    landed, steps = [], work.evolutions()
+    for step, head in zip(steps, work.env.each(lambda step: _head(work, step.old.name), steps), strict=True):
         source = step.old.name
         move, changes = expand_move(work, step), work.changes(s.CutOver, step)
         online = course(work, step)
@@ -157,7 +159,6 @@ def _check_expanded(work: Work) -> list[Landed]:
         if online is not None and not is_changed(work, online):
             raise _not_changed(work, source)
         final = apply(physical if online is None else online.end, changes)
-        head = _head(work, source)
         if not is_in_place(physical, head) and not is_in_place(final, head):
             if move is not None and is_in_place(move.before, head):
                 raise not_expanded(work, source, "it lacks its expand commit")
@@ -254,7 +255,7 @@ def _commit(
         at = pendulum.now("UTC")
         allow(state)
         check_held(state, seals)
-        check_time(seals)
+        check_time(work, seals)
         swaps.check(state)
         check_current(work, state, followed)
         deployment = state.deployments[work.generation]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 from airflow_provider_schemamig.core.delta.commit.create import create_table
+from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.rows import CreateIntent, IntentKind, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
@@ -69,12 +71,15 @@ def create_tables(work: Work, _jobs: Jobs) -> None:
         return updates
 
     work.append(announce)
-    for number, stage in enumerate(creates, start=1):
-        started = time.monotonic()
-        shard = new_shard(work.state, stage.collection, work.deployment).shard
+
+    def make(stage: s.CreateShard) -> tuple[float, Head]:
+        started, shard = time.monotonic(), new_shard(work.state, stage.collection, work.deployment).shard
         store = table_store(work.env, work.state, shard)
-        head = create_table(store, stage.declaration, table_id_of(work.state.config.env_id, shard), work.tag("create"))
-        work.report("create", stage.collection, head.version, started, number, len(creates))
+        return started, create_table(store, stage.declaration, table_id_of(work.state.config.env_id, shard), work.tag("create"))
+
+    with contextlib.closing(work.env.each(make, creates)) as made:
+        for number, (stage, (started, head)) in enumerate(zip(creates, made, strict=True), start=1):
+            work.report("create", stage.collection, head.version, started, number, len(creates))
 
 
 def expand_move(work: LeaderView, step: Evolve) -> Move | None:

@@ -6,10 +6,11 @@ what is seen then is final.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pendulum
 
@@ -38,6 +39,7 @@ from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfinished, what_is_missing
 from airflow_provider_schemamig.core.upgrade.tables.inverse import WayBack, after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at, stand
+from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
 Wanted = Callable[[CollectionName], Declaration | None]
@@ -65,45 +67,114 @@ def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, going_back
     ``column_swap.WayHome``. Raises DriftFound, SparkNotGiven, RollbackUnfinished, and what ``column_swap.bring_back`` raises.
     """
     began = pendulum.now("UTC")
-    for shard in sorted({intent.shard for intent in _stale(work, work.state)}):
-        started = time.monotonic()
-        intents = sorted((i for i in _stale(work, work.state) if i.shard == shard), key=lambda i: _ORDER.index(i.kind))
-        store = table_store(work.env, work.state, shard)
-        updates = _settle_shard(work, store, shard, intents, wanted, jobs, going_back=going_back, lossy=lossy)
-        work.append(functools.partial(_unless_settled, intents=intents, updates=updates))
-        work.report("settle", intents[0].collection, None, started)
+    how = _How(wanted, jobs, going_back, lossy)
+    _settle_what_stays(work, how)
+    drifted: list[DriftFound] = []
+    for shard in _stale_shards(work):
+        started, found = time.monotonic(), _fenced(work, shard)
+        work.look_again()
+        intents = _stale_of(work, shard)
+        if intents:  # else a twin settled it, and may have gone on
+            try:
+                updates = _settle_shard(work, found, intents, how, may_change=True) or []
+            except DriftFound as drift:  # others' writers are not to wait behind a seal until somebody has mended this table
+                drifted.append(drift)
+                continue
+            work.append(functools.partial(_unless_settled, settled=[(intents, updates)]))
+            work.report("settle", intents[0].collection, None, started)
+    raise_refusals(drifted)
     if any(element.epoch < work.epoch for element in work.state.elements.values()):
         remember_undone(work, began)
         work.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < work.epoch])
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What ``settle`` was asked for."""
+
+    wanted: Wanted
+    jobs: Jobs
+    going_back: bool
+    lossy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Fenced:
+    """A table behind this epoch's fence. ``head``: None if there is none, or if another one was made in its place (``is_another``), which
+    gets no fence."""
+
+    shard: ShardId
+    store: Store
+    head: Head | None
+    is_another: bool = False
+    #: The table version that stands behind the fence.
+    version: int = -1
+
+
+def _fenced(work: LeaderView, shard: ShardId) -> _Fenced:
+    store = table_store(work.env, work.state, shard)
+    found = look_or_none(store)
+    if found is None or found.is_another:
+        return _Fenced(shard, store, None, is_another=found is not None)
+    version = put_fence(store, work.fence(shard), work.tag("fence"))
+    return _Fenced(shard, store, read_head(store), version=version)
+
+
+def _settle_what_stays(work: Work, how: _How) -> None:
+    """Settle all tables that need no commit but the fence: looked at side by side, and written down in one append."""
+    stale = _stale_shards(work)
+    if not stale:
+        return
+    found = list(work.env.each(functools.partial(_fenced, work), stale))
+    work.look_again()
+    settled: list[tuple[Sequence[Intent], Sequence[Update]]] = []
+    for item in found:
+        started, intents = time.monotonic(), _stale_of(work, item.shard)
+        updates = None
+        with contextlib.suppress(DriftFound):  # found again below, when all others are settled
+            updates = _settle_shard(work, item, intents, how, may_change=False) if intents else None
+        if updates is not None:
+            settled.append((intents, updates))
+            work.report("settle", intents[0].collection, None, started, len(settled), len(found))
+    if settled:
+        work.append(functools.partial(_unless_settled, settled=settled))
+
+
+def _stale_shards(work: LeaderView) -> list[ShardId]:
+    return sorted({intent.shard for intent in _stale(work, work.state)})
+
+
+def _stale_of(work: LeaderView, shard: ShardId) -> list[Intent]:
+    """Return the stale intents on a shard in the order in which they were made."""
+    stale = (intent for intent in work.state.intents_of(shard) if intent.epoch < work.epoch)
+    return sorted(stale, key=lambda intent: _ORDER.index(intent.kind))
 
 
 def _stale(work: LeaderView, state: State) -> list[Intent]:
     return [intent for intent in state.intents.values() if intent.epoch < work.epoch]
 
 
-def _unless_settled(state: State, intents: Sequence[Intent], updates: Sequence[Update]) -> Sequence[Update]:
-    """Return the updates; none if a twin wrote them down already, as it may have gone on from there."""
-    return updates if any(state.intents.get((i.shard, i.kind, i.generation)) == i for i in intents) else []
+def _unless_settled(state: State, settled: Sequence[tuple[Sequence[Intent], Sequence[Update]]]) -> list[Update]:
+    """Return the updates of each shard; none if a twin wrote them down already, as it may have gone on from there."""
+    found: list[Update] = []
+    for intents, updates in settled:
+        if any(state.intents.get((i.shard, i.kind, i.generation)) == i for i in intents):
+            found += updates
+    return one_each(found)
 
 
-def _settle_shard(
-    work: Work, store: Store, shard: ShardId, intents: Sequence[Intent], wanted: Wanted, jobs: Jobs, *, going_back: bool, lossy: bool
-) -> list[Update]:
+def _settle_shard(work: Work, table: _Fenced, intents: Sequence[Intent], how: _How, *, may_change: bool) -> list[Update] | None:
+    """Return what is to be written down of a table, after its commits. None without ``may_change``: it takes a commit."""
+    store, shard, head = table.store, table.shard, table.head
     dropped: list[Update] = [Drop(Intent, intent.key) for intent in intents]
-    found = look_or_none(store)
-    if found is None:
-        return dropped  # a table that was to be made and never was
-    if found.is_another:
-        text = f"somebody made another table at {store.location.uri}: what was begun on the one before is given up, this one is left alone"
-        work.notes.append(f"{intents[0].collection}: {text}")
-        return dropped
-    fenced = put_fence(store, work.fence(shard), work.tag("fence"))
-    head = read_head(store)
-    work.look_again()
-    if not any(intent.shard == shard for intent in _stale(work, work.state)):
-        return []  # a twin settled it, and may have gone on
+    if head is None:
+        work.notes += _other_table(table, intents)
+        return dropped  # it was to be made and never was, or is not ours any more
     dropped.append(Put(replace(work.state.shards[shard], fenced_by=work.epoch)))
-    head = _as_recorded(work, store, head, shard, intents, fenced)
+    if not _is_as_recorded(work.state, shard, intents, head):
+        if not may_change:
+            return None
+        head = _as_recorded(work, store, head, shard, intents, table.version)
     undos = [i for i in work.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.UNDO]
     dropped += [Drop(Intent, undo.key) for undo in undos if undo not in intents]
     undone = next((undo for undo in undos if is_done(work.state, undo, head)), None)
@@ -114,15 +185,26 @@ def _settle_shard(
         return [*dropped, *_drift_undone(work.state, shard, intents, head)]
     if done[-1].kind is IntentKind.CONTRACT:
         return [*dropped, *_record(work.state, shard, done[-1].after, head)]  # what was dropped is gone: the next contract goes on
-    if done[-1].kind is IntentKind.REVERT and going_back:
+    if done[-1].kind is IntentKind.REVERT and how.going_back:
         return one_each([*dropped, Put(replace(done[-1], epoch=work.epoch, done_version=made_at(store, done[-1], head)))])
     collection, last = done[0].collection, done[-1].after
-    if len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == wanted(collection):
+    if len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == how.wanted(collection):
         adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=made_at(store, done[0], head))
         return one_each(
             [*dropped, Put(adopted)]
         )  # one of this generation, whose epoch a restore of the ledger has raised, has the same key
-    return one_each([*dropped, *_undo(work, store, shard, done, fenced, jobs, lossy)])
+    if not may_change:
+        return None
+    return one_each([*dropped, *_undo(work, store, shard, done, table.version, how.jobs, how.lossy)])
+
+
+def _other_table(table: _Fenced, intents: Sequence[Intent]) -> list[str]:
+    if not table.is_another:
+        return []
+    text = (
+        f"somebody made another table at {table.store.location.uri}: what was begun on the one before is given up, this one is left alone"
+    )
+    return [f"{intents[0].collection}: {text}"]
 
 
 def _done(state: State, head: Head, intents: Sequence[Intent]) -> Sequence[TransitionIntent]:
@@ -143,14 +225,17 @@ def _as_far_as_it_came(intent: TransitionIntent, head: Head) -> TransitionIntent
     return replace(intent, after=intent.reached, reached=None)
 
 
+def _is_as_recorded(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> bool:
+    """Return whether the table is sealed as the ledger says, as far as what is settled may have changed that."""
+    if not any(intent.kind in (IntentKind.SEAL, IntentKind.REVERT) for intent in intents):
+        return True
+    return (head.sealed_for is not None) == (state.shards[shard].state is ShardState.RETIRED)
+
+
 def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent], fenced: int) -> Head:
     """Set seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
-    if not any(intent.kind in (IntentKind.SEAL, IntentKind.REVERT) for intent in intents):
-        return head
     recorded = work.state.shards[shard]
     is_retired = recorded.state is ShardState.RETIRED
-    if (head.sealed_for is not None) == is_retired:
-        return head
     fence, tag, collection = work.fence(shard), work.tag("settle"), intents[0].collection
     if not is_retired:
         committed = unseal(store, head, fence, tag, since=fenced)

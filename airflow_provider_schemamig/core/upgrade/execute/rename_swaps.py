@@ -29,12 +29,12 @@ from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
 from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last_step_key
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import Course, course, fill_due, tell
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
-from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CutOver
+from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES, WayHome, bring_back, rest, until_nobody_writes
@@ -110,14 +110,16 @@ class Swaps:
             due = [swap for swap in self.all if self._is_behind(swap)]
             if not due:
                 return
+            if self._ready:  # somebody writes; what is timed are rows, and nobody is to wait for a driver later
+                self.jobs().start(self.work.env.options)
             started = time.monotonic()
             for swap in due:
                 attempt = functools.partial(self._made_ready, swap, None)
                 self._ready[swap] = until_nobody_writes(self.work, swap.collection, swap.shard, attempt)
             seconds = time.monotonic() - started
             if seconds > before * _SHRINKS:
-                if seconds > SEAL_SECONDS / 2:  # the last one would lock writers out past the deadline
-                    raise NeverSettles(collection=due[0].collection, seconds=seconds)
+                if seconds > self.work.seal_seconds / 2:  # the last one would lock writers out past the deadline
+                    raise NeverSettles(collection=due[0].collection, seconds=seconds, limit=self.work.seal_seconds, tables=len(due))
                 return
             before = seconds
 
@@ -155,7 +157,7 @@ class Swaps:
         self.held = _announce(self.work, [swap.move for swap in self.all], allow)
         with contextlib.ExitStack() as seals:
             while True:
-                made = self._race(Rush(lambda: _check_time(started)), sealed)
+                made = self._race(Rush(lambda: _check_time(self.work, started)), sealed)
                 if isinstance(made, dict):
                     self._tell()
                     return made
@@ -222,12 +224,12 @@ class Swaps:
             if not _is_held(state, intent):
                 raise SwapTakenBack(collection=intent.collection, shard=intent.shard)
             if intent.deadline < pendulum.now("UTC"):
-                raise SealExpired(seconds=SEAL_SECONDS)
+                raise SealExpired(seconds=self.work.seal_seconds)
 
 
-def _check_time(started: float) -> None:
-    if time.monotonic() - started > SEAL_SECONDS:
-        raise SealExpired(seconds=SEAL_SECONDS)
+def _check_time(work: LeaderView, started: float) -> None:
+    if time.monotonic() - started > work.seal_seconds:
+        raise SealExpired(seconds=work.seal_seconds)
 
 
 def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[SwapIntent, ...]:
@@ -240,7 +242,7 @@ def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[SwapInte
 
     def announce(state: State) -> list[Update]:
         allow(state)
-        deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
+        deadline = pendulum.now("UTC").add(seconds=work.seal_seconds)
         for move in moves:
             known = state.intents.get((move.shard, IntentKind.CUTOVER, work.generation))
             known = known if isinstance(known, SwapIntent) and known.epoch == work.epoch else None

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.transfer.tail import Tailed, again, tail, w
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
-from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Copy
+from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, STARTS, Copying, begin_anew, check_source
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, build_all
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import TAIL, copied_version, forth, row_of
@@ -44,7 +44,7 @@ class CaughtUpRewrite:
     """A rewrite that is ready to be sealed: the target's version ``position.version`` is equal to the source's ``seen``.
 
     Compared in full were the target's ``checked`` and the source's ``checked_source``; ``delta``: what was tailed after them, None if a
-    twin tailed some of it.
+    twin tailed some of it. ``seconds``: what the last round took, 0 if the source got nothing.
     """
 
     stage: Copy
@@ -54,11 +54,19 @@ class CaughtUpRewrite:
     checked: int = 0
     checked_source: int = 0
     delta: RowsDigest | None = None
+    seconds: float = 0.0
 
 
 def follow_all(work: Work, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
     """Bring every rewrite close to its source and check it in full. Raises RewriteDiffers (the copy begins anew), NeverSettles."""
-    return [_follow(work, stage, jobs) for stage in work.plan.of_kind(Copy)]
+    followed = [_follow(work, stage, jobs) for stage in work.plan.of_kind(Copy)]
+    seconds = sum(item.seconds for item in followed)  # all are sealed together
+    if seconds > work.seal_seconds / 2:
+        slowest = max(followed, key=lambda item: item.seconds)
+        raise NeverSettles(collection=slowest.stage.collection, seconds=seconds, limit=work.seal_seconds, tables=len(followed))
+    if followed:
+        jobs().start(work.env.options)  # writers are about to wait: not for a driver, should it have ended meanwhile
+    return followed
 
 
 def complete_copies(work: Work, jobs: Callable[[], JobRunner]) -> None:
@@ -138,6 +146,7 @@ def _near(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRew
         behind = head.version - followed.seen
         if not behind:
             break
+        jobs.start(work.env.options)  # what is timed are rows
         started = time.monotonic()
         followed = _tail(work, followed, head.version, jobs)
         seconds = time.monotonic() - started
@@ -145,9 +154,11 @@ def _near(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRew
             before = seconds
             break
         before = seconds
-    if SEAL_SECONDS / 2 < before < float("inf"):  # writers would be locked out past the deadline
-        raise NeverSettles(collection=followed.stage.collection, seconds=before)
-    return followed
+    if before == float("inf"):
+        return followed
+    if before > work.seal_seconds / 2:  # writers would be locked out past the deadline
+        raise NeverSettles(collection=followed.stage.collection, seconds=before, limit=work.seal_seconds)
+    return replace(followed, seconds=before)
 
 
 def _tail(work: Work, followed: CaughtUpRewrite, upto: int, jobs: JobRunner) -> CaughtUpRewrite:

@@ -13,11 +13,13 @@ from airflow_provider_schemamig.core.ledger.state import State
 @dataclass(frozen=True, slots=True)
 class Timing:
     """``checked_seconds``: how long planning and checking took. ``rows``: what Spark would read; without any, an upgrade is a handful of
-    metadata commits a table. ``rows_per_second``: None before the environment's first copy. ``seconds``: of the work on rows."""
+    metadata commits a table. ``rows_per_second``: None before the environment's first copy. ``seconds``: of the work on rows.
+    ``statement_seconds``: of the smallest statement on this Spark; measured where something is rewritten."""
 
     checked_seconds: float
     rows: int
     rows_per_second: int | None
+    statement_seconds: float | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -32,12 +34,16 @@ class Timing:
             "rows": self.rows,
             "rows_per_second": self.rows_per_second,
             "seconds": round(seconds, 1) if seconds is not None else None,
+            "statement_seconds": self.statement_seconds,
         }
 
 
-def timing_of(state: State | None, estimates: Sequence[Mapping[str, Any]], checked_seconds: float) -> Timing:
+def timing_of(
+    state: State | None, estimates: Sequence[Mapping[str, Any]], checked_seconds: float, statement_seconds: float | None = None
+) -> Timing:
     """Return the timing of a plan. ``estimates``: what ``preflight`` found about the inputs, with their ``rows``."""
-    return Timing(checked_seconds, sum(item["rows"] for item in estimates), None if state is None else rows_per_second(state))
+    rows, rate = sum(item["rows"] for item in estimates), None if state is None else rows_per_second(state)
+    return Timing(checked_seconds, rows, rate, statement_seconds)
 
 
 def rows_per_second(state: State) -> int | None:

@@ -10,6 +10,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.online.operation import Chain
 from airflow_provider_schemamig.core.online.operation import filled as filled_columns
+from airflow_provider_schemamig.core.release.merge.chain import RewriteStep
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.element_states import PATHS
@@ -136,13 +137,17 @@ _RETYPED = (
 )
 _SEALED = (
     "writers that are faster than this commit twice (force: once) are refused by a seal while the rows that they brought are filled: "
-    f"seconds, and at most {SEAL_SECONDS}"
+    f"seconds, and at most {SEAL_SECONDS} (--seal-seconds)"
 )
 _CAST_BACK = (
     "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
 )
 _CLUSTERED = "delta-rs appends, overwrites and deletes fail from then on; PARTITIONED BY, declared as a rewrite, spares them"
 _LAID_OUT = "older files are written anew in order, in batches of up to 128 GiB; no row changes, so CDF and streams see nothing of it"
+_FOUND_BY_VALUES = (
+    "it has no primary key, so a row of before that is changed or deleted after the commit is found by its values: if `down` makes others "
+    "of them than they were, the rollback is refused (rows_not_found) until that row is as it was"
+)
 _NEW_TABLE_ON_THE_WAY_BACK = (
     "its table is sealed; rows that it got stay in it as long as the hold was, and at least a day, until contract deletes it"
 )
@@ -184,6 +189,7 @@ class _Explainer:
         rollback = [f"what is written after the commit is lost by a rollback (--allow-lossy): {stage.no_way_back or 'there is no down'}"]
         if stage.down is not None:
             rollback = [f"what is written after the commit goes back through `down`; writers wait for it: {self._blocked()}"]
+            rollback += [_FOUND_BY_VALUES] if self._has_no_key(stage) else []
         rollback += [f"column {path} of rows written after the commit is NULL after a rollback" for path in stage.lost_on_way_back]
         return Explanation(
             "copy",
@@ -248,6 +254,10 @@ class _Explainer:
             f"writers are blocked from the seal to the commit: {self._blocked()}",
         )
         return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
+
+    def _has_no_key(self, stage: s.Copy) -> bool:
+        steps = (step for step in self._plan.target.steps if step.collection == stage.collection)
+        return any(isinstance(step, RewriteStep) and step.old.primary_key is None for step in steps)
 
     def _blocked(self) -> str:
         rewrites = len(self._plan.of_kind(s.Copy))

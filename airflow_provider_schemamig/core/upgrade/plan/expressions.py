@@ -61,7 +61,7 @@ def _of_changes(view: View, collection: CollectionName, changes: Sequence[Change
 
 def _expanded(plan: Plan, collection: CollectionName) -> tuple[Change, ...]:
     """Return what stands on the table when the online changes come."""
-    return tuple(change for stage in plan.of_kind(Expand) if stage.collection == collection for change in stage.changes)
+    return tuple(change for stage in plan.of_collection(collection) if isinstance(stage, Expand) for change in stage.changes)
 
 
 def _default(collection: CollectionName, path: str, expression: str, data_type: DataType) -> dict[str, Any]:

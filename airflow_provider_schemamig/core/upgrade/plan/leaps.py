@@ -1,4 +1,5 @@
-"""What came outside of a release must not be taken for another thing of its name, which a leap over several releases would do.
+"""What no release has, on a table that is there, must not be taken for another thing of its name, which a leap over several releases would
+do: what came outside of a release, and what is hidden since a rollback.
 
 Such a column or collection is told by its name alone: the release that declares the name means it. Releases after that one may give the
 name to something else, or read what has it; merged with the one that declares it, they would find it as if it were new.
@@ -9,95 +10,97 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from airflow_provider_schemamig.core.ledger.rows import Ahead
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Version
-from airflow_provider_schemamig.core.release.columns import match
+from airflow_provider_schemamig.core.release.columns import Origins, match
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
 from airflow_provider_schemamig.core.release.queries.query import placeholders
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Replacement, Rewrite, Step
-from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
+from airflow_provider_schemamig.core.schema.model import Declaration, Field, walk
+from airflow_provider_schemamig.core.schema.paths import parent_and_name, translate
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
+
+Declarations = Mapping[CollectionName, Declaration]
 
 
 def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
-    """Yield one refusal a collection that is ahead, if the way to the head declares what it has and then does more about it.
+    """Yield one refusal a collection that has what no release has, if the way to the head declares that and then does more about it.
 
     To upgrade to the version before that first is always right: there nothing was done about it yet.
     """
     source = state.release.version if state.release is not None else release.version
     versions = [version for version in release.versions if version >= source]
-    if len(versions) < 3 or not state.ahead:
+    if len(versions) < 3:
         return
     for name in sorted(state.objects):
         ahead = state.ahead_of(name)
-        if ahead is not None:
-            yield from _stop(release, versions, ahead)
+        followed: list[_Followed] = [] if ahead is None else [_Outside.of(ahead)]
+        followed += _Hidden.of(state, name, ahead)
+        stops = [stop for item in followed if (stop := _stop(release, versions, item)) is not None]
+        if stops:
+            yield min(stops, key=lambda stop: stop.stop)
 
 
-def _stop(release: Release, versions: Sequence[Version], ahead: Ahead) -> Iterator[StopInBetween]:
-    followed = _Followed(ahead)
+def _stop(release: Release, versions: Sequence[Version], followed: _Followed) -> StopInBetween | None:
     for before, version in pairwise(versions):
-        old, new = release.declarations(before), release.declarations(version)
-        what = followed.advance(old, new, release.steps(version))
+        what = followed.advance(release.declarations(before), release.declarations(version), release.steps(version))
         if what is not None:
-            reason = f"{before} has {what[0]}, which came outside of a release, and {version} {what[1]}"
-            yield StopInBetween(collection=ahead.collection, source=versions[0], target=versions[-1], stop=before, reason=reason)
-        if what is not None or followed.is_over:
-            return
+            reason = f"{before} has {what[0]}, which {followed.HOW}, and {version} {what[1]}"
+            return StopInBetween(collection=followed.collection, source=versions[0], target=versions[-1], stop=before, reason=reason)
+        if followed.is_over:
+            break
+    return None
 
 
-@dataclass(slots=True)
+@dataclass
 class _Followed:
-    """A collection that is ahead, from release to release. What is found is told as what it is and what is done about it, in words."""
+    """A collection with something of no release, from release to release. What is found is told as what it is and what is done about it, in
+    words."""
 
-    ahead: Ahead
+    HOW = ""
+
+    #: What it is called here.
+    collection: CollectionName
     #: Its name in the release; None: not declared yet.
-    name: CollectionName | None = field(init=False)
-    #: The paths that only a release to come declares, and those of them that are declared by now.
-    new: frozenset[ColumnPath] = field(init=False)
+    name: CollectionName | None
+    #: The columns that only a release to come declares, as far as they are declared by now.
     come: set[ColumnPath] = field(init=False, default_factory=set)
     is_over: bool = field(init=False, default=False)
 
-    def __post_init__(self) -> None:
-        released, declared = self.ahead.released, self.ahead.declared
-        self.name = released.name if released.fields else None
-        self.new = frozenset(match(declared, declared, {}).keys() - match(released, declared, {}).keys())
-
-    def advance(
-        self, old: Mapping[CollectionName, Declaration], new: Mapping[CollectionName, Declaration], steps: Iterable[Step]
-    ) -> tuple[str, str] | None:
+    def advance(self, old: Declarations, new: Declarations, steps: Iterable[Step]) -> tuple[str, str] | None:
         """Go on to the next release, unless that does something about what has come."""
         if self.name is None:
-            self.name = self.ahead.collection if self.ahead.collection in new else None
+            self.name = self.collection if self.collection in new else None
             if self.name is not None:
-                self._come(new[self.name])
+                self._go_on(new[self.name], {}, {})
             return None
         found = {step.collection: step for step in steps}
         renamed = {step.renamed_from: name for name, step in found.items() if isinstance(step, Evolution) and step.renamed_from}
         there = renamed.get(self.name, self.name)
         own = found.get(there)
         touched = self._collection(there, own, is_gone=there not in new) or self._read(found.values())
-        if touched is None and (there not in new or isinstance(own, Removal | Replacement)):
-            self.is_over = True  # none of its rows goes on
+        if touched is None and (there not in new or self._ends_with(own)):
+            self.is_over = True  # none of its rows goes on, or nothing of what it had beside them
         elif touched is None:
-            touched = self._columns(old[self.name], new[there], own)
-        if touched is None and not self.is_over:
-            self.name = there
-            self._come(new[there])
+            renames = own.renames if isinstance(own, Evolution) else {}
+            origins = match(old[self.name], new[there], renames)
+            touched = self._columns(new[there], origins)
+            if touched is None:
+                self.name = there
+                self._go_on(new[there], renames, origins)
         return touched
+
+    def _ends_with(self, own: Step | None) -> bool:
+        return isinstance(own, Removal | Replacement)
 
     def _collection(self, there: CollectionName, own: Step | None, *, is_gone: bool) -> tuple[str, str] | None:
         """Return what a release does with the collection itself, where its name is what came; else None."""
-        is_released = bool(self.ahead.released.fields) and self.name == self.ahead.released.name
-        if is_released or self.name != self.ahead.collection:
-            return None
-        if is_gone or isinstance(own, Removal):
-            return f"the collection {self.name}", "removes it"
-        if there != self.name:
-            return f"the collection {self.name}", f"renames it to {there}"
-        return (f"the collection {self.name}", f"has a {own.kind} for it") if isinstance(own, Replacement | Rewrite) else None
+        return None
 
     def _read(self, steps: Iterable[Step]) -> tuple[str, str] | None:
         """Return the query of a release that reads the collection; None if none does.
@@ -112,14 +115,100 @@ class _Followed:
                 return self._named(self.come), f"reads {self.name} in the {step.kind} of {step.collection}"
         return None
 
-    def _columns(self, old: Declaration, new: Declaration, own: Step | None) -> tuple[str, str] | None:
-        origins = match(old, new, own.renames if isinstance(own, Evolution) else {})
+    def _columns(self, new: Declaration, origins: Origins) -> tuple[str, str] | None:
         moved = {path for path in self.come if origins.get(path) != path}
         return (self._named(moved), "renames or drops that") if moved else None
 
-    def _come(self, declared: Declaration) -> None:
-        self.come |= self.new & match(declared, declared, {}).keys()
+    def _go_on(self, declared: Declaration, renames: Mapping[ColumnPath, str], origins: Origins) -> None:
+        """Note what a release declares first. ``origins``: what it has from the release before, of which ``renames`` has other names."""
+        raise NotImplementedError
 
     @staticmethod
     def _named(paths: Iterable[ColumnPath]) -> str:
         return f"the column {min(paths)}"
+
+
+@dataclass
+class _Outside(_Followed):
+    """A collection that is ahead of its release."""
+
+    HOW = "came outside of a release"
+
+    ahead: Ahead
+    new: frozenset[ColumnPath]
+
+    @classmethod
+    def of(cls, ahead: Ahead) -> _Outside:
+        released, declared = ahead.released, ahead.declared
+        new = frozenset(match(declared, declared, {}).keys() - match(released, declared, {}).keys())
+        return cls(ahead.collection, released.name if released.fields else None, ahead, new)
+
+    def _go_on(self, declared: Declaration, renames: Mapping[ColumnPath, str], origins: Origins) -> None:
+        self.come |= self.new & match(declared, declared, {}).keys()
+
+    def _collection(self, there: CollectionName, own: Step | None, *, is_gone: bool) -> tuple[str, str] | None:
+        is_released = bool(self.ahead.released.fields) and self.name == self.ahead.released.name
+        if is_released or self.name != self.collection:
+            return None
+        if is_gone or isinstance(own, Removal):
+            return f"the collection {self.name}", "removes it"
+        if there != self.name:
+            return f"the collection {self.name}", f"renames it to {there}"
+        return (f"the collection {self.name}", f"has a {own.kind} for it") if isinstance(own, Replacement | Rewrite) else None
+
+
+@dataclass
+class _Hidden(_Followed):
+    """A collection with columns that the release before does not have: values in them come up with the release that has them again."""
+
+    HOW = "is on the table already, hidden, with the values that it had"
+
+    #: Of those that have not come yet, and of those that have: what the table has.
+    types: dict[ColumnPath, Any]
+
+    @classmethod
+    def of(cls, state: State, collection: CollectionName, ahead: Ahead | None) -> Iterator[_Hidden]:
+        """Yield it if it has such columns. What a hold keeps does not come up again: its name is refused, or it is gone by then."""
+        entry = state.entry(collection)
+        fields, declared = dict(walk(entry.physical.fields)), match(entry.declared, entry.physical, {}).keys()
+        kept = kept_fields(state, collection, unclosed_holds(state))
+        hidden = [
+            path
+            for path in fields
+            if path not in declared and path not in kept and not any(p not in declared for p in _around(path, fields))
+        ]
+        released = collection if ahead is None else ahead.released.name if ahead.released.fields else None
+        if hidden:
+            yield cls(collection, released, {path: canonical_type(fields[path].type) for path in hidden})
+
+    def _ends_with(self, own: Step | None) -> bool:
+        return isinstance(own, Removal | Replacement | Rewrite)
+
+    def _columns(self, new: Declaration, origins: Origins) -> tuple[str, str] | None:
+        fields = dict(walk(new.fields))
+        retyped = {path for path in self.come if path in fields and canonical_type(fields[path].type) != self.types[path]}
+        return super()._columns(new, origins) or ((self._named(retyped), "gives it another type") if retyped else None)
+
+    def _go_on(self, declared: Declaration, renames: Mapping[ColumnPath, str], origins: Origins) -> None:
+        """Note what is declared first, unless it is another column of the name: a release that wants that in its place is refused."""
+        fields, left = dict(walk(declared.fields)), dict[ColumnPath, Any]()
+        for before, found in self.types.items():
+            path = translate(before, renames)
+            if before in self.come:
+                left[path] = found
+            elif any(around not in origins for around in _around(path, fields)) or path in origins:
+                continue  # gone with the struct around it, or its name is another column's
+            else:
+                left[path] = found
+                if path in fields and canonical_type(fields[path].type) == found:
+                    self.come.add(path)
+        self.types = left
+
+
+def _around(path: ColumnPath, fields: Mapping[ColumnPath, Field]) -> Iterator[ColumnPath]:
+    """Yield those of ``fields`` that the one at ``path`` is in."""
+    parent, _ = parent_and_name(path)
+    while parent:
+        if parent in fields:
+            yield ColumnPath(parent)
+        parent, _ = parent_and_name(parent)

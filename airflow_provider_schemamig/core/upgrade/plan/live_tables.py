@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
 from airflow_provider_schemamig.core.delta.names import fields_in, physical_name, stored_names
+from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
@@ -14,15 +16,20 @@ from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differ
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_in_files, translate
-from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage import Location, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.core.upgrade.errors import NamesUnderWay, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def table_store(env: EnvironmentRoot, state: State, shard: ShardId) -> Store:
     return env.table_store(state.shards[shard].uri, state.shards[shard].table_id)
+
+
+def live_places(env: EnvironmentRoot, state: State) -> list[Location]:
+    """Return where the live tables lie."""
+    return [env.table_location(state.shards[item.shard].uri) for item in state.objects.values()]
 
 
 def known(state: State, collection: str) -> CollectionName:
@@ -46,8 +53,9 @@ def read_heads(
     """
     if state is None:
         return {}
-    names = state.objects if collections is None else collections
-    return {name: _head_of(env, state, name) for name in names}
+    recall_heads(env)
+    names = list(state.objects if collections is None else collections)
+    return dict(zip(names, env.each(functools.partial(_head_of, env, state), names), strict=True))
 
 
 def _head_of(env: EnvironmentRoot, state: State, collection: CollectionName) -> Head | None:
@@ -155,6 +163,24 @@ def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
             expected = f"the column that the data files call {recorded[path]}"
             found.append(Drift(path, expected, f"the one they call {identity}, which was {owner}"))
     return tuple(found)
+
+
+def check_names(state: State, collection: CollectionName, head: Head) -> None:
+    """Raise NamesUnderWay for ``names_under_way``."""
+    others = names_under_way(state, collection, head)
+    if others:
+        raise NamesUnderWay(collection=collection, columns=others)
+
+
+def names_under_way(state: State, collection: CollectionName, head: Head) -> tuple[ColumnPath, ...]:
+    """Return the declared columns that do not go by the name that the ledger knows: no query that is written for those can be asked.
+
+    By names alone, columns that change theirs with each other would be read as each other.
+    """
+    entry = state.entry(collection)
+    stored, now = dict(entry.stored_names), {path: physical_name(field) for path, field in fields_in(head.schema)}
+    declared = (path for path, _ in walk(entry.declared.fields))
+    return tuple(path for path in declared if now.get(path) != stored.get(path, parent_and_name(path)[1]))
 
 
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:

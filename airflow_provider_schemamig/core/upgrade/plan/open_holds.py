@@ -124,4 +124,4 @@ def physical_after(state: State, collection: CollectionName, ended: Collection[G
 
 def live_collection(state: State, shard: ShardId) -> CollectionName | None:
     """Return what the table is called now; None if it is no collection's."""
-    return next((name for name, item in state.objects.items() if item.shard == shard), None)
+    return state.live_collection(shard)

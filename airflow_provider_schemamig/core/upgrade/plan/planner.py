@@ -122,7 +122,25 @@ class Plan:
         return plan
 
     def of_kind(self, kind: type[S]) -> tuple[S, ...]:
-        return tuple(stage for stage in self.stages if isinstance(stage, kind))
+        found = self._by_kind.get(kind)
+        if found is None:
+            found = self._by_kind[kind] = tuple(stage for stage in self.stages if isinstance(stage, kind))
+        return found
+
+    def of_collection(self, collection: CollectionName) -> tuple[s.Stage, ...]:
+        """Return the stages of one collection."""
+        return self._by_collection.get(collection, ())
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Any], tuple[Any, ...]]:
+        return {}
+
+    @cached_property
+    def _by_collection(self) -> dict[CollectionName | None, tuple[s.Stage, ...]]:
+        found: dict[CollectionName | None, tuple[s.Stage, ...]] = {}
+        for stage in self.stages:
+            found[stage.collection] = (*found.get(stage.collection, ()), stage)
+        return found
 
     @property
     def is_empty(self) -> bool:

@@ -10,6 +10,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage import ReadStore
@@ -55,13 +56,16 @@ def stopped_writers(env: EnvironmentRoot, view: View, plan: Plan) -> tuple[str, 
 
     Reads the logs of these tables.
     """
-    found = []
-    for collection, how in sorted(_sealed(plan).items()):
-        head = view.heads.get(collection)
-        if view.state is None or head is None:
-            continue
-        store = table_store(env, view.state, view.state.objects[collection].shard)
-        writers = foreign_writers(store, head.version, view.now.subtract(days=_DAYS))
+    state, found = view.state, []
+    sealed = [(name, how, head) for name, how in sorted(_sealed(plan).items()) if (head := view.heads.get(name)) is not None]
+    if state is None:
+        return ()
+
+    def writers_of(item: tuple[CollectionName, str, Head]) -> Mapping[ForeignWriter, WriterTrace]:
+        store = table_store(env, state, state.objects[item[0]].shard)
+        return foreign_writers(store, item[2].version, view.now.subtract(days=_DAYS))
+
+    for (collection, how, _), writers in zip(sealed, env.each(writers_of, sealed), strict=True):
         if writers:
             named = "; ".join(f"{writer} ({trace})" for writer, trace in writers.items())
             found.append(f"{collection}: {how} its writers without schemamig's handles; of the last {_DAYS} days: {named}")

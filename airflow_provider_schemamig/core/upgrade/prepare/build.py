@@ -5,6 +5,7 @@ Nothing here is visible to another version or generation, and everything is foun
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 import uuid
@@ -86,11 +87,16 @@ def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deploym
         return updates
 
     state = ledger.transact(decide)
-    for number, build in enumerate(builds, start=1):
+
+    def make(build: Build | Copy) -> float:
         started = time.monotonic()
         shard = state.replacements[replacement_key(build.collection, deployment)].shard
         make_table(env, state, shard, build.declaration, Tag(deployment.generation, NO_EPOCH, "build"))
-        listen(Event(build.kind, build.collection, number, len(builds), time.monotonic() - started))
+        return time.monotonic() - started
+
+    with contextlib.closing(env.each(make, builds)) as made:
+        for number, (build, seconds) in enumerate(zip(builds, made, strict=True), start=1):
+            listen(Event(build.kind, build.collection, number, len(builds), seconds))
     return state
 
 

@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.estimate import rows_per_second
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, drift_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, make_table, new_shard
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, TAIL, copied_version, forth, row_of
@@ -188,15 +188,19 @@ def unless_over(ledger: LedgerWriter, generation: Generation, collection: Collec
 
 
 def _begun(copying: Copying) -> State:
-    """Return the versions that the copy reads, chosen once and written down before the first batch; and its table."""
+    """Return the versions that the copy reads, chosen once and written down before the first batch; and its table. Raises NamesUnderWay."""
     stage, deployment = copying.stage, copying.deployment
 
     def decide(state: State) -> Sequence[Update]:
         row = row_of(state, deployment, stage.collection)
         if row.fill_inputs:
             return []
-        shards = [state.shard_of(stage.source), *(state.shard_of(lookup.collection) for lookup in stage.lookups)]
-        versions = [(shard.shard, read_head(copying.env.table_store(shard.uri, shard.table_id)).version) for shard in shards]
+        versions = []
+        for name in (stage.source, *(lookup.collection for lookup in stage.lookups)):
+            shard = state.shard_of(name).shard
+            head = read_head(table_store(copying.env, state, shard))
+            check_names(state, name, head)
+            versions.append((shard, head.version))
         return [Put(replace(row, fill_inputs=tuple(versions)))]
 
     state = copying.ledger.transact(decide)

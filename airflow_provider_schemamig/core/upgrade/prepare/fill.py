@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, record_fill, replacement_key
@@ -118,15 +118,16 @@ def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[S
 
 
 def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, epoch: Epoch, jobs: JobRunner) -> dict[str, Any]:
-    """Run the fill job; its txn number makes a repeated or late run of the same number a no-op."""
+    """Run the fill job; its txn number makes a repeated or late run of the same number a no-op. Raises NamesUnderWay."""
     number = row.fill_number + 1
     inputs, views = {}, {}
     for source in build.inputs:
         shard = state.objects[source.collection].shard
         store = table_store(env, state, shard)
-        view = f"schemamig_{source.collection}"
+        head, view = read_head(store), f"schemamig_{source.collection}"
+        check_names(state, source.collection, head)
         views[source.collection] = view
-        inputs[view] = {"uri": store.location.uri, "version": read_head(store).version, "projection": source.projection, "shard": shard}
+        inputs[view] = {"uri": store.location.uri, "version": head.version, "projection": source.projection, "shard": shard}
     request = {
         "collection": build.collection,
         "shard_uri": table_store(env, state, row.shard).location.uri,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
@@ -38,21 +38,27 @@ class KeptBytes:
 
 def hold_cost_json(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, Any]:
     """Return a hold for documents, with what it keeps and what that costs. Reads the logs of the tables concerned."""
-    kept = tuple(_kept(env, state, hold))
+    kept = tuple(env.each(functools.partial(_cost, env, state), _kept(state, hold)))
     return {**hold_json(hold), "bytes": sum(item.bytes or 0 for item in kept), "keeps": [item.to_json() for item in kept]}
 
 
-def _kept(env: EnvironmentRoot, state: State, hold: Hold) -> Iterator[KeptBytes]:
+def _cost(env: EnvironmentRoot, state: State, kept: KeptBytes) -> KeptBytes:
+    """Return what is kept with its bytes."""
+    found = _bytes(env, state, kept.shard)
+    if found is not None and kept.columns:
+        found = int(found * _share(state.entry(kept.collection).physical, kept.columns))
+    return replace(kept, bytes=found)
+
+
+def _kept(state: State, hold: Hold) -> Iterator[KeptBytes]:
+    """Yield what the hold keeps, of which nobody has asked the bytes yet."""
     for shard in retired_by(state, hold):
-        yield KeptBytes(shard.collection, shard.shard, (), _bytes(env, state, shard.shard))
+        yield KeptBytes(shard.collection, shard.shard, (), None)
     for table in hold.tables:
         name = live_collection(state, table.shard)
         paths = () if name is None else dropped_paths(state.entry(name), table)
         if name is not None and paths:
-            table_bytes = _bytes(env, state, table.shard)
-            yield KeptBytes(
-                name, table.shard, paths, None if table_bytes is None else int(table_bytes * _share(state.entry(name).physical, paths))
-            )
+            yield KeptBytes(name, table.shard, paths, None)
 
 
 def _bytes(env: EnvironmentRoot, state: State, shard: ShardId) -> int | None:

@@ -55,7 +55,7 @@ def _cost(planned: Planned, step: MergedStep) -> str | None:
         case Replace():
             return _LOSSY
         case Evolve():
-            changes = [change for stage in planned.plan.stages if stage.collection == step.old.name for change in stage.changes]
+            changes = [change for stage in planned.plan.of_collection(step.old.name) for change in stage.changes]
             return _HIDDEN if changes else None
     return None
 

@@ -10,23 +10,29 @@ from typing import Any
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Deployment
-from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.online.operation import filled
+from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.queries.casts import casts_over_source
 from airflow_provider_schemamig.core.schema.describe import change_json
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult
+from airflow_provider_schemamig.core.upgrade.errors import SealTooShort
 from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing, timing_of
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, blocked_seconds, explain
 from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions_of, unusable_of
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, EndHold, Stage
 from airflow_provider_schemamig.core.upgrade.plan.stopped_writers import stopped_writers
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
+from airflow_provider_schemamig.core.upgrade.prepare.log_stores import proven_session
 from airflow_provider_schemamig.exceptions import SchemamigError
+
+#: What Spark runs for one rewrite after the seal, at least, if its table got a commit: a round of the tail, and its digest.
+_STATEMENTS = 6
 
 
 @dataclass(frozen=True)
@@ -144,11 +150,14 @@ def report_on(env: EnvironmentRoot, view: View, planned: Planned) -> PlanReport:
     return PlanReport(planned, view, stopped=stopped_writers(env, view, planned.plan))
 
 
-def check_data(env: EnvironmentRoot, view: View, planned: Planned, jobs: Jobs, started: float) -> PlanReport:
+def check_data(
+    env: EnvironmentRoot, view: View, planned: Planned, jobs: Jobs, started: float, listen: Listener | None = None
+) -> PlanReport:
     """Ask Spark what only the rows know: NOT NULL and CHECK violations, failing casts, duplicate keys; and what the fills will read. And,
     since it runs, whether it can evaluate the new CHECKs and DEFAULTs.
 
-    Violations become refusals of the report. No question, no JVM. ``started``: when planning began, by ``time.monotonic``.
+    Violations become refusals of the report. No question, no JVM. ``started``: when planning began, by ``time.monotonic``; ``listen``
+    hears how far Spark is.
     """
     checks, inputs = data_checks(env, view, planned), fill_sizes(env, view, planned.plan)
     stopped = stopped_writers(env, view, planned.plan)
@@ -156,15 +165,29 @@ def check_data(env: EnvironmentRoot, view: View, planned: Planned, jobs: Jobs, s
         return PlanReport(planned, view, timing=timing_of(view.state, (), time.monotonic() - started), stopped=stopped)
     wanted = [{"collection": source, "uri": uri} for _, source, uri in inputs]
     asked = expressions_of(view, planned.plan)
-    request = {"checks": checks, "estimates": wanted, "expressions": asked, "storage_options": dict(env.options)}
-    found = jobs().run("preflight", request)
+    timed = bool(planned.plan.of_kind(Copy))
+    request = {"checks": checks, "estimates": wanted, "expressions": asked, "timed": timed, "storage_options": dict(env.options)}
+    from airflow_provider_schemamig.core.spark.watched import WatchedRunner  # most plans ask nothing
+
+    runner = jobs() if listen is None else WatchedRunner(jobs(), listen)
+    with proven_session(env) as more:
+        found = runner.run("preflight", {**request, **more})
     violations = (*map(unusable_of, found["unusable"]), *map(violation_of, found["violations"]))
     estimates = tuple(
         {"collection": collection, "input": source, "rows": item["rows"], "bytes": item["bytes"], "files": item["files"]}
         for (collection, source, _), item in zip(inputs, found["estimates"], strict=True)
     )
-    timing = timing_of(view.state, estimates, time.monotonic() - started)
+    timing = timing_of(view.state, estimates, time.monotonic() - started, found.get("statement_seconds"))
     return PlanReport(replace(planned, refusals=(*planned.refusals, *violations)), view, estimates, timing, stopped)
+
+
+def too_slow(report: PlanReport, seal_seconds: int) -> tuple[SealTooShort, ...]:
+    """Return a refusal if this Spark, as it was measured, cannot catch up with the rewrites while writers may be locked out."""
+    rewrites = len(report.plan.of_kind(Copy))
+    seconds = report.timing.statement_seconds if report.timing is not None else None
+    if seconds is None or rewrites * _STATEMENTS * seconds <= seal_seconds:
+        return ()
+    return (SealTooShort(rewrites=rewrites, statements=rewrites * _STATEMENTS, seconds=seconds, limit=seal_seconds),)
 
 
 def fill_sizes(env: EnvironmentRoot, view: View, plan: Plan) -> list[tuple[str, str, str]]:
@@ -180,10 +203,12 @@ def fill_sizes(env: EnvironmentRoot, view: View, plan: Plan) -> list[tuple[str, 
 
 
 def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict[str, Any]]:
-    """Return the questions a plan has about the rows of its evolved collections."""
+    """Return the questions a plan has about the rows of its rewritten and evolved collections. Raises NamesUnderWay."""
     checks: list[dict[str, Any]] = []
     for stage in planned.plan.of_kind(Copy):
-        if view.state is not None and view.heads.get(stage.source) is not None:
+        head = view.heads.get(stage.source)
+        if view.state is not None and head is not None:
+            check_names(view.state, stage.source, head)
             uri = table_store(env, view.state, view.state.objects[stage.source].shard).location.uri
             checks += [{"collection": stage.source, "uri": uri, "projection": stage.projection, **found} for found in _casts(stage)]
     for source, chains in planned.asked.items():
@@ -192,8 +217,18 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
         there = {path for path, _ in walk(view.state.entry(source).physical.fields)} - filled(chains)
         for operation in (operation for chain in chains for operation in chain):
             if there.issuperset(operation.columns) or operation.asks:
-                checks += [check_of(env, view.state, source, question) for question in operation.questions]
+                asked = (question for question in operation.questions if _can_be_asked(view, source, question.refers))
+                checks += [check_of(env, view.state, source, question) for question in asked]
     return checks
+
+
+def _can_be_asked(view: View, *names: CollectionName | None) -> bool:
+    """Return whether the tables have the names that a question is put in.
+
+    If not, a run was killed between its renames and its commit; then ``change`` has asked, or will once that is taken back.
+    """
+    heads = ((name, view.heads.get(name)) for name in names if name is not None)
+    return not any(head is not None and view.state is not None and names_under_way(view.state, name, head) for name, head in heads)
 
 
 def _casts(stage: Copy) -> Iterator[dict[str, Any]]:

@@ -14,10 +14,10 @@ from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.plan_store import write_plan
+from airflow_provider_schemamig.core.ledger.preparing import told_while_preparing
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
-from airflow_provider_schemamig.core.storage import UnsafeLogStore, require_safe_log_store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import plan_of
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
@@ -25,14 +25,15 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, build_plan
 from airflow_provider_schemamig.core.upgrade.plan.reused_columns import with_notes_on_columns
-from airflow_provider_schemamig.core.upgrade.plan.stages import CreateShard
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CreateShard
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.prepare.build import build_shards, built, inside_tables, unfilled
 from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim, claim
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
-from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, write_report
+from airflow_provider_schemamig.core.upgrade.prepare.log_stores import unsafe_writers
+from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, too_slow, write_report
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
@@ -44,18 +45,13 @@ def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds
     planned = build_plan(target, view, holds)
     if planned.plan.is_empty:
         return view, planned
-    return view, with_notes_on_columns(env, view, _with_storage(env, planned))
+    return view, with_notes_on_columns(env, view, _with_storage(env, view, planned))
 
 
-def _with_storage(env: EnvironmentRoot, planned: Planned) -> Planned:
+def _with_storage(env: EnvironmentRoot, view: View, planned: Planned) -> Planned:
     """Return the plan with what the claim, and any later write, would be refused for."""
     made = [stage.collection for stage in (*built(planned.plan), *planned.plan.of_kind(CreateShard))]
-    planned = replace(planned, refusals=(*planned.refusals, *inside_tables(env, made)))
-    try:
-        require_safe_log_store(env.store())
-    except UnsafeLogStore as unsafe:
-        return replace(planned, refusals=(*planned.refusals, unsafe))
-    return planned
+    return replace(planned, refusals=(*planned.refusals, *inside_tables(env, made), *unsafe_writers(env, view, planned)))
 
 
 def refused_place(env: EnvironmentRoot, state: State | None, *, create: bool) -> tuple[SchemamigError, ...]:
@@ -87,6 +83,7 @@ def preflight_plan(
     jobs: Jobs,
     fill: bool = True,
     create: bool = False,
+    seal_seconds: int = SEAL_SECONDS,
     listen: Listener = silent,
 ) -> Preflight:
     """Do what ``preflight`` does, for what is planned already. Makes an environment only with ``create``."""
@@ -96,8 +93,10 @@ def preflight_plan(
     raise_refusals((*refused_place(env, view.state, create=create), *planned.refusals, *early))
     if planned.plan.is_empty:
         return Preflight(None, PlanReport(planned, view), None, ())
-    report = check_data(env, view, planned, jobs, started)
-    raise_refusals(report.refusals)
+    target = planned.plan.target
+    with told_while_preparing(env, target.source, target.version, exists=view.state is not None) as tell:
+        report = check_data(env, view, planned, jobs, started, tell)
+    raise_refusals((*report.refusals, *too_slow(report, seal_seconds)))
     ledger = LedgerWriter(env)
     if view.state is None:
         ledger.create(str(uuid.uuid4()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, quote
 from airflow_provider_schemamig.core.release.merge.chain import RewriteStep
@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import LinkChain
 from airflow_provider_schemamig.core.transfer.row_transfer import Flow, Lookup
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, replacement_key
 
@@ -83,15 +84,15 @@ def copied_version(state: State, deployment: Deployment, stage: Copy) -> int:
 def back(env: EnvironmentRoot, state: State, deployment: Deployment, step: RewriteStep, now: ShardId, old: ShardId) -> Flow:
     """Return the flow from the shard that a release brought back into the one it took over from; only for a step with ``down``.
 
-    What ``down`` looks up is read as it is now: a row that was changed since is found by its key, not by what it was made of.
+    What ``down`` looks up is read as it is now, or was until its columns got their names back: a row that was changed since is found by
+    its key, not by what it was made of. Raises NamesUnderWay.
     """
     key = step.old.primary_key
     lookups = []
     for name in placeholders(step.down or ""):
         if name != step.collection:
-            shard, columns = state.shard_of(name), _columns(state.entry(name).declared)
-            version = read_head(env.table_store(shard.uri, shard.table_id)).version
-            lookups.append(Lookup(name, shard.uri, version, _select_list(columns)))
+            columns = _columns(state.entry(name).declared)
+            lookups.append(Lookup(name, state.shard_of(name).uri, _readable_at(env, state, deployment, name), _select_list(columns)))
     return Flow(
         collection=step.collection,
         chain=_chain(state, old, f"{UNDO}/{now}", deployment),
@@ -108,6 +109,21 @@ def back(env: EnvironmentRoot, state: State, deployment: Deployment, step: Rewri
         lookups=tuple(lookups),
         match=tuple(key.columns) if key is not None else (),
     )
+
+
+def _readable_at(env: EnvironmentRoot, state: State, deployment: Deployment, collection: CollectionName) -> int:
+    """Return the newest version of a looked-up table that has the release's names; a rollback that died may have taken those back.
+
+    Raises NamesUnderWay.
+    """
+    shard = state.shard_of(collection).shard
+    store = table_store(env, state, shard)
+    head = read_head(store)
+    reverted = state.transition(shard, IntentKind.REVERT, deployment.generation)
+    if names_under_way(state, collection, head) and reverted is not None and reverted.done_version is not None:
+        head = read_head(store, reverted.done_version - 1)
+    check_names(state, collection, head)
+    return head.version
 
 
 def _columns(declaration: Declaration) -> tuple[str, ...]:

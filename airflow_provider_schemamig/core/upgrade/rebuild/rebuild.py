@@ -100,7 +100,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
     started = pendulum.now("UTC")
     require_free_place(env)
     ledger = LedgerReader(env)
-    state = ledger.state() if ledger.exists() else None
+    state = ledger.state_or_none()
     if state is not None and (state.release is not None or state.deployments):
         raise e.LedgerThere(uri=env.location.uri)
     release = load_checked(release_dir)

@@ -19,3 +19,19 @@ class LossyRollback(Refusal):
     message = "rolling back loses rows: {losses:; }."
     next_action = "Run it again with --allow-lossy if that is what you want."
     losses: Sequence[str]
+
+
+class RowsNotFound(Refusal):
+    """Rows of before a rewrite were changed or deleted since, and without a key nobody finds them in the old table."""
+
+    code = "rows_not_found"
+    message = (
+        "{rows} kind(s) of rows that were changed or deleted since the release are not found in the old table {uri}: it has no primary "
+        "key, and `down` makes other rows of them than they were. Nothing was taken back."
+    )
+    next_action = (
+        "Give those rows back the values that they had at the commit, and run `schemamig rollback` again; or stay at the release: nothing "
+        "is lost by that, and a next one can lead back to the old shape."
+    )
+    uri: str
+    rows: int

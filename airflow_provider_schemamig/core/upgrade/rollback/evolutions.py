@@ -85,7 +85,7 @@ def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
     What a rollback that died had taken back stays as it is: what rows came since do not have was never theirs.
     """
     hold = hold_of(work)
-    tables = {step.collection: held_table(hold, step.old.name) for step in _evolved(work.plan)}
+    tables = {step.collection: held_table(work.state, hold, step.old.name) for step in _evolved(work.plan)}
     gone_back = {name: known for name, table in tables.items() if (known := _gone_back(work, table.shard)) is not None}
     steps = [step for step in _evolved(work.plan) if step.collection not in gone_back]
     plain = [step for step in steps if not _home(work.state, work.plan, hold, step, lossy).exchanges]
@@ -112,7 +112,7 @@ def _marked(work: Work, step: Evolve) -> int:
 
     Streams tell by that which columns an event has.
     """
-    held = held_table(hold_of(work), step.old.name)
+    held = held_table(work.state, hold_of(work), step.old.name)
     store, fence = held_store(work.env, work.state, held), work.fence(held.shard)
     tag = work.tag(IntentKind.REVERT.value)
     return put_txns(store, read_head(store), fence_txns(store, fence), tag, fence.check).version
@@ -148,8 +148,8 @@ def hold_of(work: LeaderView) -> Hold:
     return work.state.holds[work.generation]
 
 
-def held_table(hold: Hold, collection: CollectionName) -> HeldTable:
-    found = hold.table(collection)
+def held_table(state: State, hold: Hold, collection: CollectionName) -> HeldTable:
+    found = state.held_table(hold.generation, collection)
     assert found is not None  # its commit wrote down all that it changed
     return found
 
@@ -173,15 +173,15 @@ def _home(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> Wa
 
     Later releases may have come and gone since: what came in is looked for from before this one's first commit on.
     """
-    entry, held = state.entry(step.collection), held_table(hold, step.old.name)
+    entry, held = state.entry(step.collection), held_table(state, hold, step.old.name)
     wanted = replace(still_there(state, source_entry(state, held)), name=step.collection)
-    renamed = net_renames(change for stage in plan.of_kind(CutOver) if stage.collection == step.collection for change in stage.changes)
+    renamed = net_renames(change for stage in plan.of_collection(step.collection) if isinstance(stage, CutOver) for change in stage.changes)
     return WayHome(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), max(held.before, 0), lossy)
 
 
 def _move(work: Work, step: Evolve) -> Move | None:
     entry, home = work.state.entry(step.collection), _home(work.state, work.plan, hold_of(work), step, False)
-    store = held_store(work.env, work.state, held_table(hold_of(work), step.old.name))
+    store = held_store(work.env, work.state, held_table(work.state, hold_of(work), step.old.name))
     known = work.state.transition(entry.shard, IntentKind.REVERT, work.generation)
     if known is not None:
         entry = replace(entry, physical=known.before)

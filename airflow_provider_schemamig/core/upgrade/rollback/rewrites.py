@@ -1,7 +1,8 @@
 """A rewrite's rows on a rollback: what came into the new shard since the commit goes back through ``down``.
 
 The old shard stood sealed and untouched, so only these rows are missing in it. They are found by its primary key, where it has one: then a
-changed row takes the place of its predecessor whatever ``up`` made of it. Without a key a row is found by all of its values.
+changed row takes the place of its predecessor whatever ``up`` made of it. Without a key a row is found by all of its values, as ``down``
+gives them: one of before that ``down`` makes another of is not found (RowsNotFound).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from airflow_provider_schemamig.core.delta.log.listing import list_log, read_com
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.spark.errors import TargetDiverged
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of, foreign_commits
@@ -24,6 +26,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, Undo, back
+from airflow_provider_schemamig.core.upgrade.rollback.errors import RowsNotFound
 
 
 def committed_at(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> int:
@@ -47,14 +50,14 @@ def rows_since_commit(env: EnvironmentRoot, state: State, deployment: Deployment
 def warm_up(work: LeaderView, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:
     """Start Spark before writers wait for it, if any rows have to go back."""
     if any(undo.step.down is not None and rows_since_commit(work.env, work.state, work.deployment, undo.now) for undo in undos):
-        jobs().run("digest", {"storage_options": dict(work.env.options), "parts": []})
+        jobs().start(work.env.options)
 
 
 def undo_rows(work: Work, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> dict[Undo, int]:
     """Bring what was written since the commit into the old shards, which are open again. Exactly once, whoever else does it.
 
     Returns the version of each new shard, sealed, that its old one is up to. Without ``down`` nothing goes back: that was agreed to
-    (``--allow-lossy``), or there is nothing.
+    (``--allow-lossy``), or there is nothing. Raises RowsNotFound.
     """
     return {undo: _undo(work, undo, jobs) for undo in undos if undo.step.down is not None}
 
@@ -78,6 +81,9 @@ def _undo(work: Work, undo: Undo, jobs: Callable[[], JobRunner]) -> int:
     if any(foreign_commits(flow.target_store(work.env), after)):
         work.notes.append(f"{undo.step.collection}: the old shard {undo.old} got rows of others, too, while it was retired")
     flow = replace(flow, shown_at=upto)
-    tailed = again(lambda: tail(work.env, flow, where(work.env, flow, start, after), upto, jobs()))
+    try:
+        tailed = again(lambda: tail(work.env, flow, where(work.env, flow, start, after), upto, jobs()))
+    except TargetDiverged as missing:
+        raise RowsNotFound(collection=undo.step.old.name, uri=missing.uri, rows=missing.rows) from missing
     work.report("undo", undo.step.collection, tailed.position.version, started)
     return upto

@@ -32,9 +32,10 @@ from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, Remove
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.spark.runners import JobRunner
+from airflow_provider_schemamig.core.storage.errors import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work, keep_fences, leading, pending_holds, plan_of
-from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards
+from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import restated_back, schemas_rolled_back, uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
@@ -113,6 +114,7 @@ def roll_back(
     else:
         remove_shards(work, own_shards(work), "cleanup")
         work.append(lambda state: _closed(state, work))
+        _clean_up_before(work)
     target = work.plan.target
     return Outcome(
         target.version, target.source, work.generation, work.epoch, tuple(work.results), pending_holds(work.state), tuple(work.notes)
@@ -135,6 +137,18 @@ def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> 
 def own_shards(work: Work) -> tuple[Shard, ...]:
     """Return what the deployment was building: nobody ever saw it."""
     return tuple(s for s in work.state.shards.values() if s.state is ShardState.BUILDING and s.generation == work.generation)
+
+
+def _clean_up_before(work: Work) -> None:
+    """Remove what the generations built that this one took over from; no commit comes whose clean-up would.
+
+    What is not ours to delete is left to people: the rollback is done.
+    """
+    left = [shard for shard in stale_shards(work.state, work.generation) if shard.state is ShardState.BUILDING]
+    try:
+        remove_shards(work, left, "cleanup")
+    except NotOurPlace as refusal:
+        work.notes.append(f"what earlier generations built was not removed: {refusal}")
 
 
 def _closed(state: State, work: Work) -> list[Update]:
@@ -242,7 +256,7 @@ def _unevolved(
     known = state.objects[step.collection]
     physical = reverted.physical.get(step.collection, state.entry(step.collection).physical)
     since = reverted.versions.get(step.collection, state.entry(step.collection).since_table_version)
-    old = source_entry(state, held_table(state.holds[work.generation], source))
+    old = source_entry(state, held_table(state, state.holds[work.generation], source))
     schema_id = state.next_schema_id(source)
     ahead = state.ahead.get((source, old.schema_id))
     release = old.release if work.plan.target.ahead or ahead else old.release or work.deployment.source
@@ -276,7 +290,7 @@ def _swapped(
         updates += [Drop(Object, swap.collection)] if swap.collection in state.objects else []
     if swap.back is None or swap.old_name is None:
         return updates
-    entry = source_entry(state, held_table(state.holds[work.generation], swap.old_name))
+    entry = source_entry(state, held_table(state, state.holds[work.generation], swap.old_name))
     item = Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared))
     goal |= state.released(item)
     updates += [Drop(Ahead, row.key) for row in state.dropped.values() if row.collection == swap.old_name]

@@ -69,7 +69,7 @@ def shard_swaps(work: LeaderView) -> list[ShardSwap]:
 
 def _retired(work: LeaderView, hold: Hold, collection: CollectionName) -> ShardId | None:
     """Return the table that the collection had before, which the release retired."""
-    held = hold.table(collection)
+    held = work.state.held_table(hold.generation, collection)
     row = None if held is None else work.state.shards.get(held.shard)
     return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == work.generation else None
 

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.delta.commit.commit import Committed
 from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
-from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, SealIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
@@ -27,7 +27,6 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
 from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 
@@ -52,19 +51,20 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: 
 
     def announce(state: State) -> list[Update]:
         allow(state)
-        deadline = pendulum.now("UTC").add(seconds=SEAL_SECONDS)
-        updates: list[Update] = []
+        deadline = pendulum.now("UTC").add(seconds=work.seal_seconds)
+        anew: dict[CollectionName, ShardId] = {}
         for name, shard in shards.items():
             known = state.intents.get((shard, IntentKind.SEAL, work.generation))
             # One past its deadline belongs to a twin that died: nobody commits under it any more, so it is announced anew.
             if isinstance(known, SealIntent) and _counts(work, known) and known.deadline > pendulum.now("UTC"):
                 held[shard] = known
-                continue
-            # Read in here: a seal that counts is newer than whatever was given up in this very state.
-            base = read_head(table_store(work.env, state, shard)).version
+            else:
+                anew[name] = shard
+        # Read in here: a seal that counts is newer than whatever was given up in this very state.
+        bases = work.env.each(lambda shard: read_head(table_store(work.env, state, shard)).version, anew.values())
+        for (name, shard), base in zip(anew.items(), bases, strict=True):
             held[shard] = SealIntent(**work.intent(IntentKind.SEAL, name, shard, base), deadline=deadline)
-            updates.append(Put(held[shard]))
-        return updates
+        return [Put(held[shard]) for shard in anew.values()]
 
     work.append(announce)
     return tuple(held.values())
@@ -82,17 +82,16 @@ def _counts(work: LeaderView, intent: SealIntent) -> bool:
 def seal_all(work: Work, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> None:
     """Seal what was announced, each for the shard that it ``names``. Raises CommitLost, and as ``deltalog.seal`` does."""
     made: list[Committed] = []
-    for number, intent in enumerate(seals, start=1):
-        started = time.monotonic()
-        committed = _seal(work, intent, names(intent.collection))
-        version = committed.head.version if committed is not None else intent.base_version
-        made += [committed] if committed is not None else []
-        work.report("seal", intent.collection, version, started, number, len(seals))
+    with contextlib.closing(work.env.each(lambda intent: (time.monotonic(), _seal(work, intent, names(intent.collection))), seals)) as done:
+        for number, (intent, (started, committed)) in enumerate(zip(seals, done, strict=True), start=1):
+            version = committed.head.version if committed is not None else intent.base_version
+            made += [committed] if committed is not None else []
+            work.report("seal", intent.collection, version, started, number, len(seals))
     if made:
         stand(seals[0].collection, made)
 
 
-def _seal(work: Work, intent: SealIntent, named: ShardId) -> Committed | None:
+def _seal(work: LeaderView, intent: SealIntent, named: ShardId) -> Committed | None:
     store = table_store(work.env, work.state, intent.shard)
     head = read_head(store)
     fence, tag = work.fence(intent.shard), work.tag("seal")
@@ -114,11 +113,11 @@ def check_held(state: State, seals: Sequence[SealIntent]) -> None:
             raise SealLifted(collection=intent.collection, shard=intent.shard)
 
 
-def check_time(seals: Sequence[SealIntent]) -> None:
+def check_time(work: LeaderView, seals: Sequence[SealIntent]) -> None:
     """Raise SealExpired if writers were locked out beyond the deadline that the intents announced."""
     now = pendulum.now("UTC")
     if any(intent.deadline < now for intent in seals):
-        raise SealExpired(seconds=SEAL_SECONDS)
+        raise SealExpired(seconds=work.seal_seconds)
 
 
 @contextlib.contextmanager
@@ -145,13 +144,19 @@ def open_again(work: Work, shard: ShardId) -> None:
 
 def _open(work: Work, seals: Sequence[SealIntent]) -> None:
     """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``lift``."""
-    with contextlib.suppress(SchemamigError):
-        for intent in seals:
+
+    def open_one(intent: SealIntent) -> bool:
+        with contextlib.suppress(SchemamigError):  # of this table, which is no reason to leave the others closed
             store = table_store(work.env, work.state, intent.shard)
             head = read_head(store)
             if head.sealed_for == intent.shard:
                 unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
-        _give_up(work, seals)
+            return True
+        return False
+
+    opened = list(work.env.each(open_one, seals))
+    with contextlib.suppress(SchemamigError):
+        _give_up(work, [intent for intent, is_open in zip(seals, opened, strict=True) if is_open])
 
 
 def lift(work: Work, seals: Sequence[SealIntent]) -> None:
@@ -159,14 +164,23 @@ def lift(work: Work, seals: Sequence[SealIntent]) -> None:
 
     Best effort, on the way out of a failure: what it does not reach, the next run or the next leader's ``recovery.settle`` does.
     """
-    with contextlib.suppress(SchemamigError):
-        heads = {intent.shard: read_head(table_store(work.env, work.state, intent.shard)) for intent in seals}
-        _give_up(work, seals)
-        for intent in seals:
-            head = heads[intent.shard]
-            if head.sealed_for is not None:
-                store = table_store(work.env, work.state, intent.shard)
+
+    def look(intent: SealIntent) -> Head | None:
+        with contextlib.suppress(SchemamigError):  # of this table, which is no reason to leave the others closed
+            return read_head(table_store(work.env, work.state, intent.shard))
+        return None
+
+    def lift_one(found: tuple[SealIntent, Head | None]) -> None:
+        intent, head = found
+        if head is not None and head.sealed_for is not None:
+            store = table_store(work.env, work.state, intent.shard)
+            with contextlib.suppress(SchemamigError):
                 unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
+
+    with contextlib.suppress(SchemamigError):
+        heads = list(work.env.each(look, seals))
+        _give_up(work, seals)
+        work.env.for_each(lift_one, zip(seals, heads, strict=True))
 
 
 def _give_up(work: Work, seals: Sequence[SealIntent]) -> None:

@@ -7,6 +7,7 @@ sure that nobody of an older epoch commits behind our back.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -69,27 +70,28 @@ def move_all(work: Work, kind: IntentKind, moves: Sequence[Move], allow: Allow =
     """
     if not moves:
         return {}
-    heads = {move.shard: _head(work, move) for move in moves}
+    heads = _heads(work, moves)
     intents = _announce(work, kind, moves, heads, allow)
     versions: dict[CollectionName, int] = {}
     todo = list(moves)
     for _ in range(ROUNDS):
         receipts: list[tuple[Move, WriteReceipt]] = []
-        for number, move in enumerate(todo, start=1):
-            started = time.monotonic()
-            committed = _move(work, kind, move, heads[move.shard], intents[move.shard])
-            if isinstance(committed, int):
-                versions[move.collection] = committed
-            else:
-                versions[move.collection] = committed.head.version
-                receipts.append((move, committed.receipt))
-            work.report(kind.value, move.collection, versions[move.collection], started, number, len(todo))
+        each = work.env.each(lambda move: _move_once(work, kind, move, heads[move.shard], intents[move.shard]), todo)
+        with contextlib.closing(each) as made:
+            for number, (move, (started, at_first)) in enumerate(zip(todo, made, strict=True), start=1):
+                committed = _move(work, kind, move, intents[move.shard]) if at_first is None else at_first
+                if isinstance(committed, int):
+                    versions[move.collection] = committed
+                else:
+                    versions[move.collection] = committed.head.version
+                    receipts.append((move, committed.receipt))
+                work.report(kind.value, move.collection, versions[move.collection], started, number, len(todo))
         lost = set(confirm([receipt for _, receipt in receipts]))
         todo = [move for move, receipt in receipts if receipt in lost]
         if not todo:
             work.append(lambda state: _results(state, intents, versions))
             return versions
-        heads.update({move.shard: _head(work, move) for move in todo})
+        heads.update(_heads(work, todo))
     raise CommitLost(collection=todo[0].collection, uri=heads[todo[0].shard].location.uri, version=versions[todo[0].collection])
 
 
@@ -99,6 +101,10 @@ def stand(collection: CollectionName, committed: Sequence[Committed]) -> None:
     for item in committed:
         if item.receipt in lost:
             raise CommitLost(collection=collection, uri=item.head.location.uri, version=item.head.version)
+
+
+def _heads(work: LeaderView, moves: Sequence[Move]) -> dict[ShardId, Head]:
+    return dict(zip((move.shard for move in moves), work.env.each(lambda move: _head(work, move), moves), strict=True))
 
 
 def _head(work: LeaderView, move: Move) -> Head:
@@ -157,34 +163,47 @@ def intent_of(work: LeaderView, kind: IntentKind, move: Move, base_version: int)
     )
 
 
-def _move(work: Work, kind: IntentKind, move: Move, head: Head, intent: TransitionIntent) -> int | Committed:
-    """Commit the move, or say at which version it already is. Drift is anything that is neither before nor after."""
-    store = table_store(work.env, work.state, move.shard)
+def _move(work: Work, kind: IntentKind, move: Move, intent: TransitionIntent) -> int | Committed:
+    """Do what ``_move_once`` does until it is done, where somebody changes the table meanwhile: a twin of this generation, or a foreign
+    ALTER, after which it is in place or drift."""
     for _ in range(ROUNDS):
-        if is_done(work.state, intent, head) or _is_beyond(work, kind, move, head):
-            return intent.done_version if intent.done_version is not None else made_at(store, intent, head)
-        found = live_differences(move.before, head.declaration(move.collection))
-        if found:
-            differences = tuple(str(difference) for difference in found)
-            raise DriftFound(collection=move.collection, differences=differences, under_way=True)
-        try:
-            fence, tag = work.fence(move.shard), work.tag(kind.value)
-            return commit_changes(
-                store,
-                head,
-                move.changes,
-                fence,
-                tag,
-                since=intent.base_version,
-                forget=move.forget,
-                checked_at=move.checked_at,
-                asked_later=move.asked_later,
-                stood_before=move.stood_before or kind is IntentKind.REVERT,
-            )
-        except MetadataMoved:  # a twin of this generation, or a foreign ALTER: look again, then it is in place or drift
-            head = _head(work, move)
-            work.look_again()
-    raise MetadataMoved(collection=move.collection, uri=store.location.uri)
+        head = _head(work, move)
+        work.look_again()
+        _, committed = _move_once(work, kind, move, head, intent)
+        if committed is not None:
+            return committed
+    raise MetadataMoved(collection=move.collection, uri=table_store(work.env, work.state, move.shard).location.uri)
+
+
+def _move_once(
+    work: LeaderView, kind: IntentKind, move: Move, head: Head, intent: TransitionIntent
+) -> tuple[float, int | Committed | None]:
+    """Commit the move, or say at which version it already is, and when that was begun. Drift is anything that is neither before nor after.
+
+    None: somebody changed the table since ``head`` was read. Asks nothing of the ledger, for many are made side by side.
+    """
+    started, store = time.monotonic(), table_store(work.env, work.state, move.shard)
+    if is_done(work.state, intent, head) or _is_beyond(work, kind, move, head):
+        return started, intent.done_version if intent.done_version is not None else made_at(store, intent, head)
+    found = live_differences(move.before, head.declaration(move.collection))
+    if found:
+        differences = tuple(str(difference) for difference in found)
+        raise DriftFound(collection=move.collection, differences=differences, under_way=True)
+    try:
+        return started, commit_changes(
+            store,
+            head,
+            move.changes,
+            work.fence(move.shard),
+            work.tag(kind.value),
+            since=intent.base_version,
+            forget=move.forget,
+            checked_at=move.checked_at,
+            asked_later=move.asked_later,
+            stood_before=move.stood_before or kind is IntentKind.REVERT,
+        )
+    except MetadataMoved:
+        return started, None
 
 
 def made_at(store: Store, intent: TransitionIntent, head: Head) -> int:

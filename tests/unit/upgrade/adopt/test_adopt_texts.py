@@ -19,6 +19,7 @@ URI = "s3://raw/flights"
 ERRORS: tuple[SchemamigError, ...] = (
     NotDeclarable(collection="flights", reason="s.a has a default, and only a column can have one"),
     a.SameTable(collection="flights", uri=URI, other="planes"),
+    a.NoTables(uri="s3://raw"),
     a.NameTwice(collection="flights"),
     a.AlreadyManaged(collection="flights", uri=URI, owner="planes"),
     a.WrongPlace(collection="flights", uri=URI, reason="it is part of the environment's own records"),
@@ -39,7 +40,7 @@ ERRORS: tuple[SchemamigError, ...] = (
 )
 
 
-def test_texts() -> None:
+def test_adopt_texts() -> None:
     assert [str(error) for error in ERRORS] == TEXTS.read_text().splitlines()
 
 

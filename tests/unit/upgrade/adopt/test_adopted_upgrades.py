@@ -71,7 +71,7 @@ REPLACED = ("day STRING\n", "day DATE\n", 'replacement("flights")')
 
 
 @pytest.mark.parametrize("step, is_open", [(REMOVED, True), (REPLACED, False)])
-def test_never_deleted(site: Site, step: tuple[str, str, str], is_open: bool) -> None:
+def test_adopted_upgrades_never_deleted(site: Site, step: tuple[str, str, str], is_open: bool) -> None:
     table = site.folder / "out" / "flights"
     before, there = rows(table), files(table)
     begin(site, *step)

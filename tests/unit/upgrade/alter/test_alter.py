@@ -49,7 +49,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize(("statement", "kinds", "row"), STATEMENTS, ids=[statement for statement, _, _ in STATEMENTS])
-def test_a_statement(lake: Lake, statement: str, kinds: list[str], row: dict[str, object]) -> None:
+def test_alter_a_statement(lake: Lake, statement: str, kinds: list[str], row: dict[str, object]) -> None:
     with unwritten(lake.env):
         report = plan_alter(lake.env, statement, jobs=OnlineJobs())
     assert (report.refusals, report.exit_code) == ((), 3)

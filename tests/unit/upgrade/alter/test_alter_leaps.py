@@ -92,7 +92,7 @@ def lake_of(folder: Path, declares: tuple[str, str], after: list[tuple[str, str]
 
 
 @pytest.mark.parametrize("name", TOUCHED)
-def test_touched_again(tmp_path: Path, name: str) -> None:
+def test_alter_leaps_touched_again(tmp_path: Path, name: str) -> None:
     statement, collection, declares, after = TOUCHED[name]
     lake, folders = lake_of(tmp_path, declares, after, statement)
     with unwritten(lake.env), refused("stop_in_between", collection) as found:
@@ -128,7 +128,7 @@ LEFT_ALONE: dict[str, tuple[str, tuple[str, str], tuple[str, str], dict[str, obj
 
 
 @pytest.mark.parametrize("name", LEFT_ALONE)
-def test_left_alone(tmp_path: Path, name: str) -> None:
+def test_alter_leaps_left_alone(tmp_path: Path, name: str) -> None:
     statement, declares, after, row = LEFT_ALONE[name]
     lake, _ = lake_of(tmp_path, declares, [after], statement)
     columns: dict[str, object] = {"id": 1, "x": "x"} | ({"e": None} if statement == ADD else {})

@@ -65,7 +65,7 @@ def tables(lake: Lake) -> dict[str, list[dict[str, object]]]:
     return {name: rows(lake.path(name)) for name in lake.state.objects}
 
 
-def test_a_statement(lake: Lake, case: Case) -> None:
+def test_alter_tables_a_statement(lake: Lake, case: Case) -> None:
     with unwritten(lake.env):
         report = plan_alter(lake.env, case.statement)
     assert (report.refusals, report.exit_code) == ((), 3)

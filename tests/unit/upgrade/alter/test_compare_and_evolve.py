@@ -108,7 +108,7 @@ def test_another_schema_than_expected(lake: Lake) -> None:
     ],
     ids=["relax", "add inside", "drop inside", "add in array", "drop", "widen", "default", "widen inside", "add first", "other name"],
 )
-def test_compatible(lake: Lake, columns: str) -> None:
+def test_compare_and_evolve_compatible(lake: Lake, columns: str) -> None:
     assert evolve(lake, columns) == Ok(SchemaId(2))
     whole(lake)
 

@@ -139,7 +139,7 @@ ALIKE = ("rename around", "set not null", "property gone")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.soak if name in ALIKE else ()) for name in WAYS])
-def test_taken_over(site: Site, name: str) -> None:
+def test_drift_ways_taken_over(site: Site, name: str) -> None:
     way = WAYS[name]
     way.drift(table_of(site))
     before = tree(table_of(site))
@@ -203,7 +203,7 @@ def _undone_cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name, with_rows", list(_undone_cases()))
-def test_undone(site: Site, name: str, with_rows: bool) -> None:
+def test_drift_ways_undone(site: Site, name: str, with_rows: bool) -> None:
     way = WAYS[name]
     way.drift(table_of(site))
     if with_rows:

@@ -71,7 +71,7 @@ def at_target(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("go_on", [forward, back, another], ids=lambda go_on: go_on.__name__)
-def test_killed_anywhere(tmp_path: Path, swapped: Swapped, go_on: Callable[[Lake], None]) -> None:
+def test_lookalikes_killed_anywhere(tmp_path: Path, swapped: Swapped, go_on: Callable[[Lake], None]) -> None:
     moment = 0
     while True:
         lake = swapped.copy(tmp_path / str(moment))
@@ -86,7 +86,7 @@ def test_killed_anywhere(tmp_path: Path, swapped: Swapped, go_on: Callable[[Lake
     assert moment > 20
 
 
-def test_done_once(swapped: Swapped) -> None:
+def test_lookalikes_done_once(swapped: Swapped) -> None:
     """Every task twice: a second swap would undo the first."""
     lake = swapped.lake
     (generation,) = [number for number in lake.state.deployments if number > 1]

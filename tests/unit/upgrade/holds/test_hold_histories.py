@@ -103,7 +103,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(4, 100))])
-def test_history(tmp_path: Path, seed: int) -> None:
+def test_hold_histories_history(tmp_path: Path, seed: int) -> None:
     history = History(tmp_path, seed)
     for _ in range(STEPS):
         history.step()

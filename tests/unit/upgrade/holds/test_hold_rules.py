@@ -86,7 +86,7 @@ def three(folder: Path, name: str) -> tuple[Lake, Path]:
 
 @pytest.mark.some(5)
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(tmp_path: Path, name: str) -> None:
+def test_hold_rules_refused(tmp_path: Path, name: str) -> None:
     lake, third = three(tmp_path, name)
     with unwritten(lake.env), refused("hold_open", "t") as found:
         commands.preflight(lake.env, third, jobs=no_spark)

@@ -74,7 +74,7 @@ def test_when_its_time_is_over(lake: Lake) -> None:
     whole(lake)
 
 
-def test_contract_twice(lake: Lake) -> None:
+def test_holds_contract_twice(lake: Lake) -> None:
     commands.contract(lake.env, at_once=True)
     state, log = lake.state, sorted(lake.path("a").glob("_delta_log/*"))
     with unwritten(lake.env):

@@ -281,7 +281,7 @@ def _contents(lake: Lake) -> dict[str, list[dict[str, Any]]]:
 @pytest.mark.some(5)
 @pytest.mark.parametrize("name", HISTORIES)
 @pytest.mark.parametrize("end", ["no hold", "the older hold"])
-def test_histories(tmp_path: Path, name: str, end: str) -> None:
+def test_stacked_holds_histories(tmp_path: Path, name: str, end: str) -> None:
     found = releases(tmp_path, *HISTORIES[name])
     lake = deployed(tmp_path, found[0], found[1])
     _written(lake, 1)
@@ -318,7 +318,7 @@ def _holds_all(now: dict[str, list[dict[str, Any]]], before: dict[str, list[dict
 
 
 @pytest.mark.parametrize("what", ["contract", "roll back"])
-def test_killed_anywhere(tmp_path: Path, what: str) -> None:
+def test_stacked_holds_killed_anywhere(tmp_path: Path, what: str) -> None:
     """The end of the older hold, and the way back of the newer one, may be cut at any write."""
     from tests.support.lake import Crash
 

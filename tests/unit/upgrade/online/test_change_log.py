@@ -146,7 +146,7 @@ def _died(job: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     raise Crash
 
 
-def test_a_clustering(lake: Lake) -> None:
+def test_change_log_a_clustering(lake: Lake) -> None:
     """The one work on rows that is no backfill."""
     jobs = Looking(lake=lake)
     alter(lake.env, "ALTER TABLE a CLUSTER BY (id)", jobs=jobs)

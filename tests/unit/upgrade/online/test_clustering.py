@@ -257,7 +257,7 @@ def test_taken_away_without_spark_and_put_back(tmp_path: Path) -> None:
     whole(lake)
 
 
-def test_by_hand(tmp_path: Path) -> None:
+def test_clustering_by_hand(tmp_path: Path) -> None:
     lake, jobs = lake_of(tmp_path), OnlineJobs()
     alter(lake.env, "ALTER TABLE a CLUSTER BY (u, id)", jobs=jobs)
     assert (clustered_by(lake), len(jobs.jobs("cluster"))) == (("u", "id"), 1)

@@ -90,7 +90,7 @@ def test_a_writer_waits_after_it_has_won_twice_with_force_after_once(lake: Lake,
     open_and_whole(lake)
 
 
-def test_by_hand(lake: Lake) -> None:
+def test_force_by_hand(lake: Lake) -> None:
     busy = Busy(lake)
     controls.force(lake.env, "a")
     alter(busy.env, "ALTER TABLE a ALTER COLUMN v TYPE INT", jobs=OnlineJobs())

@@ -265,7 +265,7 @@ def die(lake: Lake, moment: int) -> bool:
 @pytest.mark.some(5)
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 @each
-def test_dies_anywhere(tmp_path: Path, operation: Operation, every: bool) -> None:
+def test_online_dies_anywhere(tmp_path: Path, operation: Operation, every: bool) -> None:
     """Go on, go back, or another generation takes over: all three at every moment, or one after the other."""
     stride = 1 if every else operation.stride
     begun = operation.lake(tmp_path / "begun")

@@ -133,13 +133,13 @@ CONSEQUENCES: list[tuple[str, str, str, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "step", "kind", "where", "what"), CONSEQUENCES, ids=[f"{c[3]} {c[5]}" for c in CONSEQUENCES])
-def test_consequences(tmp_path: Path, before: str, after: str, step: str, kind: str, where: str, what: str) -> None:
+def test_explain_consequences(tmp_path: Path, before: str, after: str, step: str, kind: str, where: str, what: str) -> None:
     found = explained(tmp_path, f"CREATE TABLE a ({before});", f"CREATE TABLE a ({after});", step)
     said: Any = getattr(found[kind], where)
     assert what in (said if isinstance(said, str) else "; ".join(said))
 
 
-def test_removed(tmp_path: Path) -> None:
+def test_explain_removed(tmp_path: Path) -> None:
     found = explained(tmp_path, "CREATE TABLE a (id INT); CREATE TABLE b (id INT);", "CREATE TABLE a (id INT);", 'removal("b")')
     assert "the collection is removed" in found["seal"].breaks[0]
     assert found["seal"].rollback == ()

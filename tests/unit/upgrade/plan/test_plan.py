@@ -66,7 +66,7 @@ def test_stages_come_in_the_order_they_run(lake: Lake) -> None:
     ]
 
 
-def test_the_report(lake: Lake) -> None:
+def test_plan_the_report(lake: Lake) -> None:
     document = commands.plan(lake.env, lake.second).to_json()
     assert set(document) >= {"from", "to", "plan_digest", "stages", "pending", "refusals"}
     assert (document["from"], document["to"], document["refusals"], document["pending"]) == ("1.0.0", "1.1.0", [], [])
@@ -91,7 +91,7 @@ EXIT_CODES: dict[str, tuple[Callable[[Lake], object], str, int]] = {
 
 
 @pytest.mark.parametrize("case", EXIT_CODES)
-def test_exit_code(lake: Lake, case: str) -> None:
+def test_plan_exit_code(lake: Lake, case: str) -> None:
     before, release, code = EXIT_CODES[case]
     before(lake)
     assert commands.plan(lake.env, getattr(lake, release)).exit_code == code

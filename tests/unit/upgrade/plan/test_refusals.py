@@ -191,7 +191,7 @@ def test_a_release_made_anew_after_its_rollback_is_the_environments_own(tmp_path
         commands.plan(lake.env, lake.second)
 
 
-def test_another_product(tmp_path: Path) -> None:
+def test_refusals_another_product(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, AX, 'evolution("a")')
     other = Product(tmp_path / "other", "orders").release("1.0.0", A)
     with unwritten(lake.env), refused("wrong_release"):

@@ -45,5 +45,5 @@ CASES: dict[str, tuple[State | None, list[int], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("state", "inputs", "expected"), CASES.values(), ids=CASES.keys())
 def test_how_long_it_would_take(state: State | None, inputs: list[int], expected: dict[str, Any]) -> None:
-    timing = timing_of(state, [{"rows": rows} for rows in inputs], 1.23456)
-    assert timing.to_json() == {"checked_seconds": 1.235, **expected}
+    timing = timing_of(state, [{"rows": rows} for rows in inputs], 1.23456, 0.25)
+    assert timing.to_json() == {"checked_seconds": 1.235, "statement_seconds": 0.25, **expected}

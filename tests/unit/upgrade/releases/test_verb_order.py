@@ -46,14 +46,14 @@ def lake(tmp_path: Path) -> Lake:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_unknown_generation(lake: Lake, verb: str) -> None:
+def test_verb_order_unknown_generation(lake: Lake, verb: str) -> None:
     with unwritten(lake.env), refused("unknown_generation") as found:
         VERBS[verb](lake, Generation(7))
     assert "generation 7" in found[0].message
 
 
 @pytest.mark.parametrize("verb", ["status", "contract", "rollback"])
-def test_no_environment(tmp_path: Path, verb: str) -> None:
+def test_verb_order_no_environment(tmp_path: Path, verb: str) -> None:
     with refused("no_environment"):
         getattr(commands, verb)(Environment.open(str(tmp_path / "nothing")))
     assert not (tmp_path / "nothing").exists()

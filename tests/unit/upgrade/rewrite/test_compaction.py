@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import IntentKind
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.errors import FilesDiffer
 from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compare_and_evolve_schema
@@ -37,7 +38,7 @@ PHYSICAL = "delta.columnMapping.physicalName"
 
 
 @dataclass
-class Spark:
+class Spark(JobRunner):
     """The fill job by hand. ``meddle`` runs once, when the new files are written and not yet committed."""
 
     meddle: Callable[[], object] | None = None
@@ -321,7 +322,7 @@ def test_tables_that_cannot_be_rewritten_are_said_and_left(lake: Lake) -> None:
 # --- killed --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_killed_anywhere(lake: Lake, tmp_path: Path) -> None:
+def test_compaction_killed_anywhere(lake: Lake, tmp_path: Path) -> None:
     before = rows(lake.path("events"), "id", "n", "late")
     moments = 0
 

@@ -50,7 +50,7 @@ def test_pause_and_resume_leave_limits_alone(found: Rewritten) -> None:
     assert [what for what, *_ in told] == ["throttle", "pause", "throttle", "pause", "resume"]
 
 
-def test_of_all(found: Rewritten) -> None:
+def test_rewrite_controls_of_all(found: Rewritten) -> None:
     controls.pause(found.env, None)
     assert set(found.state.controls) == {"*"}
     controls.resume(found.env, None)
@@ -75,7 +75,7 @@ def test_limits_that_no_work_could_keep(found: Rewritten, limits: dict[str, Any]
     assert not found.state.controls
 
 
-def test_unknown_collection(found: Rewritten) -> None:
+def test_rewrite_controls_unknown_collection(found: Rewritten) -> None:
     for act in (controls.pause, controls.resume, controls.throttle):
         with refused("unknown_collection", "nothing"):
             act(found.env, "nothing")

@@ -66,7 +66,7 @@ def back_from(found: Rewritten) -> None:
     found.check("1.0.0")
 
 
-def test_there(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
+def test_rewrite_crashes_there(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
     count = len(moments(found := deployed.copy(tmp_path / "count"), there(found)))
     found.check("1.1.0")
     found.check_clean()
@@ -97,7 +97,7 @@ def upgraded(deployed: Rewritten, tmp_path_factory: pytest.TempPathFactory) -> R
     return found
 
 
-def test_back(upgraded: Rewritten, tmp_path: Path, tries: int | None) -> None:
+def test_rewrite_crashes_back(upgraded: Rewritten, tmp_path: Path, tries: int | None) -> None:
     count = len(moments(upgraded.copy(tmp_path / "count"), back))
     for moment in chosen(count, tries):
         for name in ("on", "forward"):
@@ -117,7 +117,7 @@ def test_back(upgraded: Rewritten, tmp_path: Path, tries: int | None) -> None:
             shutil.rmtree(tmp_path / f"{moment}-{name}")
 
 
-def test_cancel(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
+def test_rewrite_crashes_cancel(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
     """A claim whose copy was killed is given up by one that is killed, too."""
     claim = deployed.copy(tmp_path / "claimed")
 
@@ -144,7 +144,7 @@ def test_cancel(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
 
 
 @pytest.mark.parametrize("task", ["tail", "cutover"])
-def test_beginning_anew(deployed: Rewritten, tmp_path: Path, tries: int | None, task: str) -> None:
+def test_rewrite_crashes_beginning_anew(deployed: Rewritten, tmp_path: Path, tries: int | None, task: str) -> None:
     """The source's history is gone when it is to be followed: the copy begins anew, and dies on the way."""
     gone = deployed.copy(tmp_path / "gone")
     generation = claimed(gone) if task == "tail" else expanded(gone)

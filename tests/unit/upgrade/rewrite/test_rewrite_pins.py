@@ -94,7 +94,7 @@ LENGTHS: dict[str, tuple[tuple[str | None, str | None], int, tuple[str | None, s
 
 
 @pytest.mark.parametrize("name", LENGTHS)
-def test_only_lengthens(found: Rewritten, name: str) -> None:
+def test_rewrite_pins_only_lengthens(found: Rewritten, name: str) -> None:
     own, count, pinned = LENGTHS[name]
     for key, value in zip((FILES, LOG), own, strict=True):
         tables.set_property(found.path("keyed"), key, value)
@@ -229,7 +229,7 @@ def test_a_pin_whose_table_is_gone(found: Rewritten) -> None:
     found.check("1.1.0")
 
 
-def test_unknown_collection(found: Rewritten) -> None:
+def test_rewrite_pins_unknown_collection(found: Rewritten) -> None:
     with refused("unknown_collection", "nothing"):
         pin(found.env, "nothing", "me", 400)
     assert not unpin(found.env, "nothing", "me")
@@ -269,7 +269,7 @@ WORKS: dict[str, Callable[[Environment], object]] = {
 
 
 @pytest.mark.parametrize("name", WORKS)
-def test_dies_anywhere(found: Rewritten, tmp_path: Path, name: str) -> None:
+def test_rewrite_pins_dies_anywhere(found: Rewritten, tmp_path: Path, name: str) -> None:
     """It is repeated, or another comes first; the last to go puts back what was there before all of them."""
     work = WORKS[name]
     if name == "unpin":

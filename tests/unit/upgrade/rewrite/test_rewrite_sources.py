@@ -17,7 +17,6 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.retention import FILES
-from airflow_provider_schemamig.core.upgrade.tables import seals
 from tests.support import row_tables as tables
 from tests.support.lake import Crash
 from tests.support.rewritten import UP_KEYED, Rewritten, built, claimed, expanded, jobs, make_rewritten, upgrade
@@ -242,22 +241,6 @@ def test_history_gone_again_and_again_is_said(found: Rewritten) -> None:
         upgrade(found, found.env, runner)
     found.check("1.0.0")
     upgrade(found, found.env, jobs())
-    there_and_back(found)
-
-
-# --- deadlines -----------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_seal_past_its_deadline_is_lifted(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
-    expanded(found)
-    found.write_all(1)
-    with monkeypatch.context() as patch:
-        patch.setattr(seals, "SEAL_SECONDS", -1)
-        with refused("seal_expired"):
-            cutover(found)
-    assert found.version == "1.0.0"
-    found.write_all(2)
-    cutover(found)
     there_and_back(found)
 
 

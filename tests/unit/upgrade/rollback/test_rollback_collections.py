@@ -40,7 +40,7 @@ def sealed_if_retired(lake: Lake) -> None:
         assert sealed == (seal_name(shard.successor) if shard.state is ShardState.RETIRED else None), shard
 
 
-def test_created(tmp_path: Path) -> None:
+def test_rollback_collections_created(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, A + B, "")
     lake.upgrade(lake.second)
     foreign.write(lake.path("b"), [ONE])
@@ -54,7 +54,7 @@ def test_created(tmp_path: Path) -> None:
     same_as_new(lake, lake.second, tmp_path / "fresh-2")
 
 
-def test_removed(tmp_path: Path) -> None:
+def test_rollback_collections_removed(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A + B, A, 'removal("b")')
     foreign.write(lake.path("b"), [ONE])
     lake.upgrade(lake.second)
@@ -66,7 +66,7 @@ def test_removed(tmp_path: Path) -> None:
     whole(lake)
 
 
-def test_replaced(tmp_path: Path) -> None:
+def test_rollback_collections_replaced(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A + B, A + "CREATE TABLE b (id BINARY);", 'replacement("b")')
     foreign.write(lake.path("b"), [ONE])
     lake.upgrade(lake.second)
@@ -78,7 +78,7 @@ def test_replaced(tmp_path: Path) -> None:
     whole(lake)
 
 
-def test_renamed(tmp_path: Path) -> None:
+def test_rollback_collections_renamed(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, "CREATE TABLE b (id BIGINT, x STRING);", 'evolution("b", renamed_from="a")')
     foreign.write(lake.path("a"), [ONE])
     folder = lake.path("a")

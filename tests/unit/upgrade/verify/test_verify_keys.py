@@ -15,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.key_validation import Validated
+from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.verify.keys import KeysVerified, verify_keys
 from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
 from tests.support import foreign
@@ -31,7 +32,7 @@ ID, PLANE, TAIL = (T, "PRIMARY KEY (id)"), (T, "FOREIGN KEY (plane) REFERENCES p
 
 
 @dataclass
-class KeyJobs:
+class KeyJobs(JobRunner):
     """The job's checks of keys, over rows in lists."""
 
     asked: list[Mapping[str, Any]] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """What sqlglot reads and Spark's parser does not: it is made for many dialects, and takes what any of them might mean.
 
-``tests/support/query_corpus.py`` holds queries that both judge alike.
+``tests/support/query_corpus.py`` and ``expression_corpus.py`` hold queries, CHECKs and DEFAULTs that both judge alike.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ _UNFINISHED = frozenset({"BY", "ON", "USING", "AND", "OR", "IN", "LIKE", "BETWEE
 _EARLY, _LATE = frozenset({"WHERE", "GROUP BY", "HAVING"}), frozenset({"ORDER BY", "LIMIT"})
 #: From here on the clauses of a SELECT begin anew; before FROM these words are names of columns.
 _ANEW = frozenset({"FROM", "UNION", "EXCEPT", "INTERSECT"})
+_NO_BRACKETS = "an array is written as array(...)"
 
 
-def unlike_spark(query: str, tree: exp.Query) -> tuple[int, int, str] | None:
-    """Return line, column and reason of the first place where Spark would not parse the (masked) ``query``; None if there is none."""
+def unlike_spark(text: str, tree: exp.Expr) -> tuple[int, int, str] | None:
+    """Return line, column and reason of the first place where Spark would not parse a (masked) query or an expression; None if there is
+    none."""
     import sqlglot
 
-    tokens = sqlglot.tokenize(query, dialect="spark")
+    tokens = sqlglot.tokenize(text, dialect="spark")
     for token, reason in _in_tokens(tokens):
         return token.line, max(1, token.col - len(token.text) + 1), reason
     for reason in _in_tree(tree):
@@ -70,6 +72,8 @@ def _beside(before: Token | None, token: Token) -> str | None:
         return f"{token.text!r} stands for nothing here"
     if token.token_type is T.VAR and not _WORD.fullmatch(token.text):
         return f"{token.text!r} is a name in backticks only"
+    if before is None and token.text == "[" and _is_syntax(token):
+        return _NO_BRACKETS
     if before is None or not _is_syntax(before):
         return None
     first, second = before.text.upper(), token.text if _is_syntax(token) else ""
@@ -82,8 +86,8 @@ def _beside(before: Token | None, token: Token) -> str | None:
     if first in _COMPARISONS and second in _COMPARISONS:
         return f"{token.text!r} after {before.text!r}"
     if second == "[" and before.token_type not in (T.VAR, T.R_PAREN, T.R_BRACKET) and not first.isidentifier():
-        return "an array is written as array(...)"
-    return "an array is written as array(...)" if second == "[" and first == "SELECT" else None
+        return _NO_BRACKETS
+    return _NO_BRACKETS if second == "[" and first == "SELECT" else None
 
 
 def _out_of_order(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
@@ -109,7 +113,7 @@ def _is_syntax(token: Token) -> bool:
     return token.token_type not in (T.STRING, T.IDENTIFIER)
 
 
-def _in_tree(tree: exp.Query) -> Iterator[str]:
+def _in_tree(tree: exp.Expr) -> Iterator[str]:
     from sqlglot import exp
 
     for node in tree.walk():
@@ -118,6 +122,8 @@ def _in_tree(tree: exp.Query) -> Iterator[str]:
                 yield f"Spark has no {node.key.upper()} in a SELECT"
             case exp.In() if not any(node.args.get(name) for name in ("expressions", "query", "unnest", "field")):
                 yield "IN has nothing to look in"
+            case exp.Is() if not isinstance(node.expression, exp.Null | exp.Boolean):
+                yield "IS asks for NULL, TRUE, FALSE or DISTINCT FROM only"
             case exp.Join() if node.args.get("using") == [] or _is_without_columns(node):
                 yield "a JOIN of it has USING without columns"
             case exp.WindowSpec() if _is_sideless(node, "start") or _is_sideless(node, "end"):

@@ -1,0 +1,144 @@
+"""What the process's environment says of object stores: the variables of their usual clients (``AWS_*``, ``AZURE_*``, ``GOOGLE_*``).
+
+object_store reads most of them by itself. Not those of its HTTP client, where it is given one option of that; and Spark reads hardly any.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from urllib.request import getproxies_environment, proxy_bypass
+
+#: Options of the HTTP client: obstore takes them apart from the store's own.
+CLIENT = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "timeout",
+        "user_agent",
+    }
+)
+_PREFIXES: Mapping[str, str] = MappingProxyType(
+    {"s3": "aws_", "s3a": "aws_", "gs": "google_", "az": "azure_", "abfs": "azure_", "abfss": "azure_"}
+)
+#: One name for each option that programs besides object_store have to know, and the others that object_store takes for it; of several in
+#: the environment the first one counts.
+ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "aws_access_key_id": ("access_key_id",),
+        "aws_secret_access_key": ("secret_access_key",),
+        "aws_session_token": ("aws_token", "session_token", "token"),
+        "aws_endpoint_url": ("aws_endpoint", "endpoint_url", "endpoint", "aws_endpoint_url_s3"),
+        "aws_region": ("region", "aws_default_region", "default_region"),
+        "aws_skip_signature": ("skip_signature",),
+        "aws_virtual_hosted_style_request": ("virtual_hosted_style_request",),
+        "azure_storage_account_name": ("account_name",),
+        "azure_storage_account_key": (
+            *("azure_storage_access_key", "azure_storage_master_key", "account_key", "access_key", "master_key"),
+        ),
+        "azure_storage_sas_key": ("azure_storage_sas_token", "sas_key", "sas_token"),
+        "azure_storage_client_id": ("azure_client_id", "client_id"),
+        "azure_storage_client_secret": ("azure_client_secret", "client_secret"),
+        "azure_storage_tenant_id": (*("azure_tenant_id", "azure_storage_authority_id", "azure_authority_id", "tenant_id", "authority_id"),),
+        "azure_federated_token_file": ("federated_token_file",),
+        "azure_storage_authority_host": ("azure_authority_host", "authority_host"),
+        "azure_storage_endpoint": ("azure_endpoint",),
+        "azure_storage_use_emulator": ("use_emulator",),
+        "azure_use_fabric_endpoint": ("azure_storage_use_fabric_endpoint", "use_fabric_endpoint"),
+        "google_service_account": ("google_service_account_path", "service_account", "service_account_path"),
+        "google_application_credentials": ("application_credentials",),
+        "google_skip_signature": (),
+    }
+)
+_NAMES: Mapping[str, str] = MappingProxyType({name: known for known, others in ALIASES.items() for name in (known, *others)})
+#: Who somebody is, is said as a whole: a token of the environment does not go with the keys of the options.
+_CREDENTIALS = (
+    frozenset({"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_skip_signature"}),
+    frozenset({name for name in ALIASES if name.startswith("azure_") and name.endswith(("_key", "_id", "_secret", "_file"))}),
+    frozenset({"google_service_account", "google_application_credentials", "google_skip_signature"}),
+)
+_HADOOP_CREDENTIALS = (
+    ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token", "fs.s3a.aws.credentials.provider"),
+    ("fs.azure.account.", "fs.azure.sas."),
+    ("fs.gs.auth.",),
+)
+_PROXIED = ("aws_",)
+
+
+def known_name(option: str) -> str | None:
+    """Return the one name of an option that others than object_store have to know; None for others."""
+    lower = option.lower()
+    bare = next((lower.removeprefix(prefix) for prefix in set(_PREFIXES.values()) if lower.startswith(prefix)), lower)
+    return bare if bare in CLIENT else _NAMES.get(lower)
+
+
+def variables(scheme: str) -> Mapping[str, str]:
+    """Return the variables of the environment that a client of this scheme reads."""
+    prefix = _PREFIXES.get(scheme, "").upper()
+    return {name: value for name, value in os.environ.items() if name.startswith(prefix)} if prefix else {}
+
+
+def split(options: Mapping[str, str], scheme: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Split options into (the store's, its HTTP client's) in lower case; schemamig's own and Hadoop's are neither.
+
+    The client's variables of the environment are among the client's: object_store forgets them when it is given a client's option.
+    """
+    prefix = _PREFIXES.get(scheme, "")
+    around = {name.lower().removeprefix(prefix): value for name, value in variables(scheme).items()}
+    store: dict[str, str] = {}
+    client = {name: value for name, value in around.items() if name in CLIENT}
+    for name, value in options.items():
+        lower = name.lower()
+        bare = known_name(lower)
+        if lower.startswith(("schemamig.", "fs.")):
+            continue
+        if bare in CLIENT:
+            client[bare] = value
+        else:
+            store[lower] = value
+    return store, client
+
+
+def with_surroundings(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options and, by object_store's names, what the environment says and they do not."""
+    said = {known_name(name) for name in options}
+    for group, prefixes in zip(_CREDENTIALS, _HADOOP_CREDENTIALS, strict=True):
+        if not said.isdisjoint(group) or any(name.startswith(prefixes) for name in options):
+            said |= group
+    around = {name: value for name, value in _around() if name not in said}
+    if "proxy_url" not in said and (proxy := _proxy({**around, **options})) is not None:
+        around["proxy_url"] = proxy
+    return {**around, **options}
+
+
+def option_of(options: Mapping[str, str], name: str) -> str | None:
+    """Return an option by its one name, whatever name it was given by."""
+    return next((value for given, value in options.items() if known_name(given) == name), None)
+
+
+def _around() -> Iterator[tuple[str, str]]:
+    """Yield what the environment says by the options' known names; of two names for one the later one counts."""
+    for known, others in ALIASES.items():
+        for name in reversed((known, *others)):
+            if name.startswith(tuple(_PREFIXES.values())) and (value := os.environ.get(name.upper())):
+                yield known, value
+    for prefix in _PROXIED:
+        for name in sorted(CLIENT):
+            if value := os.environ.get(f"{prefix}{name}".upper()):
+                yield name, value
+
+
+def _proxy(options: Mapping[str, str]) -> str | None:
+    """Return the proxy that HTTP clients take from the environment on their way to S3 (HTTPS_PROXY, but for hosts of NO_PROXY)."""
+    endpoint = option_of(options, "aws_endpoint_url") or "https://s3.amazonaws.com"
+    scheme, _, rest = endpoint.partition("://")
+    return None if proxy_bypass(rest.partition("/")[0]) else getproxies_environment().get(scheme)

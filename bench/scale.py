@@ -1,0 +1,47 @@
+"""Many collections on the local disk: time and memory of each command, and how they grow from 1,000 to 10,000."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import Usage, run
+from bench.schema_only import SCHEMAMIG, releases
+from bench.table import Row, cell
+
+FEW, MANY = 1_000, 10_000
+#: Of the upgrade that adds a column to each.
+GOALS = {FEW: "2.5 s", MANY: "25 s, 500 MiB"}
+GROWTH_GOAL = "exponent 1.05"
+
+
+def many_collections(folder: Path) -> Iterator[Row]:
+    few, many = (_commands(folder / str(tables), tables) for tables in (FEW, MANY))
+    for name in few:
+        a, b = few[name], many[name]
+        for tables, usage in ((FEW, a), (MANY, b)):
+            yield Row(
+                f"{name}, {tables:,} collections",
+                cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib),
+                goal=GOALS[tables] if name == "upgrade" else "",
+            )
+        exponent = math.log(b.cpu_s / a.cpu_s) / math.log(MANY / FEW)
+        yield Row("  growth of its CPU", cell("n^{:.2f}", exponent), goal=GROWTH_GOAL)
+
+
+def _commands(folder: Path, tables: int) -> dict[str, Usage]:
+    first, second = releases(folder, tables)
+    env = str(folder / "lake")
+
+    def command(name: str, *options: str, expect: tuple[int, ...] = (0,)) -> Usage:
+        return run([SCHEMAMIG, *name.split(), "--env", env, "--json", *options], expect)
+
+    return {
+        "init": command("upgrade", "--release", str(first), "--create"),
+        "plan": command("plan", "--release", str(second), expect=(3,)),
+        "upgrade": command("upgrade", "--release", str(second)),
+        "status": command("status"),
+        "ledger verify": command("ledger verify"),
+        "history": command("history"),
+    }

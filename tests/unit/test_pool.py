@@ -1,0 +1,119 @@
+"""Work side by side: order, failures, interrupts, nesting, bounds."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+
+import pytest
+
+from airflow_provider_schemamig.core.storage.pool import Pool
+
+
+def test_results_come_in_the_order_of_the_items() -> None:
+    def act(number: int) -> int:
+        time.sleep(0.02 if number % 3 == 0 else 0)
+        return number * number
+
+    assert list(Pool(8).map(act, range(40))) == [number * number for number in range(40)]
+
+
+def test_no_more_than_the_bound_are_under_way_and_many_are() -> None:
+    lock, now, most = threading.Lock(), 0, 0
+
+    def act(_: int) -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.005)
+        with lock:
+            now -= 1
+
+    list(Pool(5).map(act, range(50)))
+    assert most == 5
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_after_a_failure_nothing_more_begins_and_all_that_began_has_ended(at_once: int) -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def act(number: int) -> int:
+        begun.append(number)
+        if number == 3:
+            raise ValueError("three")
+        time.sleep(0.01)
+        ended.append(number)
+        return number
+
+    with pytest.raises(ValueError, match="three"):
+        list(Pool(at_once).map(act, range(1000)))
+    assert len(begun) < 20
+    assert sorted([*ended, 3]) == sorted(begun)
+
+
+def test_a_failure_counts_also_while_an_earlier_item_is_under_way() -> None:
+    begun: list[int] = []
+
+    def act(number: int) -> None:
+        begun.append(number)
+        if number == 1:
+            raise ValueError("one")
+        time.sleep(0.3 if number == 0 else 0.001)
+
+    with pytest.raises(ValueError, match="one"):
+        list(Pool(2).map(act, range(1000)))
+    assert begun == [0, 1]
+
+
+def test_the_failure_of_the_first_item_that_has_one_is_raised() -> None:
+    def act(number: int) -> int:
+        if number == 0:
+            time.sleep(0.05)
+        raise ValueError(str(number))
+
+    with pytest.raises(ValueError, match="0"):
+        list(Pool(4).map(act, range(4)))
+
+
+def test_work_inside_a_pool_goes_one_by_one_and_does_not_wait_for_itself() -> None:
+    pool = Pool(2)
+    assert list(pool.map(lambda row: sum(pool.map(lambda cell: cell, range(row))), range(20))) == [sum(range(row)) for row in range(20)]
+
+
+def test_whoever_stops_asking_begins_nothing_more() -> None:
+    begun: list[int] = []
+
+    def act(number: int) -> int:
+        begun.append(number)
+        time.sleep(0.005)
+        return number
+
+    results = Pool(2).map(act, range(1000))
+    assert next(iter(results)) == 0
+    results.close()  # type: ignore[attr-defined]
+    assert len(begun) < 20
+
+
+def test_a_fork_makes_threads_of_its_own() -> None:
+    pool = Pool(4)
+    assert list(pool.map(str, range(3))) == ["0", "1", "2"]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if list(pool.map(str, range(3))) == ["0", "1", "2"] else 1)
+    deadline = time.monotonic() + 20
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if ended == (0, 0):
+        os.kill(child, signal.SIGKILL)
+    assert ended == (child, 0)
+
+
+def test_a_pool_may_be_sent_to_another_process() -> None:
+    pool = Pool(7)
+    list(pool.map(str, range(3)))
+    assert pickle.loads(pickle.dumps(pool)).at_once == 7

@@ -1,0 +1,151 @@
+"""Storage options, and what the process's environment says, as Spark's file systems take them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import pytest
+
+from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings, settings_of
+from airflow_provider_schemamig.core.storage.surroundings import with_surroundings
+
+OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(("AWS_", "AZURE_", "GOOGLE_")) or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+
+
+CASES: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
+    "S3, by any of their names": (
+        {
+            "AWS_ACCESS_KEY_ID": "k",
+            "aws_secret_access_key": "s",
+            "token": "t",
+            "region": "eu-west-1",
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:7070",
+            "fs.s3a.connection.maximum": "9",
+            "schemamig.conditional_log_store": "true",
+        },
+        {
+            "fs.s3a.access.key": "k",
+            "fs.s3a.secret.key": "s",
+            "fs.s3a.session.token": "t",
+            "fs.s3a.endpoint.region": "eu-west-1",
+            "fs.s3a.endpoint": "http://127.0.0.1:7070",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": "false",
+            "fs.s3a.connection.maximum": "9",
+        },
+    ),
+    "a region alone": ({"region": "eu-west-1"}, {"fs.s3a.endpoint.region": "eu-west-1"}),
+    "hosts of their own per bucket": (
+        {"endpoint": "https://s3.example.org", "virtual_hosted_style_request": "true"},
+        {"fs.s3a.endpoint": "https://s3.example.org", "fs.s3a.path.style.access": "false"},
+    ),
+    "nobody in particular": (
+        {"aws_skip_signature": "true"},
+        {"fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
+    ),
+    "a proxy and times": (
+        {"aws_region": "x", "proxy_url": "http://me:p%40ss@proxy:3128", "timeout": "1m 30s", "connect_timeout": "500ms"},
+        {
+            "fs.s3a.endpoint.region": "x",
+            "fs.s3a.connection.request.timeout": "90000ms",
+            "fs.s3a.connection.establish.timeout": "500ms",
+            "fs.s3a.proxy.host": "proxy",
+            "fs.s3a.proxy.port": "3128",
+            "fs.s3a.proxy.username": "me",
+            "fs.s3a.proxy.password": "p@ss",
+        },
+    ),
+    "Azure, an account's key": (
+        {"azure_storage_account_name": "acct", "azure_storage_account_key": "a2V5"},
+        {
+            "fs.azure.account.auth.type.acct.dfs.core.windows.net": "SharedKey",
+            "fs.azure.account.key.acct.dfs.core.windows.net": "a2V5",
+        },
+    ),
+    "Azure, a signature": (
+        {"account_name": "acct", "azure_storage_sas_token": "?sv=1&sig=x"},
+        {
+            "fs.azure.account.auth.type.acct.dfs.core.windows.net": "SAS",
+            "fs.azure.sas.fixed.token.acct.dfs.core.windows.net": "sv=1&sig=x",
+        },
+    ),
+    "Azure, an application": (
+        {"azure_client_id": "c", "azure_client_secret": "s", "azure_tenant_id": "t"},
+        {
+            "fs.azure.account.auth.type": "OAuth",
+            "fs.azure.account.oauth.provider.type": f"{OAUTH}.ClientCredsTokenProvider",
+            "fs.azure.account.oauth2.client.id": "c",
+            "fs.azure.account.oauth2.client.secret": "s",
+            "fs.azure.account.oauth2.client.endpoint": "https://login.microsoftonline.com/t/oauth2/token",
+        },
+    ),
+    "Azure, a workload's identity": (
+        {"client_id": "c", "tenant_id": "t", "azure_federated_token_file": "/var/run/token"},
+        {
+            "fs.azure.account.auth.type": "OAuth",
+            "fs.azure.account.oauth.provider.type": f"{OAUTH}.WorkloadIdentityTokenProvider",
+            "fs.azure.account.oauth2.client.id": "c",
+            "fs.azure.account.oauth2.msi.tenant": "t",
+            "fs.azure.account.oauth2.token.file": "/var/run/token",
+        },
+    ),
+    "GCS, a key file": (
+        {"google_service_account": "/etc/key.json"},
+        {"fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE", "fs.gs.auth.service.account.json.keyfile": "/etc/key.json"},
+    ),
+    "GCS, nobody in particular": ({"google_skip_signature": "true"}, {"fs.gs.auth.type": "UNAUTHENTICATED"}),
+    "nothing": ({"schemamig.throwaway": "true", "timeout": "5s"}, {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_options_are_settings_of_hadoop(name: str) -> None:
+    options, settings = CASES[name]
+    assert settings_of(options) == hadoop_settings(options) == settings
+
+
+@pytest.mark.parametrize("name", ["S3, by any of their names", "Azure, an account's key", "GCS, a key file"])
+def test_variables_of_the_environment_are_the_same_settings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, settings = CASES[name]
+    usual = {"region": "AWS_DEFAULT_REGION", "token": "AWS_SESSION_TOKEN"}
+    kept = {option: value for option, value in options.items() if "." in option}
+    for option, value in options.items():
+        if option not in kept:
+            monkeypatch.setenv(usual.get(option, option.upper()), value)
+    assert hadoop_settings(kept) == settings
+    assert settings_of(with_surroundings(kept)) == settings
+    assert settings_of({}) == {}
+
+
+def test_who_somebody_is_comes_from_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token of the environment does not go with the keys of the options."""
+    for name, value in {"AWS_ACCESS_KEY_ID": "theirs", "AWS_SESSION_TOKEN": "token", "AWS_REGION": "eu-west-1"}.items():
+        monkeypatch.setenv(name, value)
+    ours = {"fs.s3a.access.key": "ours", "fs.s3a.secret.key": "s", "fs.s3a.endpoint.region": "eu-west-1"}
+    assert hadoop_settings({"access_key_id": "ours", "secret_access_key": "s"}) == ours
+    assert hadoop_settings({"fs.s3a.access.key": "ours", "fs.s3a.secret.key": "s"}) == ours
+
+
+def test_an_option_goes_before_a_variable_and_a_region_before_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-1")
+    assert hadoop_settings({}) == {"fs.s3a.endpoint.region": "us-west-1"}
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    assert hadoop_settings({}) == {"fs.s3a.endpoint.region": "us-west-2"}
+    assert hadoop_settings({"region": "eu-west-1"}) == {"fs.s3a.endpoint.region": "eu-west-1"}
+
+
+def test_the_proxy_of_the_shell_is_sparks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxied = {"fs.s3a.endpoint.region": "x", "fs.s3a.proxy.host": "proxy", "fs.s3a.proxy.port": "3128"}
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    assert hadoop_settings({"region": "x"}) == proxied
+    monkeypatch.setenv("NO_PROXY", "localhost,.example.org")
+    assert "fs.s3a.proxy.host" not in hadoop_settings({"endpoint": "https://s3.example.org"})
+    assert hadoop_settings({"region": "x"}) == proxied

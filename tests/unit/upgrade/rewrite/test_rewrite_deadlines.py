@@ -1,0 +1,158 @@
+"""For how long writers may be locked out by a rewrite: what is timed, what is refused and when, and that Spark is there before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.spark.runners import Job
+from airflow_provider_schemamig.core.transfer.errors import NeverSettles
+from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.errors import SealTooShort
+from airflow_provider_schemamig.core.upgrade.execute import cutover as cutovers
+from airflow_provider_schemamig.core.upgrade.execute import rewrites
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
+from airflow_provider_schemamig.core.upgrade.tables.seals import announce_seals
+from tests.support.rewritten import Rewritten, expanded, jobs, make_rewritten
+from tests.support.row_jobs import RowJobs
+from tests.support.upgrades import refused
+
+KEYED = CollectionName("keyed")
+SECOND = Generation(2)
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
+    return make_rewritten(tmp_path_factory.mktemp("deployed"))
+
+
+@pytest.fixture
+def found(deployed: Rewritten, tmp_path: Path) -> Rewritten:
+    return deployed.copy(tmp_path)
+
+
+@dataclass
+class Cluster(RowJobs):
+    """Its driver takes a minute and a half to start, and is gone again after each job; a tail's round takes ``round_seconds``."""
+
+    lake: Rewritten | None = None
+    round_seconds: float = 0.0
+    now: float = 0.0
+    is_up: bool = False
+    #: At each start, whether writers of the source were locked out.
+    starts: list[bool] = field(default_factory=list)
+
+    def start(self, options: Mapping[str, str]) -> None:
+        if self.is_up:
+            return
+        assert self.lake is not None
+        self.now += 90.0
+        self.is_up = True
+        self.starts.append(self.sealed)
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.is_up:
+            self.start({})
+        self.now += self.round_seconds if job == "apply" else 0.0
+        # Once writers wait it stays: nobody leaves it idle then.
+        self.is_up = self.sealed
+        return super().run(job, request)
+
+    @property
+    def sealed(self) -> bool:
+        assert self.lake is not None
+        state = self.lake.state
+        return read_head(table_store(self.lake.env, state, state.objects[KEYED].shard)).sealed_for is not None
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def cut_over(found: Rewritten, monkeypatch: pytest.MonkeyPatch, *, round_seconds: float = 0.0, seal_seconds: int = 60) -> Cluster:
+    """With commits that came since the copy."""
+    expanded(found)
+    found.write_all(1)
+    cluster = Cluster(jobs().queries, lake=found, round_seconds=round_seconds)
+    monkeypatch.setattr(rewrites, "time", cluster)
+    commands.cutover(found.env, SECOND, seal_seconds=seal_seconds, jobs=cluster)
+    return cluster
+
+
+def test_a_driver_s_start_is_no_part_of_a_round_and_nobody_waits_for_it(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cut_over(found, monkeypatch)
+    found.check("1.1.0")
+    assert cluster.starts
+    assert not any(cluster.starts), "a driver was started while writers waited"
+
+
+def test_rounds_that_take_too_long_are_refused_before_the_seal_with_the_figures(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NeverSettles, match=r"still takes 40 s after every round, .* which may last 60 s") as caught:
+        cut_over(found, monkeypatch, round_seconds=40.0)
+    assert caught.value.retryable
+    assert found.version == "1.0.0"
+
+
+def test_who_lets_writers_wait_longer_gets_through(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_over(found, monkeypatch, round_seconds=40.0, seal_seconds=600)
+    found.check("1.1.0")
+
+
+def test_rounds_of_tables_that_are_sealed_together_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("a", "b", "c")
+    monkeypatch.setattr(rewrites, "_follow", lambda work, name, jobs: SimpleNamespace(seconds=12.0, stage=SimpleNamespace(collection=name)))
+    work: Any = SimpleNamespace(plan=SimpleNamespace(of_kind=lambda kind: names if kind is Copy else ()), seal_seconds=60)
+    with pytest.raises(NeverSettles, match="the writers of 3 tables still takes 36 s"):
+        rewrites.follow_all(work, jobs)
+
+
+def test_a_seal_past_its_deadline_is_lifted(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_no_time(work: Work, *rest: Any) -> Any:
+        work.seal_seconds = -1
+        return announce_seals(work, *rest)
+
+    expanded(found)
+    found.write_all(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(cutovers, "announce_seals", in_no_time)
+        with refused("seal_expired"):
+            commands.cutover(found.env, SECOND, jobs=jobs())
+    assert found.version == "1.0.0"
+    found.write_all(2)
+    commands.cutover(found.env, SECOND, jobs=jobs())
+    found.check("1.1.0")
+    found.write_all(3)
+    commands.rollback(found.env, jobs=jobs())
+    found.check("1.0.0")
+
+
+@dataclass
+class Slow(RowJobs):
+    """Its smallest statement takes ``seconds``."""
+
+    seconds: float = 0.0
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        found = super().run(job, request)
+        return {**found, "statement_seconds": self.seconds} if request.get("timed") else found
+
+
+def test_what_this_spark_cannot_catch_up_with_is_refused_before_anything_is_claimed(found: Rewritten) -> None:
+    slow = Slow(jobs().queries, seconds=15.0)
+    before = found.state.version
+    with refused("seal_too_short") as caught:
+        commands.preflight(found.env, found.lake.second, jobs=slow)
+    (refusal,) = caught
+    assert isinstance(refusal, SealTooShort)
+    assert f"{15.0 * refusal.statements:.0f} s, and they may wait 60 s" in refusal.message
+    assert found.state.version == before
+    done = commands.preflight(found.env, found.lake.second, seal_seconds=3600, jobs=slow)
+    assert done.report.to_json()["timing"]["statement_seconds"] == 15.0
