@@ -36,6 +36,30 @@ class DriftFound(Refusal):
         )
 
 
+class NamesUnderWay(Refusal):
+    """A query would read a table whose columns an upgrade or a rollback has given other names, or another type, and that has not ended."""
+
+    code = "names_under_way"
+    message = (
+        "{columns:.8} of it have the names or types of an upgrade or a rollback that has not come to its end; no query can read it now."
+    )
+    next_action = (
+        "If somebody is at work on that, wait for its end. If it was killed, `schemamig rollback` takes it back, or ends the rollback; "
+        "then run this again."
+    )
+    columns: Sequence[str]
+
+
+class EnvironmentMoved(Conflict):
+    """Another deployment was committed, or rolled back, while a plan was being made."""
+
+    code = "environment_moved"
+    message = "the environment went from release {planned} to {current} while this plan was being made; nothing was claimed."
+    next_action = "Try again: the plan is made anew from where the environment is now."
+    planned: str
+    current: str
+
+
 class SourceTouched(Conflict):
     """A sealed table got a commit of somebody else before the release was committed: only RESTORE can do that."""
 
@@ -50,8 +74,35 @@ class SealExpired(Conflict):
 
     code = "seal_expired"
     message = "the release could not be committed within {seconds:.0f} s after its seals; they are lifted, nothing was committed."
-    next_action = "Try again: what was tailed stays, so there is less to catch up with; a time with fewer writers helps."
+    next_action = (
+        "Try again: what was tailed stays, so there is less to catch up with; a time with fewer writers helps, or more time "
+        "(`--seal-seconds`, `seal_seconds` of the operator)."
+    )
     seconds: float
+
+
+class SealTooShort(Refusal):
+    """The rewrites cannot be caught up with after their seals, on the Spark that preflight has measured, while writers may wait.
+
+    ``statements``: that are run after the seals, at least; ``seconds``: what the smallest one took.
+    """
+
+    code = "seal_too_short"
+    next_action = (
+        "Give Spark cores of its own, rewrite fewer tables in one release, or let writers wait longer (`--seal-seconds`, `seal_seconds` of "
+        "the operator)."
+    )
+    rewrites: int
+    statements: int
+    seconds: float
+    limit: float
+
+    @property
+    def message(self) -> str:
+        return (
+            f"{self.rewrites} rewrite(s) take some {self.statements} statements while writers wait, and this Spark takes "
+            f"{self.seconds:.1f} s for the smallest one: {self.statements * self.seconds:.0f} s, and they may wait {self.limit:.0f} s."
+        )
 
 
 class SparkNotGiven(Refusal):

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentSt
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
-from airflow_provider_schemamig.core.upgrade.errors import WrongState
+from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 
@@ -38,7 +38,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     """Return the deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race.
 
     A generation has one plan for ever, because what it built was built for that. A claim whose plan is another now (the release was
-    edited, the lake went on) is cancelled, and a new one made.
+    edited, the lake went on) is cancelled, and a new one made. Raises EnvironmentMoved: the plan does not start where the environment is.
     """
     claimed: list[Deployment] = []
     check_label("claim", request.claim_id or "")
@@ -46,6 +46,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
 
     def decide(state: State) -> Sequence[Update]:
         _check_not_rolled_back(state, request)
+        _check_source(state, plan)
         known = _own_claim(ledger, state, plan, request)
         if known is not None and _has_plan(ledger, state, known, plan):
             claimed[:] = [known]
@@ -77,6 +78,13 @@ def _check_not_rolled_back(state: State, request: Claim) -> None:
         if deployment.claim_id == request.claim_id and deployment.state is DeploymentState.ROLLED_BACK:
             first = "If it is wanted again, start it under another claim: in Airflow a new run, on the command line another --claim-id."
             raise WrongState(generation=deployment.generation, state="rolled back", task="an upgrade under its claim", first=first)
+
+
+def _check_source(state: State, plan: Plan) -> None:
+    """Raise EnvironmentMoved if another process committed or rolled back a release since the plan was made."""
+    current, planned = state.release.version if state.release is not None else None, plan.target.source
+    if current != planned:
+        raise EnvironmentMoved(planned=str(planned or "none"), current=str(current or "none"))
 
 
 def _has_plan(ledger: LedgerWriter, state: State, known: Deployment, plan: Plan) -> bool:

@@ -18,6 +18,7 @@ import pendulum
 from airflow_provider_schemamig.core.ledger.admin.maintenance import maintain
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, here
+from airflow_provider_schemamig.core.ledger.known_heads import store_heads
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
@@ -43,15 +44,16 @@ from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.execute.contract import due_holds
 from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CONTRACT, CUT_OVER, EXPAND, run_stages
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
 from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills
-from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD, Claim
+from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD
 from airflow_provider_schemamig.core.upgrade.prepare.copy import unless_over
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill_all, without_spark
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import Preflight
-from airflow_provider_schemamig.core.upgrade.prepare.prepare import preflight_plan
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
-from airflow_provider_schemamig.core.upgrade.tasks.read_only import plan_of_release, schema_debt
+from airflow_provider_schemamig.core.upgrade.tasks.read_only import plan_of_release, preflight, schema_debt
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
@@ -115,8 +117,17 @@ def change(
     return _led(env, generation, "change", listen, lambda work: _until_committed(work, lambda: run(work)))
 
 
-def cutover(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
-    """Follow and check what is rewritten, seal, catch up, rename, swap columns of another type, and commit in one ledger append."""
+def cutover(
+    env: EnvironmentRoot,
+    generation: Generation,
+    *,
+    seal_seconds: int = SEAL_SECONDS,
+    jobs: Jobs = without_spark,
+    listen: Listener = silent,
+) -> Outcome:
+    """Follow and check what is rewritten, seal, catch up, rename, swap columns of another type, and commit in one ledger append.
+
+    ``seal_seconds``: for how long writers may be locked out; after that the seals are lifted, and a next try begins anew."""
 
     def ended(work: Work) -> dict[str, Any]:
         """Return what is recorded of a run's end; one that did not commit has ended nothing, as a rollback may be under way."""
@@ -124,7 +135,7 @@ def cutover(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = withou
             return {"outcome": "found_committed"}
         return {"at": work.committed_at, "detail": detail_of(work.plan.target.version)}
 
-    return _led(env, generation, "cutover", listen, lambda work: run_stages(CUT_OVER, work, jobs), ended=ended)
+    return _led(env, generation, "cutover", listen, lambda work: run_stages(CUT_OVER, work, jobs), ended=ended, seal_seconds=seal_seconds)
 
 
 def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
@@ -200,6 +211,7 @@ def rollback(
     listen(Event("rollback", note="reading what there is to take back"))
     outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id)
     _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
+    store_heads(env, live_places(env, LedgerReader(env).state()))
     return outcome
 
 
@@ -212,15 +224,24 @@ def upgrade(
     ignore_nodes: bool = False,
     claim_id: str | None = None,
     create: bool = False,
+    seal_seconds: int = SEAL_SECONDS,
     jobs: Jobs,
     listen: Listener = silent,
 ) -> Outcome:
     """Return all tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
-    options = HoldOptions(end_hold, ignore_nodes)
-    listen(Event("plan", note="reading the release and the tables"))
-    _check_format(env, release_dir, options)
-    found, request = plan_of_release(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
-    checked = preflight_plan(env, *found, request, jobs=jobs, create=create, listen=listen)
+    _check_format(env, release_dir, HoldOptions(end_hold, ignore_nodes))
+    checked = preflight(
+        env,
+        release_dir,
+        claim_id=claim_id,
+        hold=hold,
+        end_hold=end_hold,
+        ignore_nodes=ignore_nodes,
+        jobs=jobs,
+        create=create,
+        seal_seconds=seal_seconds,
+        listen=listen,
+    )
     if checked.generation is None:
         there = Outcome(checked.report.plan.target.source, checked.report.plan.target.version, None, None)
         if not LedgerReader(env).exists():
@@ -228,14 +249,22 @@ def upgrade(
         there = replace(there, pending=pending_holds(LedgerReader(env).state()))
         done = _once_committed("contract", lambda: contract(env, listen=listen), there)
         return replace(there, stages=done.stages, pending=done.pending, notes=done.notes)
-    return go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
+    return go_through(env, checked, checked.generation, seal_seconds=seal_seconds, jobs=jobs, listen=listen)
 
 
-def go_through(env: EnvironmentRoot, checked: Preflight, generation: Generation, *, jobs: Jobs, listen: Listener = silent) -> Outcome:
+def go_through(
+    env: EnvironmentRoot,
+    checked: Preflight,
+    generation: Generation,
+    *,
+    seal_seconds: int = SEAL_SECONDS,
+    jobs: Jobs,
+    listen: Listener = silent,
+) -> Outcome:
     """Return all that comes after preflight, in order."""
     outcomes = [promote(env, generation, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
     outcomes.append(change(env, generation, jobs=jobs, listen=listen))
-    outcomes.append(cutover(env, generation, jobs=jobs, listen=listen))
+    outcomes.append(cutover(env, generation, seal_seconds=seal_seconds, jobs=jobs, listen=listen))
     committed = outcomes[-1]
     outcomes.append(_once_committed("cleanup", lambda: cleanup(env, generation, listen=listen), committed))
     deployment = deployment_of(LedgerReader(env).state(), generation)
@@ -271,13 +300,14 @@ def _until_committed(work: Work, run: Callable[[], None]) -> None:
 def _check_format(env: EnvironmentRoot, release_dir: Path, holds: HoldOptions) -> None:
     """Refuse on an older ledger format, before anything is claimed, what could not be promoted, with all else that stands against it."""
     ledger = LedgerReader(env)
-    if not ledger.exists() or ledger.state().is_current:
+    state = ledger.state_or_none()
+    if state is None or state.is_current:
         return
     _, planned = plan_of_release(env, load_checked(release_dir), holds)
     if planned.plan.is_empty and not planned.refusals:
         return
     try:
-        ledger.state().require_current("upgrade")
+        state.require_current("upgrade")
     except LedgerFormatOld as old:
         raise_refusals((*planned.refusals, old))
 
@@ -290,17 +320,22 @@ def _led(
     run: Callable[[Work], None],
     states: Sequence[DeploymentState] = LED,
     ended: Callable[[Work], dict[str, Any]] = lambda work: {},
+    seal_seconds: int = SEAL_SECONDS,
 ) -> Outcome:
     """Run one leader task under the generation's authority, and remember how it went; ``ended``: what is to say more of that."""
     started = pendulum.now("UTC")
-    work = lead(env, generation, listen, task=task, states=states)
+    work = lead(env, generation, listen, task=task, states=states, seal_seconds=seal_seconds)
 
     def taken_up() -> Work:
-        again = lead(env, generation, listen, task=task, states=states)
+        again = lead(env, generation, listen, task=task, states=states, seal_seconds=seal_seconds)
         return replace(again, results=work.results, notes=work.notes)
 
+    tries = 0
+
     def attempt() -> Work:
-        found = taken_up()
+        nonlocal tries
+        tries += 1
+        found = work if tries == 1 else taken_up()
         keep_fences(found)
         run(found)
         return found
@@ -317,6 +352,7 @@ def _led(
     except BaseException as error:
         _remember(env, task, generation, started, who=who, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
         raise
+    store_heads(env, live_places(env, work.state))
     note = _remember(env, task, generation, started, **{"who": who, "detail": f"{len(work.results)} stage(s)", **ended(work)})
     outcome = work.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome

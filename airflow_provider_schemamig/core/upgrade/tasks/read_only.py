@@ -25,10 +25,11 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     deployment_of,
     plan_of,
 )
+from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
-from airflow_provider_schemamig.core.upgrade.plan.stages import Copy, Online
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Copy, Online
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of
 from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills, unfilled
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD, Claim
@@ -62,7 +63,7 @@ def reasons(release_dir: Path, source: str | None) -> tuple[tuple[str, str], ...
 
 def plan_of_release(env: EnvironmentRoot, release: Release, holds: HoldOptions) -> tuple[View, Planned]:
     ledger = LedgerReader(env)
-    state = ledger.state() if ledger.exists() else None
+    state = ledger.state_or_none()
     view, planned = plan_target(env, state, target_of(release, state), holds)
     half_way = () if state is None else unfinished_rollbacks(env, state)
     return view, replace(planned, refusals=(*planned.refusals, *half_way))
@@ -79,13 +80,25 @@ def preflight(
     jobs: Jobs,
     fill: bool = True,
     create: bool = False,
+    seal_seconds: int = SEAL_SECONDS,
     listen: Listener = silent,
 ) -> Preflight:
-    """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched."""
+    """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched.
+
+    Where another process moves the environment meanwhile, the plan is made once more; raises EnvironmentMoved if it moves again.
+    """
     options = HoldOptions(end_hold, ignore_nodes)
-    listen(Event("plan", note="reading the release and the tables"))
-    found, request = plan_of_release(env, load_checked(release_dir), options), Claim(claim_id, hold, options)
-    return preflight_plan(env, *found, request, jobs=jobs, fill=fill, create=create, listen=listen)
+    request = Claim(claim_id, hold, options)
+
+    def prepare() -> Preflight:
+        listen(Event("plan", note="reading the release and the tables"))
+        found = plan_of_release(env, load_checked(release_dir), options)
+        return preflight_plan(env, *found, request, jobs=jobs, fill=fill, create=create, seal_seconds=seal_seconds, listen=listen)
+
+    try:
+        return prepare()
+    except EnvironmentMoved:
+        return prepare()
 
 
 def fill(env: EnvironmentRoot, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
@@ -139,10 +152,9 @@ def plan_digest(env: EnvironmentRoot, generation: Generation) -> str:
 
 def open_claims(env: EnvironmentRoot) -> tuple[tuple[Generation, str], ...]:
     """Return the upgrades that are neither committed nor given up, as generation and claim id, in the order in which they were claimed."""
-    ledger = LedgerReader(env)
-    if not ledger.exists():
+    state = LedgerReader(env).state_or_none()
+    if state is None:
         return ()
-    state = ledger.state()
     leader = state.leader.generation if state.leader is not None else Generation(0)
     found = (item for generation, item in sorted(state.deployments.items()) if generation >= leader)
     return tuple((item.generation, item.claim_id) for item in found if item.state in (DeploymentState.CLAIMED, DeploymentState.PROMOTED))

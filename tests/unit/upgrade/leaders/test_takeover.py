@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +20,12 @@ from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.progress import silent
-from airflow_provider_schemamig.core.upgrade.context.context import Work, lead
+from airflow_provider_schemamig.core.progress import Event, silent
+from airflow_provider_schemamig.core.storage import LocalStore, WriteReceipt
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import Work, lead, plan_of
 from airflow_provider_schemamig.core.upgrade.context.pausing import always
+from airflow_provider_schemamig.core.upgrade.errors import PlanChanged
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.execute.contract import contract_hold, end_holds
 from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
@@ -28,9 +34,10 @@ from airflow_provider_schemamig.core.upgrade.execute.expand import expand_move
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
-from airflow_provider_schemamig.core.upgrade.plan.stages import Contract, CutOver
+from airflow_provider_schemamig.core.upgrade.plan.stages import Contract, CutOver, Seal
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
+from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
 from tests.support.upgrades import claimed, expanded, promoted, refused, same_as_new, whole
@@ -96,11 +103,89 @@ def test_twins_of_a_whole_upgrade(lake: Lake, tmp_path: Path) -> None:
     at_target(lake, tmp_path)
 
 
+@pytest.mark.parametrize("claim_id", ["run-1", None])
+def test_an_upgrade_that_is_overtaken_before_its_claim_has_nothing_to_do(lake: Lake, tmp_path: Path, claim_id: str | None) -> None:
+    """The other one commits between the plan and the claim: it claimed a generation whose plan began where nobody was any more."""
+    moments: list[str] = []
+
+    def overtaken(moment: str, what: str, key: str) -> None:
+        if "/plans/" in key and not moments:
+            moments.append(moment)
+            lake.upgrade(lake.second, claim_id=claim_id)
+
+    outcome = commands.upgrade(replace(lake.env, on_write=overtaken), lake.second, jobs=no_spark, claim_id=claim_id)
+    assert moments and outcome.generation is None
+    assert sorted(lake.state.deployments) == [1, 2]
+    at_target(lake, tmp_path)
+
+
+def test_writers_do_not_wait_behind_a_dead_seal_for_another_table_that_drifted(lake: Lake) -> None:
+    sealed, died = [lake.path("stats"), lake.path("legacy")], False
+
+    def dies_once_both_are_sealed(moment: str, what: str, key: str) -> None:
+        nonlocal died
+        died = died or all(seal_of(path) is not None for path in sealed)
+        if died:
+            raise Crash(f"{moment} {what} {key}")
+
+    generation = expanded(lake, lake.second)
+    with pytest.raises(Crash):
+        commands.cutover(replace(lake.env, on_write=dies_once_both_are_sealed), generation)
+    foreign.add_column(lake.path("flights"), "surprise")
+    with refused("drift", "flights"):
+        commands.rollback(lake.env, jobs=no_spark)
+    assert [seal_of(path) for path in sealed] == [None, None]
+    foreign.drop_column(lake.path("flights"), "surprise")
+    commands.rollback(lake.env, jobs=no_spark)
+    assert lake.version == "1.0.0"
+    whole(lake)
+
+
+def test_no_seal_comes_after_the_failure_that_lifted_all(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are sealed side by side: what tells of the first one fails while another one is still under way."""
+    generation, real = expanded(lake, lake.second), LocalStore.put_if_absent
+
+    def slow_on_the_second(store: LocalStore, key: str, data: bytes) -> WriteReceipt:
+        if store.location.uri == slow and b"movedTo" in data:
+            time.sleep(0.5)
+        return real(store, key, data)
+
+    def broken(event: Event) -> None:
+        if event.stage == "seal" and event.done:
+            raise BrokenPipeError
+
+    first, second = [stage.collection for stage in plan_of(lake.env, lake.state.deployments[generation]).of_kind(Seal)]
+    slow = lake.env.table_location(lake.state.shard_of(second).uri).uri
+    monkeypatch.setattr(LocalStore, "put_if_absent", slow_on_the_second)
+    with pytest.raises(BrokenPipeError):
+        commands.cutover(lake.env, generation, listen=broken)
+    time.sleep(0.7)
+    assert [seal_of(lake.path(name)) for name in (first, second)] == [None, None]
+
+
+def test_seals_are_lifted_also_beside_a_table_that_somebody_dropped(lake: Lake) -> None:
+    generation = expanded(lake, lake.second)
+    first, second = [lake.path(stage.collection) for stage in plan_of(lake.env, lake.state.deployments[generation]).of_kind(Seal)]
+
+    def dropped(event: Event) -> None:
+        if event.stage == "seal" and event.done == 2:
+            shutil.rmtree(first)
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        commands.cutover(lake.env, generation, listen=dropped)
+    assert seal_of(second) is None
+
+
+def seal_of(path: Path) -> str | None:
+    return read_head(EnvironmentRoot.open(str(path)).store()).sealed_for
+
+
 def test_two_initialise_one_environment(tmp_path: Path) -> None:
     lake = make_lake(tmp_path)
 
     def initialise() -> None:
-        with contextlib.suppress(Fenced):  # two people, not twins: one of them overtakes the other
+        with contextlib.suppress(Fenced, PlanChanged):  # two people, not twins: one of them overtakes the other, or is done first
             lake.upgrade(lake.first)
 
     at_once(initialise)
