@@ -45,12 +45,12 @@ class Lines:
 
     def __call__(self, event: Event) -> None:
         now = self._clock()
-        said = (event.stage, event.collection if event.beat else None)
-        since = now - self._last.get(said, -math.inf)
+        told = (event.stage, event.collection if event.beat else None)
+        since = now - self._last.get(told, -math.inf)
         is_due = self._is_due_beat(event, since) if event.beat else self._is_due(event, since)
         if not is_due:
             return
-        self._last[said] = now
+        self._last[told] = now
         self._to.write(visible(line(event)) + "\n")
         self._to.flush()
 

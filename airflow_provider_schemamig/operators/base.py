@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_schemamig import config, turns
+from airflow_provider_schemamig import concurrent_runs, config
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
@@ -158,7 +158,11 @@ class EnvironmentOperator(SchemamigOperator):
         from airflow_provider_schemamig.triggers.ledger import TurnTrigger
 
         claims = commands.open_claims(self.hook.environment)
-        earlier = turns.run_ahead(claims, context["ti"].dag_id, context["ti"].run_id, turns.is_active) if claims else None
+        earlier = (
+            concurrent_runs.open_run_before(claims, context["ti"].dag_id, context["ti"].run_id, concurrent_runs.is_active)
+            if claims
+            else None
+        )
         if earlier is None:
             return
         waits = (

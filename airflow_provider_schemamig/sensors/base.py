@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.exceptions import Conflict
-from airflow_provider_schemamig.looks import Looks
 from airflow_provider_schemamig.operators.base import EnvironmentOperator, SchemamigOperator
+from airflow_provider_schemamig.wait_log import WaitLog
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -44,8 +44,8 @@ class WaitingSensor(SchemamigOperator, BaseSensorOperator):
         raise NotImplementedError
 
     @cached_property
-    def _looks(self) -> Looks:
-        return Looks(self.log.info)
+    def _looks(self) -> WaitLog:
+        return WaitLog(self.log.info)
 
     def result(self) -> Any:
         """Return what the sensor returns once its condition holds."""

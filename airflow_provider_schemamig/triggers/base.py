@@ -16,7 +16,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
-from airflow_provider_schemamig.looks import Looks
+from airflow_provider_schemamig.wait_log import WaitLog
 
 LOOK, DEADLINE = "look", "deadline"
 
@@ -64,7 +64,7 @@ class LookingTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         await self._rest(max(self.poll_interval, settling_seconds()))
-        looks = Looks(self.log.info)
+        wait_log = WaitLog(self.log.info)
         while True:
             try:
                 answer = await asyncio.to_thread(self.look)
@@ -80,7 +80,7 @@ class LookingTrigger(BaseTrigger):
             if time.time() >= self.deadline:
                 yield self._event(DEADLINE)
                 return
-            looks.found_nothing(self.awaited, self.poll_interval)
+            wait_log.found_nothing(self.awaited, self.poll_interval)
             await self._rest(self.poll_interval)
 
     async def _rest(self, seconds: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig import turns
+from airflow_provider_schemamig import concurrent_runs
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.triggers.base import LookingTrigger
 
@@ -147,4 +147,4 @@ class TurnTrigger(EnvironmentTrigger):
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         claims = commands.open_claims(SchemamigHook(self.environment).environment)
-        return self.generation not in [generation for generation, _ in claims] or not turns.is_active(self.dag_id, self.run_id)
+        return self.generation not in [generation for generation, _ in claims] or not concurrent_runs.is_active(self.dag_id, self.run_id)

@@ -72,7 +72,7 @@ class Table:
 
     def owes(self) -> dict[int, int]:
         """Files by schema id."""
-        (debt,) = commands.schema_debt(self.lake.env, [self.name])
+        (debt,) = commands.schema_age(self.lake.env, [self.name])
         return {share.schema_id: share.files for share in debt.shares}
 
     def log(self) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def test_deltalake_reads_the_same(lake: SparkLake) -> None:
     before = rows()
     assert len(found.compact().batches) == 1
     assert rows() == before
-    (share,) = commands.schema_debt(lake.env, ["reader"])[0].shares
+    (share,) = commands.schema_age(lake.env, ["reader"])[0].shares
     assert (share.schema_id, share.rows) == (2, 20)
 
 

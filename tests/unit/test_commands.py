@@ -24,7 +24,7 @@ NOT_IN_AIRFLOW = {
     "rebuild_ledger": "mends a lost ledger, with a person looking on",
     "refresh": "a waiting stream's trigger does it",
     "restore_ledger": "mends a lost ledger, with a person looking on",
-    "schema_debt": "to be read by a person",
+    "schema_age": "to be read by a person",
     "schema_status": "to be read by a person",
     "upgrade": "all tasks in one process",
     "upgrade_ledger": "once a format, after all programs have been renewed",

@@ -18,7 +18,7 @@ class Ended(Exception):
     """In the place of the process's end."""
 
 
-class Looks:
+class WaitLog:
     """The task as the driver sees it: what it does before each look."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,39 +51,39 @@ class Looks:
 
 
 @pytest.fixture
-def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Looks:
-    found = Looks(tmp_path, monkeypatch)
+def wait_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WaitLog:
+    found = WaitLog(tmp_path, monkeypatch)
     found.beat(0)
     return found
 
 
-def test_a_driver_goes_on_while_its_task_counts_and_ends_some_looks_after(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_goes_on_while_its_task_counts_and_ends_some_looks_after(wait_log: WaitLog, monkeypatch: pytest.MonkeyPatch) -> None:
     beats = 50
-    assert looks.until_ended(monkeypatch, lambda look: looks.beat(min(look // 3, beats))) == 3 * beats + 1 + job._LOOKS
+    assert wait_log.until_ended(monkeypatch, lambda look: wait_log.beat(min(look // 3, beats))) == 3 * beats + 1 + job._LOOKS
 
 
-def test_a_driver_ends_at_the_next_look_when_its_task_took_the_folder_away(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert looks.until_ended(monkeypatch, lambda look: looks.path.unlink() if look == 3 else None) == 3
+def test_a_driver_ends_at_the_next_look_when_its_task_took_the_folder_away(wait_log: WaitLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wait_log.until_ended(monkeypatch, lambda look: wait_log.path.unlink() if look == 3 else None) == 3
 
 
-def test_a_driver_has_patience_with_a_folder_that_cannot_be_read(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_has_patience_with_a_folder_that_cannot_be_read(wait_log: WaitLog, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreadable(name: str) -> Any:
-        if looks.count < job._LOOKS - 1:
+        if wait_log.count < job._LOOKS - 1:
             raise OSError("the store does not answer")
-        return {"beat": looks.count} if looks.count < 100 else None
+        return {"beat": wait_log.count} if wait_log.count < 100 else None
 
-    monkeypatch.setattr(looks.folder, "read", unreadable)
-    assert looks.until_ended(monkeypatch, lambda look: None) > 100
+    monkeypatch.setattr(wait_log.folder, "read", unreadable)
+    assert wait_log.until_ended(monkeypatch, lambda look: None) > 100
 
 
-def test_half_a_document_is_none_yet(looks: Looks) -> None:
+def test_half_a_document_is_none_yet(wait_log: WaitLog) -> None:
     whole = json.dumps({"job": "fill", "request": {"query": "SELECT 'ü'"}})
-    looks.path.write_text(whole[:-1])
-    assert looks.folder.read(TASK) is None
-    looks.folder.write(TASK, json.loads(whole))
-    assert looks.folder.read(TASK) == json.loads(whole)
-    assert looks.folder.read("request-2.json") is None
-    assert [path.name for path in looks.path.parent.iterdir()] == [TASK]
+    wait_log.path.write_text(whole[:-1])
+    assert wait_log.folder.read(TASK) is None
+    wait_log.folder.write(TASK, json.loads(whole))
+    assert wait_log.folder.read(TASK) == json.loads(whole)
+    assert wait_log.folder.read("request-2.json") is None
+    assert [path.name for path in wait_log.path.parent.iterdir()] == [TASK]
 
 
 @pytest.mark.parametrize(

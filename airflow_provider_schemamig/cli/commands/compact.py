@@ -41,7 +41,7 @@ def compact(
         show_compaction(to, document, rewritten=not plan)
 
     if plan:
-        document = {"collections": [Compacted(debt).to_json() for debt in commands.schema_debt(root, names)]}
+        document = {"collections": [Compacted(age).to_json() for age in commands.schema_age(root, names)]}
         return Answer(document, show)
     with watched() as listen:
         found = commands.compact(root, names, limits=Limits(max_files, max_bytes), jobs=spark_at(spark, listen), listen=listen)

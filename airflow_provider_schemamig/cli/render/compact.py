@@ -1,4 +1,4 @@
-"""Schema debt for people: one line a collection and schema."""
+"""The ages of files for people: one line a collection and schema."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Resolution:
     def is_left_behind(self) -> bool:
         """Return whether the ledger knows the table to be other than its release declares because of a rollback, not of an ``alter``."""
         collection = self.declared.shape.declaration.name
-        if self.declared.release != self.declared.current or collection not in self.state.objects or self.state.ahead_of(collection):
+        if self.declared.release != self.declared.current or collection not in self.state.objects or self.state.unreleased_of(collection):
             return False
         entry = self.state.entry(collection)
         return bool(live_differences(entry.declared, entry.physical))

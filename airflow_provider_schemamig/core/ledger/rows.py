@@ -249,7 +249,7 @@ class SchemaEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class UnreleasedChange:
     """A schema that a collection got outside of a release: the next release has to contain it.
 
     A declaration without columns is no table: ``released`` of a collection that was created outside of a release, ``declared`` of one that
@@ -315,7 +315,7 @@ class Element:
 #: The closed list of what is in this format.
 ROW_TYPES: tuple[type[Any], ...] = (
     EnvironmentConfig, EnvironmentRelease, LedgerSince, GivenOut, Leader, Deployment, BuildingShard, Approval, Object, Shard, SchemaEntry,
-    Intent, Hold, Control, Progress, Pin, Ahead, Element,
+    Intent, Hold, Control, Progress, Pin, UnreleasedChange, Element,
 )  # fmt: skip
 
 #: The same in every format: no step may touch them. The first five are readable before any migration; the

@@ -21,7 +21,6 @@ from airflow_provider_schemamig.core.ledger.format.compat_view import Older
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
 from airflow_provider_schemamig.core.ledger.format.migrate import Carried
 from airflow_provider_schemamig.core.ledger.rows import (
-    Ahead,
     Approval,
     BuildingShard,
     Control,
@@ -42,6 +41,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     SchemaEntry,
     Shard,
     TransitionIntent,
+    UnreleasedChange,
 )
 from airflow_provider_schemamig.core.ledger.typed_rows import (
     Rows,
@@ -187,24 +187,24 @@ class State:
         return self.rows(Pin, to_pin_key)
 
     @property
-    def ahead(self) -> Mapping[tuple[CollectionName, SchemaId], Ahead]:
+    def ahead(self) -> Mapping[tuple[CollectionName, SchemaId], UnreleasedChange]:
         """Return all rows on schemas that are ahead of their release.
 
-        Claims, and what releases have caught up with, are among them; ``ahead_of`` returns what is in force.
+        Claims, and what releases have caught up with, are among them; ``unreleased_of`` returns what is in force.
         """
-        return self.rows(Ahead, to_schema_key)
+        return self.rows(UnreleasedChange, to_schema_key)
 
     @property
     def elements(self) -> Mapping[tuple[CollectionName, str, str], Element]:
         """Return the elements by (collection, name, spec)."""
         return self.rows(Element, to_element_key)
 
-    def ahead_of(self, collection: CollectionName) -> Ahead | None:
+    def unreleased_of(self, collection: CollectionName) -> UnreleasedChange | None:
         """Return what a collection has that its release does not know of."""
         return self.ahead.get((collection, self.objects[collection].schema_id))
 
     @property
-    def dropped(self) -> Mapping[CollectionName, Ahead]:
+    def dropped(self) -> Mapping[CollectionName, UnreleasedChange]:
         """Return the collections that the release declares and that were dropped outside of one, by the release's names."""
         gone = [self.ahead[key] for key in self.ahead if key[0] not in self.objects]
         return {row.released.name: row for row in gone if not row.declared.fields}

@@ -61,8 +61,8 @@ class StoreAnswer:
 
     def reason(self, options: StorageOptions) -> str:
         """Return the store's own words, or the client's, in one line and without secrets."""
-        said = _MESSAGE.search(self.text)
-        text = (said[1] or said[2] or "").strip() if said else ""
+        told = _MESSAGE.search(self.text)
+        text = (told[1] or told[2] or "").strip() if told else ""
         if not (text or self.code):
             text = self.text.splitlines()[0] if self.text else "no reason was given"
         elif self.code:

@@ -35,15 +35,15 @@ class Pool:
         After the first failure nothing more is begun; what is under way ends, then the failure of the first item that has one is raised.
         Work that is itself in a pool goes one by one: threads that wait for each other would never end.
         """
-        work = list(items)
-        if len(work) < 2 or self.at_once < 2 or getattr(_inside, "pool", False):
-            yield from map(act, work)
+        leader = list(items)
+        if len(leader) < 2 or self.at_once < 2 or getattr(_inside, "pool", False):
+            yield from map(act, leader)
             return
         with self._lock:
             if self._threads is None or self._process != os.getpid():  # a fork has none of the threads
                 self._threads, self._process = ThreadPoolExecutor(self.at_once, "schemamig-request", _enter), os.getpid()
             threads = self._threads
-        failed = len(work)  # the first item that did: who waits for a slow one before it has not heard of it
+        failed = len(leader)  # the first item that did: who waits for a slow one before it has not heard of it
 
         def unless_failed(number: int, item: T) -> R:
             nonlocal failed
@@ -56,7 +56,7 @@ class Pool:
                     failed = min(failed, number)
                 raise
 
-        futures = [threads.submit(unless_failed, number, item) for number, item in enumerate(work)]
+        futures = [threads.submit(unless_failed, number, item) for number, item in enumerate(leader)]
         try:
             for future in futures:
                 yield future.result()

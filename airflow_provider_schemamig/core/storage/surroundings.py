@@ -110,12 +110,12 @@ def split(options: Mapping[str, str], scheme: str) -> tuple[dict[str, str], dict
 
 def with_surroundings(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options and, by object_store's names, what the environment says and they do not."""
-    said = {known_name(name) for name in options}
+    given = {known_name(name) for name in options}
     for group, prefixes in zip(_CREDENTIALS, _HADOOP_CREDENTIALS, strict=True):
-        if not said.isdisjoint(group) or any(name.startswith(prefixes) for name in options):
-            said |= group
-    around = {name: value for name, value in _around() if name not in said}
-    if "proxy_url" not in said and (proxy := _proxy({**around, **options})) is not None:
+        if not given.isdisjoint(group) or any(name.startswith(prefixes) for name in options):
+            given |= group
+    around = {name: value for name, value in _around() if name not in given}
+    if "proxy_url" not in given and (proxy := _proxy({**around, **options})) is not None:
         around["proxy_url"] = proxy
     return {**around, **options}
 

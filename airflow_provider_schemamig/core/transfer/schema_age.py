@@ -1,8 +1,8 @@
-"""Schema debt: which files of a table were written under which schema id.
+"""Schema age: which files of a table were written under which schema id.
 
 Delta's files do not say it, its log does: a file has the schema of the version that added it, and the ledger knows since which version
 each schema id was in force. Where the log no longer goes back that far (JSON commits live 30 days by default), a file counts as written
-under the shard's first schema: to rewrite one too many costs time, to take an old one for new would leave the debt unseen.
+under the shard's first schema: to rewrite one too many costs time, to take an old one for new would leave it unseen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaDebt:
+class SchemaAge:
     """A collection's files by the schema they were written under. ``old``: those to be rewritten, the oldest schema first."""
 
     collection: CollectionName
@@ -44,10 +44,10 @@ class SchemaDebt:
     old: tuple[RawAction, ...]
 
 
-def schema_debt(store: ReadStore, version: int, current: SchemaEntry, known: Sequence[SchemaEntry]) -> SchemaDebt:
+def schema_age(store: ReadStore, version: int, current: SchemaEntry, known: Sequence[SchemaEntry]) -> SchemaAge:
     """Return what the table at ``version`` owes. ``known``: every entry of the collection's shard. Raises as ``active_files`` does.
 
-    A schema that a rollback left equal to today's is no debt, though its id is another.
+    A schema that a rollback left equal to today's is not older, though its id is another.
     """
     files = active_files(store, version)
     born = birth_versions(store, version, files)
@@ -58,7 +58,7 @@ def schema_debt(store: ReadStore, version: int, current: SchemaEntry, known: Seq
     same = {entry.schema_id for entry in entries if entry.physical.fields == current.physical.fields}
     shares = tuple(_share(schema_id, found) for schema_id, found in sorted(by_schema.items()))
     old = tuple(file for schema_id, found in sorted(by_schema.items()) if schema_id not in same for file in found)
-    return SchemaDebt(current.collection, current.schema_id, version, shares, old)
+    return SchemaAge(current.collection, current.schema_id, version, shares, old)
 
 
 def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAction]) -> dict[FileId, int | None]:

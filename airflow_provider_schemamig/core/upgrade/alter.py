@@ -74,12 +74,12 @@ def alter(
         version = planned.plan.target.version
         return Outcome(version, version, None, None)
     outcome = go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
-    return replace(outcome, notes=(*outcome.notes, *_ahead_notes(LedgerReader(env).state())))
+    return replace(outcome, notes=(*outcome.notes, *_unreleased_notes(LedgerReader(env).state())))
 
 
-def _ahead_notes(state: State) -> Iterator[str]:
+def _unreleased_notes(state: State) -> Iterator[str]:
     """Say what was changed outside of a release, as long as none contains it."""
-    names = sorted({*state.dropped, *(name for name in state.objects if state.ahead_of(name) is not None)})
+    names = sorted({*state.dropped, *(name for name in state.objects if state.unreleased_of(name) is not None)})
     if names and state.release is not None:
         what = "is" if len(names) == 1 else "are"
         now = f"{', '.join(names)} {what} ahead of release {state.release.version}"

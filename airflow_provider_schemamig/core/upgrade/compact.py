@@ -1,4 +1,4 @@
-"""Paying off schema debt: files of older schemas are written anew, in bounded batches, table by table (docs/compaction.md).
+"""Compaction: files of older schemas are written anew, in bounded batches, table by table (docs/compaction.md).
 
 Acts under the current leader's epoch. One intent a table says so in the ledger, so that a later leader fences the table before it goes on;
 a batch that is in flight then is never committed. Killed at any point nothing is lost: what was committed is done, the rest is found anew.
@@ -24,9 +24,9 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.compaction import check_compactable, compact_files
 from airflow_provider_schemamig.core.transfer.errors import CannotCompact, FilesMoved
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
-from airflow_provider_schemamig.core.transfer.schema_age import SchemaDebt, schema_debt
+from airflow_provider_schemamig.core.transfer.schema_age import SchemaAge, schema_age
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_BYTES, BATCH_FILES, BatchSize, Pace
-from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for, head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
@@ -48,18 +48,18 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """A collection: what it owed before (``debt``), and what was rewritten; ``why_not`` if its files cannot be."""
+    """A collection: what it owed before (``age``), and what was rewritten; ``why_not`` if its files cannot be."""
 
-    debt: SchemaDebt
+    age: SchemaAge
     batches: tuple[Rewritten, ...] = ()
     why_not: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "collection": self.debt.collection,
-            "schema_id": self.debt.schema_id,
-            "debt": [{"schema_id": s.schema_id, "files": s.files, "bytes": s.bytes, "rows": s.rows} for s in self.debt.shares],
-            "old_files": len(self.debt.old),
+            "collection": self.age.collection,
+            "schema_id": self.age.schema_id,
+            "debt": [{"schema_id": s.schema_id, "files": s.files, "bytes": s.bytes, "rows": s.rows} for s in self.age.shares],
+            "old_files": len(self.age.old),
             "rewritten": sum(batch.files for batch in self.batches),
             "rows": sum(batch.rows for batch in self.batches),
             "batches": len(self.batches),
@@ -76,10 +76,10 @@ class Compaction:
         return {**self.outcome.to_json(), "collections": [item.to_json() for item in self.collections]}
 
 
-def schema_debts(env: EnvironmentRoot, state: State, collections: Sequence[CollectionName] = ()) -> tuple[SchemaDebt, ...]:
-    """Return the schema debt of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
+def schema_ages(env: EnvironmentRoot, state: State, collections: Sequence[CollectionName] = ()) -> tuple[SchemaAge, ...]:
+    """Return the schema age of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
     found = (_look(env, state, name) for name in asked_for(state, collections or None))
-    return tuple(look.debt for look in found if look is not None)
+    return tuple(look.age for look in found if look is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class _Look:
 
     store: Store
     head: Head
-    debt: SchemaDebt
+    age: SchemaAge
 
 
 def _look(env: EnvironmentRoot, state: State, collection: CollectionName) -> _Look | None:
@@ -97,51 +97,51 @@ def _look(env: EnvironmentRoot, state: State, collection: CollectionName) -> _Lo
     head = head_or_none(store)
     if head is None:
         return None
-    return _Look(store, head, schema_debt(store, head.version, entry, state.schemas_of(entry.shard)))
+    return _Look(store, head, schema_age(store, head.version, entry, state.schemas_of(entry.shard)))
 
 
-def is_due(state: State, owed: Sequence[SchemaDebt]) -> bool:
+def is_due(state: State, ages: Sequence[SchemaAge]) -> bool:
     """Return whether there is anything to rewrite, or to tidy up after a run that was killed."""
-    return any(debt.old for debt in owed) or any(intent.kind is IntentKind.COMPACT for intent in state.intents.values())
+    return any(age.old for age in ages) or any(intent.kind is IntentKind.COMPACT for intent in state.intents.values())
 
 
-def compact_all(work: Work, collections: Sequence[CollectionName], limits: Limits, jobs: Jobs) -> tuple[Compacted, ...]:
+def compact_all(leader: LeaderWriter, collections: Sequence[CollectionName], limits: Limits, jobs: Jobs) -> tuple[Compacted, ...]:
     """Rewrite what is old. A table that cannot be rewritten is reported and left; conflicts are planned again a few times.
 
     Raises Fenced once another leader has taken over, MetadataMoved or FilesMoved if writers are faster each time.
     """
-    return tuple(_compact(work, debt, limits, jobs) for debt in schema_debts(work.env, work.state, collections))
+    return tuple(_compact(leader, age, limits, jobs) for age in schema_ages(leader.env, leader.state, collections))
 
 
-def _compact(work: Work, debt: SchemaDebt, limits: Limits, jobs: Jobs) -> Compacted:
-    shard = work.state.objects[debt.collection].shard
+def _compact(leader: LeaderWriter, age: SchemaAge, limits: Limits, jobs: Jobs) -> Compacted:
+    shard = leader.state.objects[age.collection].shard
     if (
-        not debt.old and (shard, IntentKind.COMPACT, work.generation) not in work.state.intents
+        not age.old and (shard, IntentKind.COMPACT, leader.generation) not in leader.state.intents
     ):  # one is there if a run was killed at its end
-        return Compacted(debt)
-    wanted = CompactionIntent(**work.intent(IntentKind.COMPACT, debt.collection, shard, debt.version))
-    intent = _announce(work, wanted)
+        return Compacted(age)
+    wanted = CompactionIntent(**leader.intent(IntentKind.COMPACT, age.collection, shard, age.version))
+    intent = _announce(leader, wanted)
     done: list[Rewritten] = []
     why_not: str | None = None
     try:
         size = BatchSize()
-        while (batch := _tried(work, intent, limits, size, jobs)) is not None:
+        while (batch := _tried(leader, intent, limits, size, jobs)) is not None:
             done.append(batch)
     except CannotCompact as refusal:
-        work.notes.append(f"{debt.collection}: {refusal.message}")
+        leader.notes.append(f"{age.collection}: {refusal.message}")
         why_not = refusal.reason
-    work.append(
-        lambda state: [Drop(Intent, intent.key)] if state.intents.get((shard, IntentKind.COMPACT, work.generation)) == intent else []
+    leader.append(
+        lambda state: [Drop(Intent, intent.key)] if state.intents.get((shard, IntentKind.COMPACT, leader.generation)) == intent else []
     )
-    return Compacted(debt, tuple(done), why_not)
+    return Compacted(age, tuple(done), why_not)
 
 
-def _tried(work: Work, intent: Intent, limits: Limits, size: BatchSize, jobs: Jobs) -> Rewritten | None:
+def _tried(leader: LeaderWriter, intent: Intent, limits: Limits, size: BatchSize, jobs: Jobs) -> Rewritten | None:
     """Return the next batch, planned again where writers were faster; None: nothing is old any more."""
     tries = 0
     while True:
         try:
-            return _batch(work, intent, limits, size, jobs)
+            return _batch(leader, intent, limits, size, jobs)
         except (MetadataMoved, FilesMoved) as conflict:
             tries += 1
             if tries == _TRIES:
@@ -149,7 +149,7 @@ def _tried(work: Work, intent: Intent, limits: Limits, size: BatchSize, jobs: Jo
                 raise
 
 
-def _announce(work: Work, wanted: Intent) -> Intent:
+def _announce(leader: LeaderWriter, wanted: Intent) -> Intent:
     """Write the intent of a compaction and return it.
 
     One that is there already, of this epoch, keeps its base: the fence is looked for from there.
@@ -162,25 +162,25 @@ def _announce(work: Work, wanted: Intent) -> Intent:
         intent = known if known is not None and known.epoch == wanted.epoch else wanted
         return [Put(intent)]
 
-    work.append(decide)
+    leader.append(decide)
     return intent
 
 
-def _batch(work: Work, intent: Intent, limits: Limits, size: BatchSize, jobs: Jobs) -> Rewritten | None:
+def _batch(leader: LeaderWriter, intent: Intent, limits: Limits, size: BatchSize, jobs: Jobs) -> Rewritten | None:
     """Return the first batch of what is old now: the files, and the schema they are written with, are those of one version."""
-    pace = Pace(work.newest, work.listen, waits=work.env.waits)
+    pace = Pace(leader.newest, leader.listen, waits=leader.env.waits)
     control = pace.begin("compact", intent.collection)
-    look = _look(work.env, work.state, intent.collection) if intent.collection in work.state.objects else None
-    if look is None or not look.debt.old:
+    look = _look(leader.env, leader.state, intent.collection) if intent.collection in leader.state.objects else None
+    if look is None or not look.age.old:
         return None
-    store, fence, started = look.store, work.fence(intent.shard), time.monotonic()
+    store, fence, started = look.store, leader.fence(intent.shard), time.monotonic()
     check_compactable(look.head, intent.collection)
     check_fence(store, fence, intent.base_version, look.head.version)
-    files = batches(look.debt.old, min(limits.max_files, control.max_files or limits.max_files), min(limits.max_bytes, size.bytes))[0]
-    done, appended = compact_files(work.env, store, intent.collection, look.head, files, fence, work.tag("compact"), jobs())
+    files = batches(look.age.old, min(limits.max_files, control.max_files or limits.max_files), min(limits.max_bytes, size.bytes))[0]
+    done, appended = compact_files(leader.env, store, intent.collection, look.head, files, fence, leader.tag("compact"), jobs())
     if confirm([appended.receipt]):
         raise CommitLost(collection=intent.collection, uri=store.location.uri, version=done.version)
-    work.report("compact", intent.collection, done.version, started, len(files), len(look.debt.old))
+    leader.report("compact", intent.collection, done.version, started, len(files), len(look.age.old))
     seconds = time.monotonic() - started
     size.after(done.bytes, seconds)
     pace.end(control, done.rows, seconds)

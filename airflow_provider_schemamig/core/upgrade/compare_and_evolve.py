@@ -20,7 +20,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.ledger.rows import Ahead, DeploymentState, Intent, IntentKind, Object, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind, Object, SchemaEntry, UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, SchemaId
@@ -32,11 +32,11 @@ from airflow_provider_schemamig.core.schema.diff.phases import phases
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Work, keep_fences, lead, no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, keep_fences, lead, no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_in_place, known, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import went_ahead
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.exceptions import Refusal
 
 _ROUNDS = 10
@@ -89,11 +89,11 @@ def compare_and_evolve_schema(
         answer = _answer(env, state, collection, expected, new)
         if answer is not None:
             return answer
-        work = _work(env, state, listen)
-        claim = _claim(work, collection, expected, new)
+        leader = _work(env, state, listen)
+        claim = _claim(leader, collection, expected, new)
         if claim is not None:
-            _finish(work, claim)
-            _remember(work, claim)
+            _finish(leader, claim)
+            _remember(leader, claim)
     raise NeverAgreed(collection=collection)
 
 
@@ -145,30 +145,30 @@ def _changes(entry: SchemaEntry, new: Declaration) -> tuple[Change, ...]:
 # --- the change ----------------------------------------------------------------------------------------------------------------------
 
 
-def _work(env: EnvironmentRoot, state: State, listen: Listener) -> Work:
+def _work(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWriter:
     no_open_deployment(state)
     if state.leader is None:
         raise WrongState(
             generation=0, state="missing", task="compare_and_evolve_schema", first="Deploy a release first: `schemamig upgrade`."
         )
-    work = lead(
+    leader = lead(
         env,
         state.leader.generation,
         listen,
         task="compare_and_evolve_schema",
         states=(DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK),
     )
-    no_open_hold(work.state)
-    keep_fences(work)
-    return work
+    no_open_hold(leader.state)
+    keep_fences(leader)
+    return leader
 
 
-def _claim(work: Work, collection: CollectionName, expected: SchemaId, new: Declaration) -> Ahead | None:
+def _claim(leader: LeaderWriter, collection: CollectionName, expected: SchemaId, new: Declaration) -> UnreleasedChange | None:
     """Write down what is to be done, or take up what somebody of this epoch did not finish; None: look again.
 
     This append decides between racing callers: from here on everybody makes the same change.
     """
-    claim: Ahead | None = None
+    claim: UnreleasedChange | None = None
 
     def decide(state: State) -> Sequence[Update]:
         nonlocal claim
@@ -177,47 +177,47 @@ def _claim(work: Work, collection: CollectionName, expected: SchemaId, new: Decl
             return ()
         schema_id = state.next_schema_id(collection)
         known = state.ahead.get((collection, schema_id))
-        if known is not None and known.epoch == work.epoch:
+        if known is not None and known.epoch == leader.epoch:
             claim = known
             return ()
-        claim = went_ahead(state, collection, new, schema_id, work.epoch)
+        claim = went_ahead(state, collection, new, schema_id, leader.epoch)
         return (Put(claim),)
 
-    work.append(decide)
+    leader.append(decide)
     return claim
 
 
-def _finish(work: Work, claim: Ahead) -> None:
-    with work.until(lambda state: state.objects[claim.collection].schema_id >= claim.schema_id):
-        entry = work.state.entry(claim.collection)
+def _finish(leader: LeaderWriter, claim: UnreleasedChange) -> None:
+    with leader.until(lambda state: state.objects[claim.collection].schema_id >= claim.schema_id):
+        entry = leader.state.entry(claim.collection)
         changes = _changes(entry, claim.declared)
-        moves = [Move(claim.collection, entry.shard, entry.physical, changes)] if changes else []
-        versions = move_all(work, IntentKind.EVOLVE, moves)
+        transitions = [Transition(claim.collection, entry.shard, entry.physical, changes)] if changes else []
+        versions = commit_transitions(leader, IntentKind.EVOLVE, transitions)
         since = versions.get(claim.collection, entry.since_table_version)
         physical = apply(entry.physical, changes)
-        names = names_of(read_head(table_store(work.env, work.state, entry.shard)))
+        names = names_of(read_head(table_store(leader.env, leader.state, entry.shard)))
         evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, names, entry.uses)
-        work.append(lambda state: _evolved(state, claim, evolved))
+        leader.append(lambda state: _evolved(state, claim, evolved))
 
 
-def _remember(work: Work, claim: Ahead) -> None:
+def _remember(leader: LeaderWriter, claim: UnreleasedChange) -> None:
     """Write one line of audit; the schema is changed, whether or not it can be written."""
     entry = HistoryEntry(
         who="",
         what="evolve",
         collection=claim.collection,
-        generation=work.generation,
+        generation=leader.generation,
         started_at=pendulum.now("UTC"),
-        seconds=sum(result.seconds for result in work.results),
+        seconds=sum(result.seconds for result in leader.results),
         outcome="done",
         detail=f"schema {claim.schema_id}",
     )
-    append_history(work.env, entry)
+    append_history(leader.env, entry)
 
 
-def _evolved(state: State, claim: Ahead, entry: SchemaEntry) -> list[Update]:
+def _evolved(state: State, claim: UnreleasedChange, entry: SchemaEntry) -> list[Update]:
     """Return the updates of the one append, which supersedes what was ahead before it."""
-    before = state.ahead_of(claim.collection)
+    before = state.unreleased_of(claim.collection)
     updates: list[Update] = [Put(entry), Put(Object(claim.collection, entry.shard, claim.schema_id, fingerprint(claim.declared)))]
-    updates += [Drop(Ahead, before.key)] if before is not None else []
+    updates += [Drop(UnreleasedChange, before.key)] if before is not None else []
     return updates + [Drop(Intent, intent.key) for intent in state.intents_of(entry.shard) if intent.kind is IntentKind.EVOLVE]

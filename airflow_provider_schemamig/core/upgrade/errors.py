@@ -233,7 +233,7 @@ class UnknownCollection(Refusal):
         return "`schemamig status` lists the collections; a new one comes with a release."
 
 
-class AheadNotInRelease(Refusal):
+class ChangeNotInRelease(Refusal):
     """The collection was changed outside of a release, and the release would take the change away unseen."""
 
     code = "ahead_not_in_release"

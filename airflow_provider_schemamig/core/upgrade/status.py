@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE
-from airflow_provider_schemamig.core.upgrade.drift.options import ways_on
+from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, look_or_none, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import needed_by, unclosed_holds
@@ -121,9 +121,9 @@ def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: 
         "in_flight": [intent.kind.value for intent in state.intents_of(item.shard)],
         "sealed": head is not None and head.sealed_for is not None,
         "adopted": state.shards[item.shard].adopted,
-        "ahead": state.ahead_of(name) is not None,
+        "ahead": state.unreleased_of(name) is not None,
         "drift": list(drift if head is not None else missing),
-        "ways_on": ways_on(env, state, name, head) if drift and head is not None else [],
+        "ways_on": options_for(env, state, name, head) if drift and head is not None else [],
     }
 
 

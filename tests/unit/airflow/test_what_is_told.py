@@ -15,7 +15,7 @@ import pytest
 import typer
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_provider_schemamig import looks, run_notes
+from airflow_provider_schemamig import run_notes, wait_log
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, HoldInUse
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, Refused
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
@@ -239,7 +239,7 @@ def test_what_waits_says_now_and_then_that_it_looked(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     monkeypatch.setattr(base, "settling_seconds", lambda: 0.0)
-    monkeypatch.setattr(base, "Looks", lambda tell: looks.Looks(tell, lambda: now[0]))
+    monkeypatch.setattr(base, "WaitLog", lambda tell: wait_log.WaitLog(tell, lambda: now[0]))
     verbs.approvals = [False] * 100 + [True]
     trigger = PromotionTrigger(LAKE, 30.0, time.time() + 9999, generation=7)  # type: ignore[arg-type]
 

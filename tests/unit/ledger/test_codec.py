@@ -16,7 +16,6 @@ from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.rows import (
     FROZEN_COLLECTIONS,
     ROW_TYPES,
-    Ahead,
     Approval,
     BuildingShard,
     CompactionIntent,
@@ -42,6 +41,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     ShardSwapIntent,
     SwapIntent,
     TransitionIntent,
+    UnreleasedChange,
     Use,
 )
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
@@ -139,7 +139,9 @@ OTHERS: list[Any] = [
     DriftRevertIntent(**ABOUT, kind=IntentKind.REVERT, done_version=9),
     CompactionIntent(**ABOUT, kind=IntentKind.COMPACT),
     Hold(Generation(3), Version(1, 0, 0), Version(1, 1, 0), NOW, HoldState.OPEN, (HELD,), ((FLIGHTS, SchemaId(2)),)),
-    Ahead(FLIGHTS, SchemaId(3), Epoch(4), declaration("flights", "id", "n"), declaration("flights", "id"), Fingerprint("sf1:00")),
+    UnreleasedChange(
+        FLIGHTS, SchemaId(3), Epoch(4), declaration("flights", "id", "n"), declaration("flights", "id"), Fingerprint("sf1:00")
+    ),
     element(),
 ]
 

@@ -443,7 +443,7 @@ class SchemaEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class UnreleasedChange:
     COLLECTION: ClassVar[str] = "ahead"
     collection: str
     schema_id: int
@@ -499,6 +499,6 @@ TYPES: tuple[type, ...] = (
     Control,
     Progress,
     Pin,
-    Ahead,
+    UnreleasedChange,
     Element,
 )

@@ -71,7 +71,7 @@ class Outcome:
 
 
 class _Overtaken(Exception):
-    """A twin of this generation did meanwhile what this process was about to do; control flow of ``Work.until``."""
+    """A twin of this generation did meanwhile what this process was about to do; control flow of ``LeaderWriter.until``."""
 
 
 class IntentFields(TypedDict):
@@ -136,7 +136,7 @@ class LeaderView:
 
 
 @dataclass
-class Work(LeaderView):
+class LeaderWriter(LeaderView):
     """A leader's hands. Every append through ``append`` carries the leadership and is refused if another leader took over."""
 
     ledger: LedgerWriter
@@ -234,54 +234,54 @@ def lead(
     task: str,
     states: Sequence[DeploymentState] = LED,
     seal_seconds: int = SEAL_SECONDS,
-) -> Work:
+) -> LeaderWriter:
     """Take up a promoted generation's work. Refused if it never was promoted, and on an older format; ``Fenced`` if another leads now."""
     ledger = LedgerWriter(env)
     state = ledger.state()
     state.require_current(task)
-    deployment, leader = leading(state, generation, task=task, states=states)
-    leadership = Leadership(generation, leader.epoch)
+    deployment, row = leading(state, generation, task=task, states=states)
+    leadership = Leadership(generation, row.epoch)
     recall_heads(env)
-    return Work(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen, seal_seconds=seal_seconds)
+    return LeaderWriter(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen, seal_seconds=seal_seconds)
 
 
 def leading(state: State, generation: Generation, *, task: str, states: Sequence[DeploymentState]) -> tuple[Deployment, Leader]:
     """Return the generation's deployment, which leads in one of ``states``. Raises UnknownGeneration, Fenced, WrongState."""
-    deployment, leader = deployment_of(state, generation), state.leader
-    if leader is not None and leader.generation > generation:
+    deployment, row = deployment_of(state, generation), state.leader
+    if row is not None and row.generation > generation:
         raise overtaken(state, generation, Epoch(0))
-    if leader is None or leader.generation != generation or deployment.state not in states:
+    if row is None or row.generation != generation or deployment.state not in states:
         is_claimed = deployment.state is DeploymentState.CLAIMED
         first = f"Run `schemamig promote --generation {generation}` first." if is_claimed else CLAIM_ANEW
         raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
-    return deployment, leader
+    return deployment, row
 
 
-def keep_fences(work: Work) -> None:
+def keep_fences(leader: LeaderWriter) -> None:
     """Put the fence anew on tables that have forgotten it: somebody had them forget transaction identifiers, and a checkpoint came then.
 
     Before any work of a leader. Raises DriftFound where a table forgets them still, and what ``put_fence`` raises.
     """
-    rows = [row for row in work.state.shards.values() if row.fenced_by is not None and row.state is ShardState.LIVE]
-    work.env.for_each(functools.partial(_keep_fence, work), rows)
+    rows = [row for row in leader.state.shards.values() if row.fenced_by is not None and row.state is ShardState.LIVE]
+    leader.env.for_each(functools.partial(_keep_fence, leader), rows)
 
 
-def _keep_fence(work: LeaderView, row: Shard) -> None:
-    store, fence = table_store(work.env, work.state, row.shard), work.fence(row.shard)
+def _keep_fence(leader: LeaderView, row: Shard) -> None:
+    store, fence = table_store(leader.env, leader.state, row.shard), leader.fence(row.shard)
     head = look_or_none(store)
     if head is None or head.is_another:
         return
     if FORGETS in head.properties:
         raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))), under_way=True)
     if not is_fenced(store, fence.app_id, (row.fenced_by or 0) * EPOCH_STRIDE):
-        put_fence(store, fence, work.tag("fence"))
+        put_fence(store, fence, leader.tag("fence"))
 
 
 def no_open_deployment(state: State) -> None:
     """Raise DeploymentOpen while a deployment is promoted and not committed."""
-    leader = state.leader
-    if leader is not None and state.deployments[leader.generation].state is DeploymentState.PROMOTED:
-        raise DeploymentOpen(generation=leader.generation)
+    row = state.leader
+    if row is not None and state.deployments[row.generation].state is DeploymentState.PROMOTED:
+        raise DeploymentOpen(generation=row.generation)
 
 
 def give_up_ways_back(state: State) -> list[Update]:

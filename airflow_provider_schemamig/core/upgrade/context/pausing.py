@@ -25,15 +25,15 @@ def always(state: State) -> None:
     """Allow appends that nobody holds."""
 
 
-def unless_paused(work: LeaderView, stage: str) -> Allow:
+def unless_paused(leader: LeaderView, stage: str) -> Allow:
     """Return a check that raises Paused if somebody paused a collection of the plan, or all.
 
     It does not once the cut-over's own commits were announced.
     """
-    names = collections_of(work.plan)
+    names = collections_of(leader.plan)
 
     def allow(state: State) -> None:
-        if not _is_past_return(work, state):
+        if not _is_past_return(leader, state):
             check_not_paused(state, stage, names)
 
     return allow
@@ -45,15 +45,15 @@ def collections_of(plan: Plan) -> frozenset[CollectionName]:
     return frozenset(found | {step.old.name for step in plan.target.steps if not isinstance(step, Create)})
 
 
-def _is_past_return(work: LeaderView, state: State) -> bool:
+def _is_past_return(leader: LeaderView, state: State) -> bool:
     return any(
-        intent.kind is IntentKind.CUTOVER and (intent.generation, intent.epoch) == (work.generation, work.epoch)
+        intent.kind is IntentKind.CUTOVER and (intent.generation, intent.epoch) == (leader.generation, leader.epoch)
         for intent in state.intents.values()
     )
 
 
 def has_ended(state: State, generation: Generation) -> bool:
     """Return whether the generation was given up, was rolled back, or another one leads: whoever waits in its name may stop."""
-    found, leader = state.deployments.get(generation), state.leader
+    found, row = state.deployments.get(generation), state.leader
     over = found is None or found.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
-    return over or (leader is not None and leader.generation > generation)
+    return over or (row is not None and row.generation > generation)

@@ -2,7 +2,7 @@
 
 The step is inferred from the table: columns added, widened, dropped, renamed (by their identity), NOT NULL, defaults, CHECKs, properties.
 The release folder gets a next version with it. The ledger records the table as *ahead* of its release, as for every change outside of one
-(``Ahead``): from then on it is no drift, the next release has to contain it, and its upgrade finds the table as it wants it.
+(``UnreleasedChange``): from then on it is no drift, the next release has to contain it, and its upgrade finds the table as it wants it.
 
 The folder is written first, release.toml last; a process that dies in between is followed by one that finds there what it would write.
 """
@@ -19,7 +19,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.ledger.rows import Ahead, Object, SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import Object, SchemaEntry, UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Version
@@ -47,7 +47,7 @@ from airflow_provider_schemamig.core.upgrade.drift.changes import (
     taken_over,
 )
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept
-from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease, ShardMissing, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, ShardMissing, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of
@@ -233,14 +233,14 @@ def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[Merge
     for item in taken:
         missing = missing_in(_ahead(state, item), by_source.get(item.name))
         if missing:
-            refusals.append(AheadNotInRelease(collection=item.name, changes=missing))
+            refusals.append(ChangeNotInRelease(collection=item.name, changes=missing))
     raise_refusals(refusals)
 
 
 # --- the ledger ----------------------------------------------------------------------------------------------------------------------
 
 
-def _ahead(state: State, item: _Taken) -> Ahead:
+def _ahead(state: State, item: _Taken) -> UnreleasedChange:
     assert state.leader is not None  # who has collections had a leader
     return went_ahead(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
 
@@ -274,7 +274,7 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
     known = [Put(replace(state.shards[entry.shard], table_id=head.table_id))] if item.foreign.has_other_id else []
     if item.has_id_alone:
         return list(known)
-    ahead, before = _ahead(state, item), state.ahead_of(item.name)
+    ahead, before = _ahead(state, item), state.unreleased_of(item.name)
     made = SchemaEntry(
         collection=item.name,
         schema_id=ahead.schema_id,
@@ -287,7 +287,7 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
         uses=uses_kept(entry, item.physical, names_of(head)),
     )
     updates: list[Update] = [Put(made), Put(Object(item.name, entry.shard, ahead.schema_id, fingerprint(item.declared))), Put(ahead)]
-    return [*updates, *known, *([Drop(Ahead, before.key)] if before is not None else [])]
+    return [*updates, *known, *([Drop(UnreleasedChange, before.key)] if before is not None else [])]
 
 
 def _remember(env: EnvironmentRoot, state: State, taken: Sequence[_Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:

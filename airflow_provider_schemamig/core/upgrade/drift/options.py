@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.exceptions import Refusal
 
 
-def ways_on(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> list[dict[str, Any]]:
+def options_for(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> list[dict[str, Any]]:
     """Return what can be done about drift: accept, revert, unmanage.
 
     Each has ``way``, ``command``, ``does`` (one text a change), ``loses``, ``why_not`` (empty: it can be done).

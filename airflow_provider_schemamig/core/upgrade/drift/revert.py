@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work, lead, no_open_deployment
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter, lead, no_open_deployment
 from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
 from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory
@@ -69,16 +69,16 @@ def revert(env: EnvironmentRoot, collection: str, *, allow_lossy: bool = False, 
     started = pendulum.now("UTC")
     state = LedgerReader(env).state()
     name = known(state, collection)
-    work = _work(env, state, listen)
-    _refuse_others(work, name)
+    leader = _work(env, state, listen)
+    _refuse_others(leader, name)
     for _ in range(ROUNDS):
-        done = _once(work, name, allow_lossy)
+        done = _once(leader, name, allow_lossy)
         if done is not None:
-            return _remembered(env, work, done, started)
-    raise MetadataMoved(collection=name, uri=_store(work, name).location.uri)
+            return _remembered(env, leader, done, started)
+    raise MetadataMoved(collection=name, uri=_store(leader, name).location.uri)
 
 
-def _work(env: EnvironmentRoot, state: State, listen: Listener) -> Work:
+def _work(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWriter:
     no_open_deployment(state)
     if state.leader is None:
         raise WrongState(generation=0, state="missing", task="revert", first="Deploy a release first: `schemamig upgrade`.")
@@ -86,44 +86,44 @@ def _work(env: EnvironmentRoot, state: State, listen: Listener) -> Work:
     return lead(env, state.leader.generation, listen, task="revert", states=states)
 
 
-def _refuse_others(work: Work, name: CollectionName) -> None:
+def _refuse_others(leader: LeaderWriter, name: CollectionName) -> None:
     """Work that is not ours, or of a schema: who began it knows how to end it."""
-    for intent in work.state.intents_of(work.state.objects[name].shard):
+    for intent in leader.state.intents_of(leader.state.objects[name].shard):
         if not isinstance(intent, DriftRevertIntent):
             first = "Run the command that was cut short again, or the next upgrade: it settles what was left open."
             raise CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
 
 
-def _store(work: Work, name: CollectionName) -> Store:
-    return table_store(work.env, work.state, work.state.objects[name].shard)
+def _store(leader: LeaderWriter, name: CollectionName) -> Store:
+    return table_store(leader.env, leader.state, leader.state.objects[name].shard)
 
 
-def _once(work: Work, name: CollectionName, allow_lossy: bool) -> RevertedDrift | None:
+def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> RevertedDrift | None:
     """Undo it; None: somebody changed the table again meanwhile."""
-    store = _store(work, name)
+    store = _store(leader, name)
     head = look_or_none(store)
     if head is None or head.is_another:
         raise another_table(store, head, name) if head is not None else ShardMissing(collection=name, uri=store.location.uri)
-    foreign = foreign_changes(work.state, name, head)
+    foreign = foreign_changes(leader.state, name, head)
     if foreign is None:
-        work.append(functools.partial(_closed, name=name, head=head))
-        _refuse_lost_seal(work, name, head)
+        leader.append(functools.partial(_closed, name=name, head=head))
+        _refuse_lost_seal(leader, name, head)
         return RevertedDrift(name, None, ())
     check_writable(head.protocol, head.location.uri)
     found = reversal(store, foreign)
     if found.impossible or (found.losses and not allow_lossy):
-        work.append(functools.partial(_closed, name=name, head=head))  # what a run that died had begun is given up with it
-        acceptable = not why_not(work.env, work.state, name, head)
+        leader.append(functools.partial(_closed, name=name, head=head))  # what a run that died had begun is given up with it
+        acceptable = not why_not(leader.env, leader.state, name, head)
         raise (
             CannotRevert(collection=name, reasons=found.impossible, acceptable=acceptable)
             if found.impossible
             else LossyRevert(collection=name, losses=found.losses, acceptable=acceptable)
         )
-    version = _commit(work, store, head, name, found)
+    version = _commit(leader, store, head, name, found)
     if version is None:
         return None
     after = read_head(store, at=version)
-    work.append(functools.partial(_closed, name=name, head=after))
+    leader.append(functools.partial(_closed, name=name, head=after))
     notes = _mapping_note(head, after)
     if foreign.has_other_id:
         notes += (f"the table has its id {foreign.table_id} back",)
@@ -131,21 +131,21 @@ def _once(work: Work, name: CollectionName, allow_lossy: bool) -> RevertedDrift 
     return RevertedDrift(name, version, changes, found.losses, notes)
 
 
-def _refuse_lost_seal(work: LeaderView, name: CollectionName, head: Head) -> None:
+def _refuse_lost_seal(leader: LeaderView, name: CollectionName, head: Head) -> None:
     """Raise SealedByLostHistory for a seal that the ledger does not know.
 
     Whoever asks for a revert then looks for why nothing can be written: that there is nothing to undo would be no answer.
     """
-    shard = work.state.shard_of(name)
-    if head.sealed_for is not None and not work.state.intents_of(shard.shard):
+    shard = leader.state.shard_of(name)
+    if head.sealed_for is not None and not leader.state.intents_of(shard.shard):
         raise SealedByLostHistory(collection=name, uri=head.location.uri, moved_to=head.sealed_for)
 
 
-def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:
-    shard = work.state.objects[name].shard
-    intent = DriftRevertIntent(**work.intent(IntentKind.REVERT, name, shard, head.version))
-    work.append(lambda state: [Put(intent)])
-    fence, tag = work.fence(shard), work.tag(IntentKind.REVERT.value)
+def _commit(leader: LeaderWriter, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:
+    shard = leader.state.objects[name].shard
+    intent = DriftRevertIntent(**leader.intent(IntentKind.REVERT, name, shard, head.version))
+    leader.append(lambda state: [Put(intent)])
+    fence, tag = leader.fence(shard), leader.tag(IntentKind.REVERT.value)
     try:
         # What is right only for the files looked at (a column forgotten, NOT NULL or a CHECK restored) the committer holds to them.
         committed = commit_changes(
@@ -156,7 +156,7 @@ def _commit(work: Work, store: Store, head: Head, name: CollectionName, found: R
             tag,
             since=head.version,
             forget=found.forget,
-            table_id=work.state.shards[shard].table_id,
+            table_id=leader.state.shards[shard].table_id,
             stood_before=True,
             txns=fence_txns(store, fence) if FORGETS in head.properties else {},
         )
@@ -183,9 +183,11 @@ def _mapping_note(before: Head, after: Head) -> tuple[str, ...]:
     return (f"the table needs more of its readers and writers now: {added}",)
 
 
-def _remembered(env: EnvironmentRoot, work: LeaderView, done: RevertedDrift, started: pendulum.DateTime) -> RevertedDrift:
+def _remembered(env: EnvironmentRoot, leader: LeaderView, done: RevertedDrift, started: pendulum.DateTime) -> RevertedDrift:
     if done.table_version is None:
         return done
     detail = "; ".join((*map(describe, done.changes), *done.notes))
-    note = append_history(env, HistoryEntry.ended("revert", started, collection=done.collection, generation=work.generation, detail=detail))
+    note = append_history(
+        env, HistoryEntry.ended("revert", started, collection=done.collection, generation=leader.generation, detail=detail)
+    )
     return RevertedDrift(done.collection, done.table_version, done.changes, done.losses, done.notes + ((note,) if note else ()))

@@ -14,7 +14,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
-from airflow_provider_schemamig.core.ledger.rows import Ahead, Control, DeploymentState, Object, Progress
+from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Object, Progress, UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -107,7 +107,7 @@ def _forgotten(state: State, name: CollectionName) -> list[Update]:
     """
     shard: ShardId = state.objects[name].shard
     updates: list[Update] = [Drop(Object, name), *forget_shards({shard}, state)]
-    updates += [Drop(Ahead, row.key) for row in state.ahead.values() if row.collection == name]
+    updates += [Drop(UnreleasedChange, row.key) for row in state.ahead.values() if row.collection == name]
     updates += [Drop(Progress, row.key) for row in state.progress.values() if row.collection == name]
     updates += [Drop(Control, key) for key in (name, last_step_key(name)) if key in state.controls]
     if state.release is not None:

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.storage.own_places import SCRATCH
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, StageResult, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter, StageResult
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_another
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
@@ -25,28 +25,28 @@ from airflow_provider_schemamig.core.upgrade.tables.pins import release_pin
 _UNFINISHED = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 
 
-def clean_up(work: Work) -> None:
+def clean_up(leader: LeaderWriter) -> None:
     """Remove what this generation and earlier ones left; later generations are never touched."""
-    stale = stale_shards(work.state, work.generation)
-    for generation in sorted({*(shard.generation for shard in (*stale, *_copied(work))), *_ended_since(work)}):
-        remove_scratch(work.env, generation)
-    remove_shards(work, stale, "cleanup")
+    stale = stale_shards(leader.state, leader.generation)
+    for generation in sorted({*(shard.generation for shard in (*stale, *_copied(leader))), *_ended_since(leader)}):
+        remove_scratch(leader.env, generation)
+    remove_shards(leader, stale, "cleanup")
 
     def forget(state: State) -> list[Update]:
         held = {hold.generation for hold in open_holds(state)}  # a rollback needs to know what they built
-        rows = [row for row in state.replacements.values() if row.generation < work.generation and row.generation not in held]
+        rows = [row for row in state.replacements.values() if row.generation < leader.generation and row.generation not in held]
         updates: list[Update] = [Drop(BuildingShard, row.key) for row in rows]
         updates += [
             Put(replace(deployment, state=DeploymentState.CANCELLED))
             for deployment in state.deployments.values()
-            if deployment.generation < work.generation and deployment.state in _UNFINISHED
+            if deployment.generation < leader.generation and deployment.state in _UNFINISHED
         ]
         return updates
 
-    work.append(forget)
-    for pinned in list(work.state.pins.values()):
-        if _is_left_behind(work.state, pinned, work.generation):
-            release_pin(work.env, work.ledger, pinned)
+    leader.append(forget)
+    for pinned in list(leader.state.pins.values()):
+        if _is_left_behind(leader.state, pinned, leader.generation):
+            release_pin(leader.env, leader.ledger, pinned)
 
 
 def _is_left_behind(state: State, pinned: Pin, generation: Generation) -> bool:
@@ -61,27 +61,27 @@ def remove_scratch(env: EnvironmentRoot, generation: Generation) -> None:
     env.store().delete_tree(f"{SCRATCH}/{generation}")
 
 
-def _ended_since(work: LeaderView) -> list[Generation]:
+def _ended_since(leader: LeaderView) -> list[Generation]:
     """Return the generations since the last release before this one; some of them may have left nothing else.
 
     The clean-up of that release took care of those before it.
     """
-    earlier = [known for known in work.state.deployments.values() if known.generation < work.generation]
+    earlier = [known for known in leader.state.deployments.values() if known.generation < leader.generation]
     last = max((known.generation for known in earlier if known.state is DeploymentState.COMMITTED), default=0)
     return [known.generation for known in earlier if known.generation >= last]
 
 
-def _copied(work: Work) -> list[Shard]:
+def _copied(leader: LeaderWriter) -> list[Shard]:
     """Return the shards that this generation copied: a killed copy leaves scratch tables."""
-    rows = [row for row in work.state.replacements.values() if row.generation == work.generation]
-    return [work.state.shards[row.shard] for row in rows if row.shard in work.state.shards and work.plan.of_kind(Copy)]
+    rows = [row for row in leader.state.replacements.values() if row.generation == leader.generation]
+    return [leader.state.shards[row.shard] for row in rows if row.shard in leader.state.shards and leader.plan.of_kind(Copy)]
 
 
-def remove_shards(work: Work, shards: Sequence[Shard], kind: str) -> None:
+def remove_shards(leader: LeaderWriter, shards: Sequence[Shard], kind: str) -> None:
     """Remove the files, and after them the rows: a crash in between is found and finished by the next clean-up."""
-    work.results += delete_tables(work.env, work.state, shards, kind, work.listen)
+    leader.results += delete_tables(leader.env, leader.state, shards, kind, leader.listen)
     if shards:
-        work.append(functools.partial(forget_shards, {shard.shard for shard in shards}))
+        leader.append(functools.partial(forget_shards, {shard.shard for shard in shards}))
 
 
 def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], kind: str, listen: Listener) -> list[StageResult]:

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.names import Generation, ShardId
 from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, RollbackOpen
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
@@ -37,20 +37,20 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
     unclosed_holds,
     without,
 )
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all, stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, stand
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
-def end_holds(work: Work, allow: Allow) -> None:
+def end_holds(leader: LeaderWriter, allow: Allow) -> None:
     """End the holds that the plan says are ended, the oldest first: the first stage of a new deployment.
 
     Raises HoldInUse if live nodes need one, unless told to ignore them.
     """
-    for hold in unclosed_holds(work.state):
-        if hold.generation in work.plan.ends:
-            if not work.deployment.ignore_nodes:
-                check_unused(work, hold)
-            contract_hold(work, hold, allow)
+    for hold in unclosed_holds(leader.state):
+        if hold.generation in leader.plan.ends:
+            if not leader.deployment.ignore_nodes:
+                check_unused(leader, hold)
+            contract_hold(leader, hold, allow)
 
 
 def due_holds(state: State, generation: Generation | None = None, *, at_once: bool = False) -> list[Hold]:
@@ -60,20 +60,20 @@ def due_holds(state: State, generation: Generation | None = None, *, at_once: bo
     return sorted(found, key=lambda hold: (hold.state is not HoldState.KEEPING, hold.generation))  # nobody's way back waits for those
 
 
-def contract_due(work: Work, generation: Generation | None, at_once: bool, ignore_nodes: bool) -> None:
+def contract_due(leader: LeaderWriter, generation: Generation | None, at_once: bool, ignore_nodes: bool) -> None:
     """End ``due_holds``. Raises RollbackOpen, HoldInUse unless ``ignore_nodes``, HoldKeeps."""
-    due = due_holds(work.state, generation, at_once=at_once)
-    for other in unclosed_holds(work.state) if due else ():
+    due = due_holds(leader.state, generation, at_once=at_once)
+    for other in unclosed_holds(leader.state) if due else ():
         if other.state is HoldState.ROLLING_BACK:  # its way back may lead over what an older one keeps
             raise RollbackOpen(generation=other.generation)
     for hold in due:
         if not ignore_nodes:
-            check_unused(work, hold)
-        contract_hold(work, hold)
+            check_unused(leader, hold)
+        contract_hold(leader, hold)
 
 
-def check_unused(work: Work, hold: Hold) -> None:
-    raise_refusals(tuple(holds_in_use([hold], live_nodes(work.env, pendulum.now("UTC")))))
+def check_unused(leader: LeaderWriter, hold: Hold) -> None:
+    raise_refusals(tuple(holds_in_use([hold], live_nodes(leader.env, pendulum.now("UTC")))))
 
 
 def check_oldest(state: State, hold: Hold) -> None:
@@ -86,14 +86,14 @@ def check_oldest(state: State, hold: Hold) -> None:
             raise HoldKeeps(generation=older.generation, until=older.until, lost=f"release {older.source}", asks=asks)
 
 
-def contract_hold(work: Work, hold: Hold, allow: Allow = always) -> None:
+def contract_hold(leader: LeaderWriter, hold: Hold, allow: Allow = always) -> None:
     """Contract ``hold``; from its first append on there is no way back. Safe to repeat from any point, and to race.
 
     ``allow``: raises, inside that append, if it may not be made; besides a pause of what would be taken away. Raises Paused, HoldKeeps.
     """
-    check_oldest(work.state, hold)
-    with work.until(lambda state: state.holds[hold.generation].state is HoldState.CLOSED):
-        _contract(work, hold, allow)
+    check_oldest(leader.state, hold)
+    with leader.until(lambda state: state.holds[hold.generation].state is HoldState.CLOSED):
+        _contract(leader, hold, allow)
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,16 @@ class _Ended:
     """What the end of a hold has to write down of one table."""
 
     table: HeldTable
-    move: Move | None
+    transition: Transition | None
 
 
-def _contract(work: Work, hold: Hold, allow: Allow) -> None:
-    retired = retired_by(work.state, hold)
-    check_deletable(work.env, work.state, [shard for shard in retired if not shard.adopted])
+def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
+    retired = retired_by(leader.state, hold)
+    check_deletable(leader.env, leader.state, [shard for shard in retired if not shard.adopted])
     names = {*(table.collection for table in hold.tables if table.dropped), *(shard.collection for shard in retired)}
-    live = {live_collection(work.state, table.shard) for table in hold.tables if table.dropped}
-    if work.state.holds[hold.generation].state is not HoldState.CONTRACTING:
-        raise_refusals(tuple(_drifted(work, hold)))  # else it would be neither open nor over until somebody mends the table
+    live = {live_collection(leader.state, table.shard) for table in hold.tables if table.dropped}
+    if leader.state.holds[hold.generation].state is not HoldState.CONTRACTING:
+        raise_refusals(tuple(_drifted(leader, hold)))  # else it would be neither open nor over until somebody mends the table
 
     def begin(state: State) -> list[Update]:
         updates = _mark(state, hold, HoldState.CONTRACTING)
@@ -119,57 +119,57 @@ def _contract(work: Work, hold: Hold, allow: Allow) -> None:
             check_not_paused(state, "contract", names | {name for name in live if name is not None})
         return updates
 
-    work.append(begin)
-    ended = [_Ended(table, _move(work, table)) for table in hold.tables if table.dropped]
-    move_all(work, IntentKind.CONTRACT, [item.move for item in ended if item.move is not None])
+    leader.append(begin)
+    ended = [_Ended(table, _transition(leader, table)) for table in hold.tables if table.dropped]
+    commit_transitions(leader, IntentKind.CONTRACT, [item.transition for item in ended if item.transition is not None])
 
     def delete(shard: Shard) -> tuple[float, bool]:
-        started, is_ours = time.monotonic(), not is_another(work.env, shard)
+        started, is_ours = time.monotonic(), not is_another(leader.env, shard)
         if is_ours and not shard.adopted:
-            delete_table(work.env, shard)
+            delete_table(leader.env, shard)
         return started, is_ours
 
-    with contextlib.closing(work.env.each(delete, retired)) as deleted:
+    with contextlib.closing(leader.env.each(delete, retired)) as deleted:
         for number, (shard, (started, is_ours)) in enumerate(zip(retired, deleted, strict=True), start=1):
             if not is_ours:
-                _left_alone(work, shard)
+                _left_alone(leader, shard)
             elif shard.adopted:
-                _give_back(work, shard)
-            work.report("retire", shard.collection, None, started, number, len(retired))
-    work.append(lambda state: _close(state, hold, ended, retired))
+                _give_back(leader, shard)
+            leader.report("retire", shard.collection, None, started, number, len(retired))
+    leader.append(lambda state: _close(state, hold, ended, retired))
 
 
-def _drifted(work: Work, hold: Hold) -> Iterator[DriftFound]:
+def _drifted(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound]:
     """Yield what somebody changed on the tables from which the end of the hold drops something."""
     for table in hold.tables:
-        name = live_collection(work.state, table.shard)
-        if name is None or not dropped_paths(work.state.entry(name), table):
+        name = live_collection(leader.state, table.shard)
+        if name is None or not dropped_paths(leader.state.entry(name), table):
             continue
-        head = look_or_none(table_store(work.env, work.state, table.shard))
-        if head is not None and not head.is_another and (found := drift_of(work.state, name, head)):
+        head = look_or_none(table_store(leader.env, leader.state, table.shard))
+        if head is not None and not head.is_another and (found := drift_of(leader.state, name, head)):
             yield DriftFound(collection=name, differences=found)
 
 
-def _left_alone(work: Work, shard: Shard) -> None:
-    work.notes.append(f"{shard.collection}: somebody made another table at {shard.uri}; it is left alone")
+def _left_alone(leader: LeaderWriter, shard: Shard) -> None:
+    leader.notes.append(f"{shard.collection}: somebody made another table at {shard.uri}; it is left alone")
 
 
-def _give_back(work: Work, shard: Shard) -> None:
+def _give_back(leader: LeaderWriter, shard: Shard) -> None:
     """Give an adopted table back to its owners.
 
     The table of a removed collection is opened; one whose rows live on in another shard stays sealed, or somebody would go on writing into
     a table that nobody reads.
     """
     if shard.successor is not None:
-        work.notes.append(
+        leader.notes.append(
             f"{shard.collection}: {shard.uri} was adopted, so its files stay; it stays sealed, its rows are in {shard.successor}"
         )
         return
-    store = table_store(work.env, work.state, shard.shard)
+    store = table_store(leader.env, leader.state, shard.shard)
     head = head_or_none(store)
-    work.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it is given back as it is")
+    leader.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it is given back as it is")
     if head is not None and head.sealed_for is not None:
-        committed = unseal(store, head, work.fence(shard.shard), work.tag("unseal"), since=head.version)
+        committed = unseal(store, head, leader.fence(shard.shard), leader.tag("unseal"), since=head.version)
         stand(shard.collection, [committed])
 
 
@@ -178,20 +178,20 @@ def _mark(state: State, hold: Hold, to: HoldState) -> list[Update]:
     return [] if known.state in (to, HoldState.CLOSED) else [Put(replace(known, state=to))]
 
 
-def _move(work: Work, held: HeldTable) -> Move | None:
+def _transition(leader: LeaderWriter, held: HeldTable) -> Transition | None:
     """Return the commit that drops what the hold kept of a table; None if it is gone already, with its collection or by an earlier try."""
-    name = live_collection(work.state, held.shard)
+    name = live_collection(leader.state, held.shard)
     if name is None:
         return None
-    entry = work.state.entry(name)
+    entry = leader.state.entry(name)
     paths = dropped_paths(entry, held)
     if not paths:
         return None
-    shard = work.state.shards[held.shard]
-    if is_another(work.env, shard):
-        _left_alone(work, shard)
+    shard = leader.state.shards[held.shard]
+    if is_another(leader.env, shard):
+        _left_alone(leader, shard)
         return None
-    return Move(name, held.shard, entry.physical, tuple(map(DropColumn, paths)))
+    return Transition(name, held.shard, entry.physical, tuple(map(DropColumn, paths)))
 
 
 def _close(state: State, hold: Hold, ended: Sequence[_Ended], retired: Sequence[Shard]) -> list[Update]:

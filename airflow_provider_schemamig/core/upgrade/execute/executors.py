@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec
 
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.execute.contract import contract_due
 from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
 from airflow_provider_schemamig.core.upgrade.execute.expand import create_tables, end_planned_holds, expand_tables, settle_first
@@ -20,17 +20,17 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import BUILDERS, Jobs
 P = ParamSpec("P")
 Executors = Mapping[type[s.Stage], Callable[P, None]]
 
-EXPAND: Executors[[Work, Jobs]] = {
+EXPAND: Executors[[LeaderWriter, Jobs]] = {
     s.Settle: settle_first,
     s.EndHold: end_planned_holds,
     s.CreateShard: create_tables,
     s.Expand: expand_tables,
 }
-CHANGE: Executors[[Work, Jobs, Sequence[str] | None]] = {s.Online: change_online}
+CHANGE: Executors[[LeaderWriter, Jobs, Sequence[str] | None]] = {s.Online: change_online}
 #: All or nothing, in one ledger append.
-CUT_OVER: Executors[[Work, Jobs]] = {s.Seal: cut_over, s.CutOver: cut_over, s.Commit: cut_over}
+CUT_OVER: Executors[[LeaderWriter, Jobs]] = {s.Seal: cut_over, s.CutOver: cut_over, s.Commit: cut_over}
 #: They go by what holds wrote down at their commit: a later release may have other names for it.
-CONTRACT: Executors[[Work, Generation | None, bool, bool]] = {s.Contract: contract_due, s.Retire: contract_due}
+CONTRACT: Executors[[LeaderWriter, Generation | None, bool, bool]] = {s.Contract: contract_due, s.Retire: contract_due}
 
 #: All kinds, by task. ``preflight`` has those of ``prepare``, which ``tail`` and the cut-over use again.
 EXECUTORS: Mapping[str, Mapping[type[s.Stage], Callable[..., object]]] = {

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import unless_paused
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.execute.contract import end_holds
@@ -23,96 +23,96 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.prepare.build import inside_tables, new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
-def settle_first(work: Work, jobs: Jobs) -> None:
+def settle_first(leader: LeaderWriter, jobs: Jobs) -> None:
     """Adopt or undo what earlier leaders left; the only stage of this task that may need Spark.
 
     An expand of before is undone where the end of a hold comes first, which begins with the columns that the ledger knows.
     """
-    ending = [hold for hold in unclosed_holds(work.state) if hold.generation in work.plan.ends]
+    ending = [hold for hold in unclosed_holds(leader.state) if hold.generation in leader.plan.ends]
 
     def wanted(collection: CollectionName) -> Declaration | None:
-        return None if kept_fields(work.state, collection, ending) else expanded(work, collection)
+        return None if kept_fields(leader.state, collection, ending) else expanded(leader, collection)
 
-    settle(work, wanted, jobs)
+    settle(leader, wanted, jobs)
 
 
-def end_planned_holds(work: Work, _jobs: Jobs) -> None:
+def end_planned_holds(leader: LeaderWriter, _jobs: Jobs) -> None:
     """End the holds that the plan ends before their time."""
-    if work.plan.target.is_deployed:
-        end_holds(work, unless_paused(work, "expand"))
+    if leader.plan.target.is_deployed:
+        end_holds(leader, unless_paused(leader, "expand"))
 
 
-def expand_tables(work: Work, _jobs: Jobs) -> None:
+def expand_tables(leader: LeaderWriter, _jobs: Jobs) -> None:
     """Commit what readers and writers of the source release do not notice. Safe to repeat: what is in place is adopted."""
-    moves = [move for step in work.evolutions() if (move := expand_move(work, step)) is not None]
-    move_all(work, IntentKind.EXPAND, moves, unless_paused(work, "expand"))
+    transitions = [transition for step in leader.evolutions() if (transition := expand_transition(leader, step)) is not None]
+    commit_transitions(leader, IntentKind.EXPAND, transitions, unless_paused(leader, "expand"))
 
 
-def create_tables(work: Work, _jobs: Jobs) -> None:
+def create_tables(leader: LeaderWriter, _jobs: Jobs) -> None:
     """Make the tables of new collections: one append with shards and intents, one version-0 commit each, one append with the results."""
-    creates = work.plan.of_kind(s.CreateShard)
+    creates = leader.plan.of_kind(s.CreateShard)
     if not creates:
         return
 
-    raise_refusals(inside_tables(work.env, (stage.collection for stage in creates)))
-    allow = unless_paused(work, "expand")
+    raise_refusals(inside_tables(leader.env, (stage.collection for stage in creates)))
+    allow = unless_paused(leader, "expand")
 
     def announce(state: State) -> list[Update]:
         allow(state)
         updates: list[Update] = []
         for stage in creates:
-            shard = new_shard(state, stage.collection, work.deployment)
+            shard = new_shard(state, stage.collection, leader.deployment)
             if shard.shard not in state.shards:
-                updates += [Put(shard), Put(_create_intent(work, stage, shard))]
+                updates += [Put(shard), Put(_create_intent(leader, stage, shard))]
         return updates
 
-    work.append(announce)
+    leader.append(announce)
 
     def make(stage: s.CreateShard) -> tuple[float, Head]:
-        started, shard = time.monotonic(), new_shard(work.state, stage.collection, work.deployment).shard
-        store = table_store(work.env, work.state, shard)
-        return started, create_table(store, stage.declaration, table_id_of(work.state.config.env_id, shard), work.tag("create"))
+        started, shard = time.monotonic(), new_shard(leader.state, stage.collection, leader.deployment).shard
+        store = table_store(leader.env, leader.state, shard)
+        return started, create_table(store, stage.declaration, table_id_of(leader.state.config.env_id, shard), leader.tag("create"))
 
-    with contextlib.closing(work.env.each(make, creates)) as made:
+    with contextlib.closing(leader.env.each(make, creates)) as made:
         for number, (stage, (started, head)) in enumerate(zip(creates, made, strict=True), start=1):
-            work.report("create", stage.collection, head.version, started, number, len(creates))
+            leader.report("create", stage.collection, head.version, started, number, len(creates))
 
 
-def expand_move(work: LeaderView, step: Evolve) -> Move | None:
+def expand_transition(leader: LeaderView, step: Evolve) -> Transition | None:
     """Return the collection's expand commit, or None if it needs none."""
-    source, changes = step.old.name, work.changes(s.Expand, step)
+    source, changes = step.old.name, leader.changes(s.Expand, step)
     if not changes:
         return None
-    return Move(source, work.state.objects[source].shard, work.state.entry(source).physical, changes)
+    return Transition(source, leader.state.objects[source].shard, leader.state.entry(source).physical, changes)
 
 
-def expanded(work: LeaderView, collection: CollectionName) -> Declaration | None:
+def expanded(leader: LeaderView, collection: CollectionName) -> Declaration | None:
     """Return the physical schema this plan's expand gives a collection; None if the plan does not evolve it."""
-    for step in work.evolutions():
+    for step in leader.evolutions():
         if step.old.name == collection:
-            move = expand_move(work, step)
-            return move.after if move is not None else None
+            transition = expand_transition(leader, step)
+            return transition.after if transition is not None else None
     return None
 
 
-def not_expanded(work: LeaderView, collection: CollectionName | None, why: str, task: str = "cutover") -> WrongState:
-    first = f"Run `schemamig expand --generation {work.generation}` again: {why}."
-    return WrongState(collection=collection, generation=work.generation, state="not expanded", task=task, first=first)
+def not_expanded(leader: LeaderView, collection: CollectionName | None, why: str, task: str = "cutover") -> WrongState:
+    first = f"Run `schemamig expand --generation {leader.generation}` again: {why}."
+    return WrongState(collection=collection, generation=leader.generation, state="not expanded", task=task, first=first)
 
 
-def check_expanded(work: LeaderView, step: Evolve) -> None:
+def check_expanded(leader: LeaderView, step: Evolve) -> None:
     """Raise WrongState if the collection lacks its expand commit."""
-    move = expand_move(work, step)
-    if move is None:
+    transition = expand_transition(leader, step)
+    if transition is None:
         return
-    intent = work.state.intents.get((move.shard, IntentKind.EXPAND, work.generation))
-    if intent is None or intent.epoch != work.epoch or intent.done_version is None:
-        raise not_expanded(work, step.collection, "it lacks its expand commit", task="change")
+    intent = leader.state.intents.get((transition.shard, IntentKind.EXPAND, leader.generation))
+    if intent is None or intent.epoch != leader.epoch or intent.done_version is None:
+        raise not_expanded(leader, step.collection, "it lacks its expand commit", task="change")
 
 
-def _create_intent(work: LeaderView, stage: s.CreateShard, shard: Shard) -> CreateIntent:
-    return CreateIntent(**work.intent(IntentKind.CREATE, stage.collection, shard.shard, -1), after=stage.declaration)
+def _create_intent(leader: LeaderView, stage: s.CreateShard, shard: Shard) -> CreateIntent:
+    return CreateIntent(**leader.intent(IntentKind.CREATE, stage.collection, shard.shard, -1), after=stage.declaration)

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.online.operation import Enter, Operation, R
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last_step_key
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.execute.expand import check_expanded
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import (
@@ -49,62 +49,62 @@ from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, 
 from airflow_provider_schemamig.core.upgrade.tables.errors import WalkedBack
 from airflow_provider_schemamig.core.upgrade.tables.inverse import exchanges, way_back
 from airflow_provider_schemamig.core.upgrade.tables.seals import open_again
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.core.upgrade.verify.key_scan import validate_key
 from airflow_provider_schemamig.core.upgrade.verify.keys import ask
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
-def change_online(work: Work, jobs: Jobs, collections: Sequence[str] | None = None) -> None:
+def change_online(leader: LeaderWriter, jobs: Jobs, collections: Sequence[str] | None = None) -> None:
     """Take the online changes of all collections, or of the named ones, as far as they come before the cut-over. Safe to repeat: what
     is done is found done.
 
     A refusal of one collection walks that one back; the others go on. Raises DataViolation, DriftFound, WrongState before expand.
     """
     refusals: list[SchemamigError] = []
-    for step in work.evolutions():
+    for step in leader.evolutions():
         if collections is not None and step.collection not in set(collections):
             continue
-        item = course(work, step)
-        if item is None or is_cut_over(work, item):
+        item = course(leader, step)
+        if item is None or is_cut_over(leader, item):
             continue
-        check_expanded(work, step)
-        open_again(work, item.shard)
+        check_expanded(leader, step)
+        open_again(leader, item.shard)
         refused = len(refusals)
-        walk, was_changed = Walk(work, item.collection, item.shard, item.operations), is_changed(work, item)
+        walk, was_changed = Walk(leader, item.collection, item.shard, item.operations), is_changed(leader, item)
         try:
             if exchanges(item.begin, item.origin, ()):  # a way back that was cut short
-                _take_back(work, item, jobs)
-                item = course(work, step) or item
-            _Run(work, item, jobs).to_the_end()
+                _take_back(leader, item, jobs)
+                item = course(leader, step) or item
+            _Run(leader, item, jobs).to_the_end()
             if not was_changed:
                 walk.ended()
         except Refusal as refusal:
             refusal.collection = refusal.collection or item.collection
             refusals.append(refusal)
             try:
-                walk_back(work, item, refusal.message, jobs)
+                walk_back(leader, item, refusal.message, jobs)
                 walk.ended(refusal.code, f"walked back: {refusal.message}")
             except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
                 refusals.append(stuck)
                 walk.ended(refusal.code, f"stays where it is, {stuck.message} {refusal.message}")
         if item.swap is None or len(refusals) > refused:  # else it is not over yet
-            _forget_force(work, item.collection)
+            _forget_force(leader, item.collection)
     raise_refusals(refusals)
 
 
-def _forget_force(work: Work, collection: CollectionName) -> None:
-    if forced(work.state, collection):
-        work.append(lambda state: [Drop(Control, last_step_key(collection))] if forced(state, collection) else [])
+def _forget_force(leader: LeaderWriter, collection: CollectionName) -> None:
+    if forced(leader.state, collection):
+        leader.append(lambda state: [Drop(Control, last_step_key(collection))] if forced(state, collection) else [])
 
 
 class _Run:
-    def __init__(self, work: Work, item: Course, jobs: Jobs) -> None:
-        self._work = work
+    def __init__(self, leader: LeaderWriter, item: Course, jobs: Jobs) -> None:
+        self._work = leader
         self._course = item
         self._jobs = jobs
-        self._store = table_store(work.env, work.state, item.shard)
-        self._pace = Pace(work.newest, work.listen, waits=work.env.waits)
+        self._store = table_store(leader.env, leader.state, item.shard)
+        self._pace = Pace(leader.newest, leader.listen, waits=leader.env.waits)
 
     def to_the_end(self) -> None:
         for number, online_round in enumerate(online_round for online_round in self._course.rounds if not online_round.swaps):
@@ -171,8 +171,8 @@ class _Run:
         item = self._course
         begin, origin = item.reached[number], item.origin
         try:
-            move = Move(item.collection, item.shard, begin, online_round.changes, origin=origin, asked_later=True)
-            return move_all(self._work, IntentKind.CHANGE, [move])[item.collection]
+            transition = Transition(item.collection, item.shard, begin, online_round.changes, origin=origin, asked_later=True)
+            return commit_transitions(self._work, IntentKind.CHANGE, [transition])[item.collection]
         except DriftFound:
             self._work.look_again()
             if not self._is_entered(online_round):
@@ -218,51 +218,51 @@ class _Run:
 # --- back ----------------------------------------------------------------------------------------------------------------------------
 
 
-def walk_back(work: Work, item: Course, reason: str, jobs: Jobs) -> None:
+def walk_back(leader: LeaderWriter, item: Course, reason: str, jobs: Jobs) -> None:
     """Move every element of the course back to ABSENT, and the table back in one commit.
 
     What has to stay (a column that files carry) is hidden. The ledger comes before that commit: after a kill in between, the next try
     begins with what the table has, which the intent, which stays, tells. Before the ledger come the rows, which may refuse: then nothing
     goes back. Raises as ``column_swap.bring_back``.
     """
-    now = _left_at(work, item)
+    now = _left_at(leader, item)
     if now is not None:
-        bring_back(work, _home(work, item, now), jobs)
-    work.append(lambda state: [Put(absent(work, item, operation, reason)) for operation in item.operations])
+        bring_back(leader, _home(leader, item, now), jobs)
+    leader.append(lambda state: [Put(absent(leader, item, operation, reason)) for operation in item.operations])
     for operation in item.operations:
-        tell(work, item.collection, operation, ElementState.ABSENT)
-    _take_back(work, item, jobs)
+        tell(leader, item.collection, operation, ElementState.ABSENT)
+    _take_back(leader, item, jobs)
 
 
-def _left_at(work: LeaderView, item: Course) -> Declaration | None:
+def _left_at(leader: LeaderView, item: Course) -> Declaration | None:
     """Return what the table has; None if nothing was changed yet, or somebody else changed it: the next look tells."""
-    intent = change_intent_of(work, item.shard)
+    intent = change_intent_of(leader, item.shard)
     if intent is None:
         return None
-    return shown(intent, read_head(table_store(work.env, work.state, item.shard)))
+    return shown(intent, read_head(table_store(leader.env, leader.state, item.shard)))
 
 
-def _home(work: LeaderView, item: Course, now: Declaration) -> WayHome:
-    intent = change_intent_of(work, item.shard)
+def _home(leader: LeaderView, item: Course, now: Declaration) -> WayHome:
+    intent = change_intent_of(leader, item.shard)
     assert intent is not None  # it told what ``now`` is
     return WayHome(item.collection, item.shard, now, item.origin, (), intent.base_version)
 
 
-def _take_back(work: Work, item: Course, jobs: Jobs) -> None:
-    store = table_store(work.env, work.state, item.shard)
+def _take_back(leader: LeaderWriter, item: Course, jobs: Jobs) -> None:
+    store = table_store(leader.env, leader.state, item.shard)
 
     def attempt() -> None:
-        now = _left_at(work, item)
+        now = _left_at(leader, item)
         if now is None:
             return
-        home = _home(work, item, now)
-        checked_at = bring_back(work, home, jobs)
+        home = _home(leader, item, now)
+        checked_at = bring_back(leader, home, jobs)
         head = read_head(store)
         back = way_back(store, head, now, item.origin, (), home.since)
         if back.changes:
             checked_at = head.version if checked_at is None else checked_at
-            move = Move(item.collection, item.shard, now, back.changes, back.forget, checked_at, item.origin, stood_before=True)
-            move_all(work, IntentKind.CHANGE, [move])
-            work.notes.extend(f"{item.collection}: {text}" for text in back.left_behind)
+            transition = Transition(item.collection, item.shard, now, back.changes, back.forget, checked_at, item.origin, stood_before=True)
+            commit_transitions(leader, IntentKind.CHANGE, [transition])
+            leader.notes.extend(f"{item.collection}: {text}" for text in back.left_behind)
 
-    until_nobody_writes(work, item.collection, item.shard, attempt)
+    until_nobody_writes(leader, item.collection, item.shard, attempt)

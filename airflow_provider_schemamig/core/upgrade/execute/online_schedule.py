@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.element_states import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import past_of
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import shown, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Expand, Online
@@ -79,41 +79,41 @@ class Course:
         return tuple(found.values())
 
 
-def course(work: LeaderView, step: Evolve) -> Course | None:
+def course(leader: LeaderView, step: Evolve) -> Course | None:
     """Return the way of an evolved collection through its online changes; None if it has none.
 
     It begins where expand ended, or where an attempt that was walked back left the table (a filled column stays, hidden).
     """
-    changes = work.changes(Online, step)
+    changes = leader.changes(Online, step)
     if not changes:
         return None
     source = step.old.name
-    shard = work.state.objects[source].shard
-    begin = expanded(work, step)
-    intent = change_intent_of(work, shard)
-    states = {element.state for element in elements_of(work, shard)}
+    shard = leader.state.objects[source].shard
+    begin = expanded(leader, step)
+    intent = change_intent_of(leader, shard)
+    states = {element.state for element in elements_of(leader, shard)}
     if intent is not None and states == {ElementState.ABSENT}:
-        head = read_head(table_store(work.env, work.state, shard))
+        head = read_head(table_store(leader.env, leader.state, shard))
         begin = shown(intent, head) or begin
     rounds = schedule(chains_of(changes, begin))
     return Course(source, shard, begin, rounds, begin if intent is None else intent.before)
 
 
-def expanded(work: LeaderView, step: Evolve) -> Declaration:
+def expanded(leader: LeaderView, step: Evolve) -> Declaration:
     """Return what the table looks like at the end of expand."""
-    return apply(work.state.entry(step.old.name).physical, work.changes(Expand, step))
+    return apply(leader.state.entry(step.old.name).physical, leader.changes(Expand, step))
 
 
-def change_intent_of(work: LeaderView, shard: ShardId) -> TransitionIntent | None:
-    intent = work.state.transition(shard, IntentKind.CHANGE, work.generation)
-    return intent if intent is not None and intent.epoch == work.epoch else None
+def change_intent_of(leader: LeaderView, shard: ShardId) -> TransitionIntent | None:
+    intent = leader.state.transition(shard, IntentKind.CHANGE, leader.generation)
+    return intent if intent is not None and intent.epoch == leader.epoch else None
 
 
-def elements_of(work: LeaderView, shard: ShardId) -> tuple[Element, ...]:
-    return tuple(element for element in work.state.elements_of(shard) if element.epoch == work.epoch)
+def elements_of(leader: LeaderView, shard: ShardId) -> tuple[Element, ...]:
+    return tuple(element for element in leader.state.elements_of(shard) if element.epoch == leader.epoch)
 
 
-def absent(work: LeaderView, item: Course, operation: Operation, error: str | None = None) -> Element:
+def absent(leader: LeaderView, item: Course, operation: Operation, error: str | None = None) -> Element:
     """Return an element before its first step, or walked back because of ``error``."""
     return Element(
         collection=item.collection,
@@ -123,8 +123,8 @@ def absent(work: LeaderView, item: Course, operation: Operation, error: str | No
         state=ElementState.ABSENT,
         adding=True,
         shard=item.shard,
-        generation=work.generation,
-        epoch=work.epoch,
+        generation=leader.generation,
+        epoch=leader.epoch,
         since=pendulum.now("UTC"),
         table_version=None,
         checked_version=None,
@@ -135,15 +135,15 @@ def absent(work: LeaderView, item: Course, operation: Operation, error: str | No
     )
 
 
-def tell(work: Work, collection: CollectionName, operation: Operation, state: ElementState) -> None:
+def tell(leader: LeaderWriter, collection: CollectionName, operation: Operation, state: ElementState) -> None:
     """Tell whoever listens that an element has reached a state."""
     measures = {"element_state": list(ElementState).index(state)}
-    work.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
+    leader.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
 
 
-def is_changed(work: Work, item: Course) -> bool:
+def is_changed(leader: LeaderWriter, item: Course) -> bool:
     """Return whether every element of the course is PUBLIC, or has come as far as it can before the cut-over makes it so."""
-    known = {(element.name, element.spec): element for element in elements_of(work, item.shard)}
+    known = {(element.name, element.spec): element for element in elements_of(leader, item.shard)}
     return all(_is_at_its_end(operation, known.get((operation.name, operation.spec))) for operation in item.operations)
 
 
@@ -154,28 +154,28 @@ def _is_at_its_end(operation: Operation, element: Element | None) -> bool:
     return is_at_least(operation, element.state, last.state) and (not isinstance(last, RowWork) or element.checked_version is not None)
 
 
-def fill_due(work: Work, item: Course, operation: Operation, step: Reorg, jobs: Jobs, rush: Rush | None = None) -> int:
+def fill_due(leader: LeaderWriter, item: Course, operation: Operation, step: Reorg, jobs: Jobs, rush: Rush | None = None) -> int:
     """Return the version at which no row lacked its value of ``step.column``. ``rush``: see ``Batches``. Raises as ``backfill``."""
-    element = work.state.elements[item.collection, operation.name, operation.spec]
+    element = leader.state.elements[item.collection, operation.name, operation.spec]
     assert element.table_version is not None  # its column is there
     change = operation.change
-    past = past_of(work.state, item.collection, change.field) if isinstance(change, AddColumn) else None
+    past = past_of(leader.state, item.collection, change.field) if isinstance(change, AddColumn) else None
     fill = Fill(step.column, step.expression, element.table_version, step.files, past)
     try:
-        return backfill(work, item.collection, item.shard, fill, jobs, rush=rush)
+        return backfill(leader, item.collection, item.shard, fill, jobs, rush=rush)
     except CannotBackfill:
-        work.look_again()
-        head = read_head(table_store(work.env, work.state, item.shard))
+        leader.look_again()
+        head = read_head(table_store(leader.env, leader.state, item.shard))
         gone = all(column["name"] != step.column for column in head.schema["fields"])
-        if not gone or not is_cut_over(work, item):
+        if not gone or not is_cut_over(leader, item):
             raise
         return head.version  # a twin was here: all was filled, and it has gone on
 
 
-def is_cut_over(work: LeaderView, item: Course) -> bool:
+def is_cut_over(leader: LeaderView, item: Course) -> bool:
     """Return whether the table has gone on from the end of ``change``, or is about to: by an earlier run, or by a twin."""
-    intent = work.state.intents.get((item.shard, IntentKind.CUTOVER, work.generation))
-    return intent is not None and intent.epoch == work.epoch
+    intent = leader.state.intents.get((item.shard, IntentKind.CUTOVER, leader.generation))
+    return intent is not None and intent.epoch == leader.epoch
 
 
 def is_at_least(operation: Operation, state: ElementState, wanted: ElementState) -> bool:

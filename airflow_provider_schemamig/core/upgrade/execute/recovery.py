@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is_in_place, look_or_none, shown, table_store
@@ -59,7 +59,7 @@ _ORDER = (
 )
 
 
-def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, going_back: bool = False, lossy: bool = False) -> None:
+def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, going_back: bool = False, lossy: bool = False) -> None:
     """Take every open intent of a lower epoch; afterwards there is none. Safe to repeat: each step looks before it acts.
 
     ``going_back``: it is for a rollback, so what half a rollback took back stays so, and is this epoch's: its own goes on from there, one
@@ -68,24 +68,24 @@ def settle(work: Work, wanted: Wanted, jobs: Jobs = without_spark, *, going_back
     """
     began = pendulum.now("UTC")
     how = _How(wanted, jobs, going_back, lossy)
-    _settle_what_stays(work, how)
+    _settle_what_stays(leader, how)
     drifted: list[DriftFound] = []
-    for shard in _stale_shards(work):
-        started, found = time.monotonic(), _fenced(work, shard)
-        work.look_again()
-        intents = _stale_of(work, shard)
+    for shard in _stale_shards(leader):
+        started, found = time.monotonic(), _fenced(leader, shard)
+        leader.look_again()
+        intents = _stale_of(leader, shard)
         if intents:  # else a twin settled it, and may have gone on
             try:
-                updates = _settle_shard(work, found, intents, how, may_change=True) or []
+                updates = _settle_shard(leader, found, intents, how, may_change=True) or []
             except DriftFound as drift:  # others' writers are not to wait behind a seal until somebody has mended this table
                 drifted.append(drift)
                 continue
-            work.append(functools.partial(_unless_settled, settled=[(intents, updates)]))
-            work.report("settle", intents[0].collection, None, started)
+            leader.append(functools.partial(_unless_settled, settled=[(intents, updates)]))
+            leader.report("settle", intents[0].collection, None, started)
     raise_refusals(drifted)
-    if any(element.epoch < work.epoch for element in work.state.elements.values()):
-        remember_undone(work, began)
-        work.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < work.epoch])
+    if any(element.epoch < leader.epoch for element in leader.state.elements.values()):
+        remember_undone(leader, began)
+        leader.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < leader.epoch])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,47 +111,47 @@ class _Fenced:
     version: int = -1
 
 
-def _fenced(work: LeaderView, shard: ShardId) -> _Fenced:
-    store = table_store(work.env, work.state, shard)
+def _fenced(leader: LeaderView, shard: ShardId) -> _Fenced:
+    store = table_store(leader.env, leader.state, shard)
     found = look_or_none(store)
     if found is None or found.is_another:
         return _Fenced(shard, store, None, is_another=found is not None)
-    version = put_fence(store, work.fence(shard), work.tag("fence"))
+    version = put_fence(store, leader.fence(shard), leader.tag("fence"))
     return _Fenced(shard, store, read_head(store), version=version)
 
 
-def _settle_what_stays(work: Work, how: _How) -> None:
+def _settle_what_stays(leader: LeaderWriter, how: _How) -> None:
     """Settle all tables that need no commit but the fence: looked at side by side, and written down in one append."""
-    stale = _stale_shards(work)
+    stale = _stale_shards(leader)
     if not stale:
         return
-    found = list(work.env.each(functools.partial(_fenced, work), stale))
-    work.look_again()
+    found = list(leader.env.each(functools.partial(_fenced, leader), stale))
+    leader.look_again()
     settled: list[tuple[Sequence[Intent], Sequence[Update]]] = []
     for item in found:
-        started, intents = time.monotonic(), _stale_of(work, item.shard)
+        started, intents = time.monotonic(), _stale_of(leader, item.shard)
         updates = None
         with contextlib.suppress(DriftFound):  # found again below, when all others are settled
-            updates = _settle_shard(work, item, intents, how, may_change=False) if intents else None
+            updates = _settle_shard(leader, item, intents, how, may_change=False) if intents else None
         if updates is not None:
             settled.append((intents, updates))
-            work.report("settle", intents[0].collection, None, started, len(settled), len(found))
+            leader.report("settle", intents[0].collection, None, started, len(settled), len(found))
     if settled:
-        work.append(functools.partial(_unless_settled, settled=settled))
+        leader.append(functools.partial(_unless_settled, settled=settled))
 
 
-def _stale_shards(work: LeaderView) -> list[ShardId]:
-    return sorted({intent.shard for intent in _stale(work, work.state)})
+def _stale_shards(leader: LeaderView) -> list[ShardId]:
+    return sorted({intent.shard for intent in _stale(leader, leader.state)})
 
 
-def _stale_of(work: LeaderView, shard: ShardId) -> list[Intent]:
+def _stale_of(leader: LeaderView, shard: ShardId) -> list[Intent]:
     """Return the stale intents on a shard in the order in which they were made."""
-    stale = (intent for intent in work.state.intents_of(shard) if intent.epoch < work.epoch)
+    stale = (intent for intent in leader.state.intents_of(shard) if intent.epoch < leader.epoch)
     return sorted(stale, key=lambda intent: _ORDER.index(intent.kind))
 
 
-def _stale(work: LeaderView, state: State) -> list[Intent]:
-    return [intent for intent in state.intents.values() if intent.epoch < work.epoch]
+def _stale(leader: LeaderView, state: State) -> list[Intent]:
+    return [intent for intent in state.intents.values() if intent.epoch < leader.epoch]
 
 
 def _unless_settled(state: State, settled: Sequence[tuple[Sequence[Intent], Sequence[Update]]]) -> list[Update]:
@@ -163,39 +163,39 @@ def _unless_settled(state: State, settled: Sequence[tuple[Sequence[Intent], Sequ
     return one_each(found)
 
 
-def _settle_shard(work: Work, table: _Fenced, intents: Sequence[Intent], how: _How, *, may_change: bool) -> list[Update] | None:
+def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent], how: _How, *, may_change: bool) -> list[Update] | None:
     """Return what is to be written down of a table, after its commits. None without ``may_change``: it takes a commit."""
     store, shard, head = table.store, table.shard, table.head
     dropped: list[Update] = [Drop(Intent, intent.key) for intent in intents]
     if head is None:
-        work.notes += _other_table(table, intents)
+        leader.notes += _other_table(table, intents)
         return dropped  # it was to be made and never was, or is not ours any more
-    dropped.append(Put(replace(work.state.shards[shard], fenced_by=work.epoch)))
-    if not _is_as_recorded(work.state, shard, intents, head):
+    dropped.append(Put(replace(leader.state.shards[shard], fenced_by=leader.epoch)))
+    if not _is_as_recorded(leader.state, shard, intents, head):
         if not may_change:
             return None
-        head = _as_recorded(work, store, head, shard, intents, table.version)
-    undos = [i for i in work.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.UNDO]
+        head = _as_recorded(leader, store, head, shard, intents, table.version)
+    undos = [i for i in leader.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.UNDO]
     dropped += [Drop(Intent, undo.key) for undo in undos if undo not in intents]
-    undone = next((undo for undo in undos if is_done(work.state, undo, head)), None)
+    undone = next((undo for undo in undos if is_done(leader.state, undo, head)), None)
     if undone is not None:
-        return [*dropped, *_record(work.state, shard, undone.after, head)]  # all but this was done
-    done = _done(work.state, head, [intent for intent in intents if intent.kind is not IntentKind.UNDO])
+        return [*dropped, *_record(leader.state, shard, undone.after, head)]  # all but this was done
+    done = _done(leader.state, head, [intent for intent in intents if intent.kind is not IntentKind.UNDO])
     if not done:
-        return [*dropped, *_drift_undone(work.state, shard, intents, head)]
+        return [*dropped, *_drift_undone(leader.state, shard, intents, head)]
     if done[-1].kind is IntentKind.CONTRACT:
-        return [*dropped, *_record(work.state, shard, done[-1].after, head)]  # what was dropped is gone: the next contract goes on
+        return [*dropped, *_record(leader.state, shard, done[-1].after, head)]  # what was dropped is gone: the next contract goes on
     if done[-1].kind is IntentKind.REVERT and how.going_back:
-        return one_each([*dropped, Put(replace(done[-1], epoch=work.epoch, done_version=made_at(store, done[-1], head)))])
+        return one_each([*dropped, Put(replace(done[-1], epoch=leader.epoch, done_version=made_at(store, done[-1], head)))])
     collection, last = done[0].collection, done[-1].after
     if len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == how.wanted(collection):
-        adopted = replace(done[0], generation=work.generation, epoch=work.epoch, done_version=made_at(store, done[0], head))
+        adopted = replace(done[0], generation=leader.generation, epoch=leader.epoch, done_version=made_at(store, done[0], head))
         return one_each(
             [*dropped, Put(adopted)]
         )  # one of this generation, whose epoch a restore of the ledger has raised, has the same key
     if not may_change:
         return None
-    return one_each([*dropped, *_undo(work, store, shard, done, table.version, how.jobs, how.lossy)])
+    return one_each([*dropped, *_undo(leader, store, shard, done, table.version, how.jobs, how.lossy)])
 
 
 def _other_table(table: _Fenced, intents: Sequence[Intent]) -> list[str]:
@@ -232,11 +232,11 @@ def _is_as_recorded(state: State, shard: ShardId, intents: Sequence[Intent], hea
     return (head.sealed_for is not None) == (state.shards[shard].state is ShardState.RETIRED)
 
 
-def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent], fenced: int) -> Head:
+def _as_recorded(leader: LeaderWriter, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent], fenced: int) -> Head:
     """Set seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
-    recorded = work.state.shards[shard]
+    recorded = leader.state.shards[shard]
     is_retired = recorded.state is ShardState.RETIRED
-    fence, tag, collection = work.fence(shard), work.tag("settle"), intents[0].collection
+    fence, tag, collection = leader.fence(shard), leader.tag("settle"), intents[0].collection
     if not is_retired:
         committed = unseal(store, head, fence, tag, since=fenced)
     else:
@@ -247,7 +247,7 @@ def _as_recorded(work: Work, store: Store, head: Head, shard: ShardId, intents: 
         except LogTruncated:
             came = "may have come"
         if came is not None:
-            work.notes.append(f"{collection}: rows {came} into the retired shard {shard} during a rollback that was not finished")
+            leader.notes.append(f"{collection}: rows {came} into the retired shard {shard} during a rollback that was not finished")
     stand(collection, [committed])
     return committed.head
 
@@ -263,7 +263,9 @@ def _reached(state: State, head: Head, announced: Sequence[TransitionIntent]) ->
     return None
 
 
-def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[TransitionIntent], fenced: int, jobs: Jobs, lossy: bool) -> list[Update]:
+def _undo(
+    leader: LeaderWriter, store: Store, shard: ShardId, done: Sequence[TransitionIntent], fenced: int, jobs: Jobs, lossy: bool
+) -> list[Update]:
     """Walk the moves back, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
     first, last = done[0], done[-1]
     now, wanted = last.after, first.before
@@ -271,7 +273,7 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[TransitionInt
     home = WayHome(first.collection, shard, now, wanted, renames, first.base_version, lossy)
 
     def attempt() -> tuple[WayBack, Head, Committed | None]:
-        checked_at = bring_back(work, home, jobs)
+        checked_at = bring_back(leader, home, jobs)
         head = read_head(store)
         if not is_in_place(now, head):
             raise MetadataMoved(collection=first.collection, uri=store.location.uri)
@@ -279,31 +281,31 @@ def _undo(work: Work, store: Store, shard: ShardId, done: Sequence[TransitionInt
         if last.kind is IntentKind.REVERT:
             missing = what_is_missing(store, last, back)
             if missing:
-                raise unfinished(work.state, last, missing)
+                raise unfinished(leader.state, last, missing)
             checked_at = head.version if checked_at is None else checked_at
         if not back.changes:
             return back, head, None
-        _announce(work, home, done, back, head)
-        fence, tag = work.fence(shard), work.tag(IntentKind.UNDO.value)
+        _announce(leader, home, done, back, head)
+        fence, tag = leader.fence(shard), leader.tag(IntentKind.UNDO.value)
         committed = commit_changes(
             store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at, stood_before=True
         )
         return back, committed.head, committed
 
     try:
-        back, head, committed = until_nobody_writes(work, first.collection, shard, attempt)
+        back, head, committed = until_nobody_writes(leader, first.collection, shard, attempt)
     except DoesNotGoBack as stays:
         if last.kind is not IntentKind.REVERT:
             raise
-        raise unfinished(work.state, last, (stays.reason,)) from stays
+        raise unfinished(leader.state, last, (stays.reason,)) from stays
     if committed is not None:
         stand(first.collection, [committed])
-    work.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
-    own = [intent for intent in work.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
-    return [*(Drop(Intent, undo.key) for undo in own), *_record(work.state, shard, after_way_back(now, back), head)]
+    leader.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
+    own = [intent for intent in leader.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
+    return [*(Drop(Intent, undo.key) for undo in own), *_record(leader.state, shard, after_way_back(now, back), head)]
 
 
-def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, head: Head) -> None:
+def _announce(leader: LeaderWriter, home: WayHome, done: Sequence[Intent], back: WayBack, head: Head) -> None:
     """Announce where the undo leads to, before it is done.
 
     What has to stay behind is neither in the ledger nor in what is undone, and whoever comes next would take it for somebody else's doing.
@@ -312,7 +314,7 @@ def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, 
     before = {path for path, _ in walk(home.wanted.fields)}
     same = tuple((path, parent_and_name(path)[1]) for path, _ in home.renames if path in before)
     undo = TransitionIntent(
-        **work.intent(IntentKind.UNDO, home.collection, home.shard, head.version),
+        **leader.intent(IntentKind.UNDO, home.collection, home.shard, head.version),
         before=home.now,
         after=after_way_back(home.now, back),
         renames=same,
@@ -324,7 +326,7 @@ def _announce(work: Work, home: WayHome, done: Sequence[Intent], back: WayBack, 
         others = [other for other in state.intents_of(home.shard) if other.kind is IntentKind.UNDO and other.key != undo.key]
         return [*(Drop(Intent, other.key) for other in others), Put(undo)]
 
-    work.append(announce)
+    leader.append(announce)
 
 
 def _record(state: State, shard: ShardId, physical: Declaration | None, head: Head) -> list[Update]:

@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
 from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last_step_key
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import Course, course, fill_due, tell
@@ -41,7 +41,7 @@ from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACE
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced, SwapTakenBack
 from airflow_provider_schemamig.core.upgrade.tables.inverse import after_way_back, way_back
 from airflow_provider_schemamig.core.upgrade.tables.seals import closed
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, intent_of, move_all, stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, intent_of, stand
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Rounds over all tables before the first of them is swapped, and what a round may take of the one before to be worth another one.
@@ -51,10 +51,10 @@ _SHRINKS = 0.8
 
 @dataclass(frozen=True, eq=False)
 class PlannedSwap:
-    """One table. ``move``: all of its cut-over, what is renamed included."""
+    """One table. ``transition``: all of its cut-over, what is renamed included."""
 
     course: Course
-    move: Move
+    transition: Transition
 
     @property
     def collection(self) -> CollectionName:
@@ -69,7 +69,7 @@ class PlannedSwap:
 class Swaps:
     """All swaps of a cut-over, in the order in which they are called: ``wait``, ``come_near``, ``make``, ``check``."""
 
-    work: Work
+    leader: LeaderWriter
     jobs: Jobs
     all: tuple[PlannedSwap, ...]
     held: tuple[SwapIntent, ...] = ()
@@ -79,23 +79,25 @@ class Swaps:
     _ready: dict[PlannedSwap, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, work: Work, jobs: Jobs) -> Swaps:
+    def of(cls, leader: LeaderWriter, jobs: Jobs) -> Swaps:
         found = []
-        for step in work.evolutions():
-            item = course(work, step)
+        for step in leader.evolutions():
+            item = course(leader, step)
             if item is not None and item.swap is not None:
-                changes = (*item.swap.changes, *work.changes(CutOver, step))
-                found.append(PlannedSwap(item, Move(item.collection, item.shard, item.changed, changes, swaps=len(item.swap.changes))))
-        return cls(work, jobs, tuple(found))
+                changes = (*item.swap.changes, *leader.changes(CutOver, step))
+                found.append(
+                    PlannedSwap(item, Transition(item.collection, item.shard, item.changed, changes, swaps=len(item.swap.changes)))
+                )
+        return cls(leader, jobs, tuple(found))
 
     def store(self, swap: PlannedSwap) -> Store:
-        return table_store(self.work.env, self.work.state, swap.shard)
+        return table_store(self.leader.env, self.leader.state, swap.shard)
 
     # -- while everybody reads and writes -------------------------------------------------------------------------------------------------
 
     def wait(self) -> None:
         """Wait until nobody wants the last step of any of these tables postponed: all are committed at once."""
-        pace = Pace(self.work.newest, self.work.listen, waits=self.work.env.waits)
+        pace = Pace(self.leader.newest, self.leader.listen, waits=self.leader.env.waits)
         for swap in self.all:
             if not self._is_made(swap):
                 pace.begin_last_step("cutover", swap.collection)
@@ -111,20 +113,20 @@ class Swaps:
             if not due:
                 return
             if self._ready:  # somebody writes; what is timed are rows, and nobody is to wait for a driver later
-                self.jobs().start(self.work.env.options)
+                self.jobs().start(self.leader.env.options)
             started = time.monotonic()
             for swap in due:
                 attempt = functools.partial(self._made_ready, swap, None)
-                self._ready[swap] = until_nobody_writes(self.work, swap.collection, swap.shard, attempt)
+                self._ready[swap] = until_nobody_writes(self.leader, swap.collection, swap.shard, attempt)
             seconds = time.monotonic() - started
             if seconds > before * _SHRINKS:
-                if seconds > self.work.seal_seconds / 2:  # the last one would lock writers out past the deadline
-                    raise NeverSettles(collection=due[0].collection, seconds=seconds, limit=self.work.seal_seconds, tables=len(due))
+                if seconds > self.leader.seal_seconds / 2:  # the last one would lock writers out past the deadline
+                    raise NeverSettles(collection=due[0].collection, seconds=seconds, limit=self.leader.seal_seconds, tables=len(due))
                 return
             before = seconds
 
     def _is_made(self, swap: PlannedSwap) -> bool:
-        return is_in_place(swap.move.after, read_head(self.store(swap)))
+        return is_in_place(swap.transition.after, read_head(self.store(swap)))
 
     def _is_behind(self, swap: PlannedSwap) -> bool:
         """Return whether files came since every row had all."""
@@ -138,7 +140,7 @@ class Swaps:
         assert swap.course.swap is not None
         fills = swap.course.swap.filled
         for _ in range(TRIES):
-            found = [fill_due(self.work, swap.course, operation, step, self.jobs, rush) for operation, step in fills]
+            found = [fill_due(self.leader, swap.course, operation, step, self.jobs, rush) for operation, step in fills]
             # The batches of one column are files, too: another one has passed them if it says so.
             if not any(commit.has_files for commit in commits(self.store(swap), min(found), max(found))):
                 break
@@ -154,10 +156,10 @@ class Swaps:
         if not self.all:
             return {}
         started, lost, sealed = time.monotonic(), Counter[ShardId](), set[ShardId]()
-        self.held = _announce(self.work, [swap.move for swap in self.all], allow)
+        self.held = _announce(self.leader, [swap.transition for swap in self.all], allow)
         with contextlib.ExitStack() as seals:
             while True:
-                made = self._race(Rush(lambda: _check_time(self.work, started)), sealed)
+                made = self._race(Rush(lambda: _check_time(self.leader, started)), sealed)
                 if isinstance(made, dict):
                     self._tell()
                     return made
@@ -165,7 +167,7 @@ class Swaps:
                 self._check_races(made, lost)
                 slow = {swap.collection: swap.shard for swap in self._too_slow(lost) if swap.shard not in sealed}
                 if slow:
-                    seals.enter_context(closed(self.work, slow))
+                    seals.enter_context(closed(self.leader, slow))
                     sealed.update(slow.values())
                 if not sealed:
                     rest(lost.total())
@@ -192,22 +194,22 @@ class Swaps:
         if len(left) == len(self.all):  # a race that was lost by the first of them locked nobody out
             self.began = time.monotonic()
         ordered = sorted(self.all, key=lambda swap: swap.shard in sealed)
-        moves = [replace(swap.move, checked_at=self._ready[swap] if swap in left else None) for swap in ordered]
+        transitions = [replace(swap.transition, checked_at=self._ready[swap] if swap in left else None) for swap in ordered]
         try:
-            return move_all(self.work, IntentKind.CUTOVER, moves)
+            return commit_transitions(self.leader, IntentKind.CUTOVER, transitions)
         except FilesArrived as arrived:
             return [swap for swap in left if self.store(swap).location.uri == arrived.uri] or left
 
     def _too_slow(self, lost: Counter[ShardId]) -> list[PlannedSwap]:
         """Return the swaps to be sealed: after two lost races; after one if somebody said ``force``, or if another table waits, swapped."""
-        state, waiting = self.work.newest(), any(map(self._is_made, self.all))
+        state, waiting = self.leader.newest(), any(map(self._is_made, self.all))
         return [swap for swap in self.all if lost[swap.shard] >= (1 if waiting or forced(state, swap.collection) else OPEN_RACES)]
 
     def _tell(self) -> None:
         for swap in self.all:
             for operation in swap.course.operations:
                 if operation.swaps:
-                    tell(self.work, swap.collection, operation, ElementState.PUBLIC)
+                    tell(self.leader, swap.collection, operation, ElementState.PUBLIC)
 
     def note(self) -> tuple[str, ...]:
         """Return how long handles of neither release could use the columns. To be asked right after the commit."""
@@ -224,15 +226,15 @@ class Swaps:
             if not _is_held(state, intent):
                 raise SwapTakenBack(collection=intent.collection, shard=intent.shard)
             if intent.deadline < pendulum.now("UTC"):
-                raise SealExpired(seconds=self.work.seal_seconds)
+                raise SealExpired(seconds=self.leader.seal_seconds)
 
 
-def _check_time(work: LeaderView, started: float) -> None:
-    if time.monotonic() - started > work.seal_seconds:
-        raise SealExpired(seconds=work.seal_seconds)
+def _check_time(leader: LeaderView, started: float) -> None:
+    if time.monotonic() - started > leader.seal_seconds:
+        raise SealExpired(seconds=leader.seal_seconds)
 
 
-def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[SwapIntent, ...]:
+def _announce(leader: LeaderWriter, transitions: Sequence[Transition], allow: Allow) -> tuple[SwapIntent, ...]:
     """Write the intents of all swaps in one append; those a twin announced and still holds are held together.
 
     The intent of a swap that could not be taken back keeps its base: rows that came since have no value in the column that would come
@@ -242,23 +244,23 @@ def _announce(work: Work, moves: Sequence[Move], allow: Allow) -> tuple[SwapInte
 
     def announce(state: State) -> list[Update]:
         allow(state)
-        deadline = pendulum.now("UTC").add(seconds=work.seal_seconds)
-        for move in moves:
-            known = state.intents.get((move.shard, IntentKind.CUTOVER, work.generation))
-            known = known if isinstance(known, SwapIntent) and known.epoch == work.epoch else None
+        deadline = pendulum.now("UTC").add(seconds=leader.seal_seconds)
+        for transition in transitions:
+            known = state.intents.get((transition.shard, IntentKind.CUTOVER, leader.generation))
+            known = known if isinstance(known, SwapIntent) and known.epoch == leader.epoch else None
             if known is not None and not known.is_given_up and known.deadline > pendulum.now("UTC"):
-                held[move.shard] = known
+                held[transition.shard] = known
                 continue
-            base = read_head(table_store(work.env, state, move.shard)).version if known is None else known.base_version
-            held[move.shard] = _swap_of(intent_of(work, IntentKind.CUTOVER, move, base), deadline)
+            base = read_head(table_store(leader.env, state, transition.shard)).version if known is None else known.base_version
+            held[transition.shard] = _swap_of(intent_of(leader, IntentKind.CUTOVER, transition, base), deadline)
         return [Put(intent) for intent in held.values() if state.intents.get((intent.shard, intent.kind, intent.generation)) != intent]
 
-    work.append(announce)
+    leader.append(announce)
     return tuple(held.values())
 
 
-def _swap_of(move: TransitionIntent, deadline: pendulum.DateTime) -> SwapIntent:
-    return SwapIntent(**{item.name: getattr(move, item.name) for item in fields(move)}, deadline=deadline)
+def _swap_of(transition: TransitionIntent, deadline: pendulum.DateTime) -> SwapIntent:
+    return SwapIntent(**{item.name: getattr(transition, item.name) for item in fields(transition)}, deadline=deadline)
 
 
 def _is_held(state: State, intent: SwapIntent) -> bool:
@@ -274,23 +276,23 @@ def _terms(intent: SwapIntent) -> tuple[Epoch, pendulum.DateTime, bool]:
 # --- back ----------------------------------------------------------------------------------------------------------------------------
 
 
-def lift_swaps(work: Work, held: Sequence[SwapIntent], jobs: Jobs) -> None:
+def lift_swaps(leader: LeaderWriter, held: Sequence[SwapIntent], jobs: Jobs) -> None:
     """Give up swaps whose release was not committed, and let the columns change places again: not if it was, after all, and not if a twin
     or another leader has the tables now. Best effort, on the way out of a failure: the next run does what is left."""
     with contextlib.suppress(SchemamigError):
-        _take_back(work, [intent for intent in held if _is_held(work.state, intent)], jobs)
+        _take_back(leader, [intent for intent in held if _is_held(leader.state, intent)], jobs)
 
 
-def take_back_swaps(work: Work, jobs: Jobs) -> None:
+def take_back_swaps(leader: LeaderWriter, jobs: Jobs) -> None:
     """Take back the swaps of a run that died: nobody is to wait for what comes first in this one.
 
     Values that do not go back stay as they are. Raises as ``column_swap.bring_back`` otherwise.
     """
-    own = [intent for intent in work.state.intents.values() if (intent.generation, intent.epoch) == (work.generation, work.epoch)]
-    _take_back(work, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
+    own = [intent for intent in leader.state.intents.values() if (intent.generation, intent.epoch) == (leader.generation, leader.epoch)]
+    _take_back(leader, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
 
 
-def _take_back(work: Work, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
+def _take_back(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
     """Give up in the ledger first: whoever would commit upon these swaps finds them gone."""
     if not intents:
         return
@@ -298,14 +300,14 @@ def _take_back(work: Work, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
     def give_up(state: State) -> list[Update]:
         return [Put(replace(known, is_given_up=True)) for intent in intents if (known := _known(state, intent)) is not None]
 
-    work.append(give_up)
-    given = [known for intent in intents if (known := _known(work.state, intent)) is not None]
+    leader.append(give_up)
+    given = [known for intent in intents if (known := _known(leader.state, intent)) is not None]
     gone: list[SwapIntent] = []
     for intent in given:
         with contextlib.suppress(DoesNotGoBack):
-            if until_nobody_writes(work, intent.collection, intent.shard, functools.partial(_go_back, work, intent, jobs)):
+            if until_nobody_writes(leader, intent.collection, intent.shard, functools.partial(_go_back, leader, intent, jobs)):
                 gone.append(intent)
-    work.append(lambda state: [Drop(Intent, intent.key) for intent in gone if _known(state, intent) == intent])
+    leader.append(lambda state: [Drop(Intent, intent.key) for intent in gone if _known(state, intent) == intent])
 
 
 def _known(state: State, intent: SwapIntent) -> SwapIntent | None:
@@ -316,26 +318,26 @@ def _known(state: State, intent: SwapIntent) -> SwapIntent | None:
     return known if known.is_given_up or known.deadline == intent.deadline else None
 
 
-def _go_back(work: Work, intent: SwapIntent, jobs: Jobs) -> bool:
+def _go_back(leader: LeaderWriter, intent: SwapIntent, jobs: Jobs) -> bool:
     """Return whether the table is as it was before its swap. Nothing happens to one that a twin has swapped anew."""
     before, after = intent.before, intent.after
-    started, store = time.monotonic(), table_store(work.env, work.state, intent.shard)
+    started, store = time.monotonic(), table_store(leader.env, leader.state, intent.shard)
     if not is_in_place(after, read_head(store)):
         return True
     home = WayHome(intent.collection, intent.shard, after, before, intent.renames, intent.base_version)
-    checked_at = bring_back(work, home, jobs)
+    checked_at = bring_back(leader, home, jobs)
     head = read_head(store)
-    work.look_again()
-    if _known(work.state, intent) != intent or not is_in_place(after, head):
+    leader.look_again()
+    if _known(leader.state, intent) != intent or not is_in_place(after, head):
         return False
     made_in = intent.base_version if intent.done_version is None else intent.done_version
     back = way_back(store, head, after, before, intent.renames, made_in)
     if live_differences(before, after_way_back(after, back)):  # a part would stay behind, and look like somebody else's doing
         return False
-    fence, tag = work.fence(intent.shard), work.tag("undo")
+    fence, tag = leader.fence(intent.shard), leader.tag("undo")
     made = commit_changes(
         store, head, back.changes, fence, tag, since=intent.base_version, forget=back.forget, checked_at=checked_at, stood_before=True
     )
     stand(intent.collection, [made])
-    work.report("undo", intent.collection, made.head.version, started)
+    leader.report("undo", intent.collection, made.head.version, started)
     return True

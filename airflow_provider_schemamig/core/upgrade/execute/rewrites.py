@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition
 from airflow_provider_schemamig.core.transfer.row_transfer import Flow
 from airflow_provider_schemamig.core.transfer.tail import Tailed, again, tail, where
 from airflow_provider_schemamig.core.transfer.throttle import Pace
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, STARTS, Copying, begin_anew, check_source
@@ -57,45 +57,47 @@ class CaughtUpRewrite:
     seconds: float = 0.0
 
 
-def follow_all(work: Work, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
+def follow_all(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
     """Bring every rewrite close to its source and check it in full. Raises RewriteDiffers (the copy begins anew), NeverSettles."""
-    followed = [_follow(work, stage, jobs) for stage in work.plan.of_kind(Copy)]
+    followed = [_follow(leader, stage, jobs) for stage in leader.plan.of_kind(Copy)]
     seconds = sum(item.seconds for item in followed)  # all are sealed together
-    if seconds > work.seal_seconds / 2:
+    if seconds > leader.seal_seconds / 2:
         slowest = max(followed, key=lambda item: item.seconds)
-        raise NeverSettles(collection=slowest.stage.collection, seconds=seconds, limit=work.seal_seconds, tables=len(followed))
+        raise NeverSettles(collection=slowest.stage.collection, seconds=seconds, limit=leader.seal_seconds, tables=len(followed))
     if followed:
-        jobs().start(work.env.options)  # writers are about to wait: not for a driver, should it have ended meanwhile
+        jobs().start(leader.env.options)  # writers are about to wait: not for a driver, should it have ended meanwhile
     return followed
 
 
-def complete_copies(work: Work, jobs: Callable[[], JobRunner]) -> None:
+def complete_copies(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
     """Make the copies that were begun anew, by an earlier run or by a twin; promotion saw to it that there was one of each."""
-    for stage in work.plan.of_kind(Copy):
-        _completed(work, stage, jobs)
+    for stage in leader.plan.of_kind(Copy):
+        _completed(leader, stage, jobs)
 
 
-def _completed(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> BuildingShard:
-    work.look_again()
-    row = row_of(work.state, work.deployment, stage.collection)
+def _completed(leader: LeaderWriter, stage: Copy, jobs: Callable[[], JobRunner]) -> BuildingShard:
+    leader.look_again()
+    row = row_of(leader.state, leader.deployment, stage.collection)
     if row.filled_rows is None:
-        work.results += build_all(Filling(work.env, work.ledger, work.deployment, work.plan, jobs, work.listen), [stage.collection])
-        work.look_again()
-        row = row_of(work.state, work.deployment, stage.collection)
+        leader.results += build_all(
+            Filling(leader.env, leader.ledger, leader.deployment, leader.plan, jobs, leader.listen), [stage.collection]
+        )
+        leader.look_again()
+        row = row_of(leader.state, leader.deployment, stage.collection)
     return row
 
 
-def _follow(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> CaughtUpRewrite:
+def _follow(leader: LeaderWriter, stage: Copy, jobs: Callable[[], JobRunner]) -> CaughtUpRewrite:
     """Follow a copy, and make one anew at once that cannot be followed any further.
 
     Nothing is sealed yet, and without the copy the cut-over cannot go on.
     """
     for start in range(1, STARTS + 1):
-        row, runner = _completed(work, stage, jobs), jobs()
-        copying = Copying(work.env, work.ledger, work.deployment, stage, runner, work.listen)
+        row, runner = _completed(leader, stage, jobs), jobs()
+        copying = Copying(leader.env, leader.ledger, leader.deployment, stage, runner, leader.listen)
         try:
-            with _unless_given_up(work, stage, row.shard):
-                return again(lambda: _near_and_checked(work, stage, runner))  # noqa: B023 - called right here
+            with _unless_given_up(leader, stage, row.shard):
+                return again(lambda: _near_and_checked(leader, stage, runner))  # noqa: B023 - called right here
         except RewriteDiffers as error:
             begin_anew(copying, row, error.message)
             raise
@@ -107,48 +109,48 @@ def _follow(work: Work, stage: Copy, jobs: Callable[[], JobRunner]) -> CaughtUpR
 
 
 @contextlib.contextmanager
-def _unless_given_up(work: Work, stage: Copy, shard: ShardId) -> Iterator[None]:
+def _unless_given_up(leader: LeaderWriter, stage: Copy, shard: ShardId) -> Iterator[None]:
     """Raise TwinWasFirst for what fails because a twin gave the copy up and took its files away: it can be tried again."""
     try:
         yield
     except SchemamigError as error:
-        if row_of(work.ledger.state(), work.deployment, stage.collection).shard != shard:
+        if row_of(leader.ledger.state(), leader.deployment, stage.collection).shard != shard:
             raise TwinWasFirst(collection=stage.collection, step="a copy anew") from error
         raise
 
 
-def _near_and_checked(work: Work, stage: Copy, jobs: JobRunner) -> CaughtUpRewrite:
-    flow, copied = forth(work.state, work.deployment, stage, TAIL), copied_version(work.state, work.deployment, stage)
-    reached = where(work.env, flow, copied, 0)
-    work.notes.extend(note for note in check_source(work.env, work.state, stage, reached.at) if note not in work.notes)
-    followed = _near(work, CaughtUpRewrite(stage, flow, reached, reached.at), jobs)
+def _near_and_checked(leader: LeaderWriter, stage: Copy, jobs: JobRunner) -> CaughtUpRewrite:
+    flow, copied = forth(leader.state, leader.deployment, stage, TAIL), copied_version(leader.state, leader.deployment, stage)
+    reached = where(leader.env, flow, copied, 0)
+    leader.notes.extend(note for note in check_source(leader.env, leader.state, stage, reached.at) if note not in leader.notes)
+    followed = _near(leader, CaughtUpRewrite(stage, flow, reached, reached.at), jobs)
     started = time.monotonic()
-    checked = _newest(work, flow)
-    if _since(work, followed).version > followed.position.version:
+    checked = _newest(leader, flow)
+    if _since(leader, followed).version > followed.position.version:
         # The rows of ``checked`` may be those of a later version of the source: they would differ though nothing is wrong.
         raise TwinWasFirst(collection=stage.collection, step="the next step of the tail")
-    check_all(work.env, flow, followed.seen, checked, jobs, same_rows=not stage.any_cardinality)
-    work.report("digest", stage.collection, checked, started)
-    return _near(work, replace(followed, checked=checked, checked_source=followed.seen, delta=NO_ROWS), jobs)
+    check_all(leader.env, flow, followed.seen, checked, jobs, same_rows=not stage.any_cardinality)
+    leader.report("digest", stage.collection, checked, started)
+    return _near(leader, replace(followed, checked=checked, checked_source=followed.seen, delta=NO_ROWS), jobs)
 
 
-def _newest(work: LeaderView, flow: Flow) -> int:
-    return read_head(flow.target_store(work.env)).version
+def _newest(leader: LeaderView, flow: Flow) -> int:
+    return read_head(flow.target_store(leader.env)).version
 
 
-def _near(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
+def _near(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
     """Follow the source until it is hardly ahead any more, or as far ahead after each round: then the last one is as long as any."""
     before = float("inf")
-    pace = Pace(work.newest, work.listen, waits=work.env.waits)
+    pace = Pace(leader.newest, leader.listen, waits=leader.env.waits)
     for _ in range(_ROUNDS):
         pace.begin_step("tail", followed.stage.collection)
-        head = read_head(followed.flow.source_store(work.env))
+        head = read_head(followed.flow.source_store(leader.env))
         behind = head.version - followed.seen
         if not behind:
             break
-        jobs.start(work.env.options)  # what is timed are rows
+        jobs.start(leader.env.options)  # what is timed are rows
         started = time.monotonic()
-        followed = _tail(work, followed, head.version, jobs)
+        followed = _tail(leader, followed, head.version, jobs)
         seconds = time.monotonic() - started
         if behind <= _NEAR or seconds > before * _SHRINKS:
             before = seconds
@@ -156,79 +158,79 @@ def _near(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRew
         before = seconds
     if before == float("inf"):
         return followed
-    if before > work.seal_seconds / 2:  # writers would be locked out past the deadline
-        raise NeverSettles(collection=followed.stage.collection, seconds=before, limit=work.seal_seconds)
+    if before > leader.seal_seconds / 2:  # writers would be locked out past the deadline
+        raise NeverSettles(collection=followed.stage.collection, seconds=before, limit=leader.seal_seconds)
     return replace(followed, seconds=before)
 
 
-def _tail(work: Work, followed: CaughtUpRewrite, upto: int, jobs: JobRunner) -> CaughtUpRewrite:
+def _tail(leader: LeaderWriter, followed: CaughtUpRewrite, upto: int, jobs: JobRunner) -> CaughtUpRewrite:
     started = time.monotonic()
     flow = followed.flow
 
     def attempt() -> tuple[LinkPosition, Tailed]:
-        reached = _since(work, followed)
-        return reached, tail(work.env, flow, reached, upto, jobs)
+        reached = _since(leader, followed)
+        return reached, tail(leader.env, flow, reached, upto, jobs)
 
     reached, tailed = again(attempt)
     delta = followed.delta if reached.version == followed.position.version else None  # else a twin tailed since
     delta = None if delta is None or tailed.delta is None else delta + tailed.delta
-    work.report("tail", followed.stage.collection, tailed.position.version, started)
+    leader.report("tail", followed.stage.collection, tailed.position.version, started)
     return replace(followed, delta=delta, position=tailed.position, seen=tailed.seen)
 
 
-def _since(work: LeaderView, followed: CaughtUpRewrite) -> LinkPosition:
+def _since(leader: LeaderView, followed: CaughtUpRewrite) -> LinkPosition:
     """Return where the target is now.
 
     Only its commits after the known position are read, because writers wait for some of these looks.
     """
-    return where(work.env, followed.flow, followed.position.at, followed.position.version)
+    return where(leader.env, followed.flow, followed.position.at, followed.position.version)
 
 
-def catch_up(work: Work, followed: Sequence[CaughtUpRewrite], jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
+def catch_up(leader: LeaderWriter, followed: Sequence[CaughtUpRewrite], jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
     """Bring the last rows after the seal, and compare the digest of what was tailed since the full one.
 
     Raises RewriteDiffers, SourceTouched.
     """
-    return [_catch_up(work, item, jobs()) for item in followed]
+    return [_catch_up(leader, item, jobs()) for item in followed]
 
 
-def _catch_up(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
-    with _unless_given_up(work, followed.stage, followed.flow.target):
-        return _caught_up(work, followed, jobs)
+def _catch_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
+    with _unless_given_up(leader, followed.stage, followed.flow.target):
+        return _caught_up(leader, followed, jobs)
 
 
-def _caught_up(work: Work, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
+def _caught_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
     flow = followed.flow
-    sealed = _sealed_version(work, followed)
-    followed = _tail(work, followed, sealed, jobs)
+    sealed = _sealed_version(leader, followed)
+    followed = _tail(leader, followed, sealed, jobs)
     started = time.monotonic()
-    newest = _newest(work, flow)
+    newest = _newest(leader, flow)
     if followed.delta is None:
-        check_all(work.env, flow, sealed, newest, jobs, same_rows=not followed.stage.any_cardinality)
+        check_all(leader.env, flow, sealed, newest, jobs, same_rows=not followed.stage.any_cardinality)
     elif newest > followed.checked:
-        check_delta(work.env, flow, followed.checked, newest, followed.delta, jobs)
+        check_delta(leader.env, flow, followed.checked, newest, followed.delta, jobs)
     if followed.delta is not None and not followed.stage.any_cardinality:
-        check_cardinality_since(work.env, flow, followed.checked_source, sealed, followed.delta.rows, jobs)
-    work.report("digest", followed.stage.collection, newest, started)
+        check_cardinality_since(leader.env, flow, followed.checked_source, sealed, followed.delta.rows, jobs)
+    leader.report("digest", followed.stage.collection, newest, started)
     return followed
 
 
-def check_untouched(work: LeaderView, followed: Sequence[CaughtUpRewrite]) -> None:
+def check_untouched(leader: LeaderView, followed: Sequence[CaughtUpRewrite]) -> None:
     """RESTORE alone gets through a seal. Raises SourceTouched if a source is not what was caught up with."""
     for item in followed:
-        if _sealed_version(work, item) != item.seen:
+        if _sealed_version(leader, item) != item.seen:
             raise SourceTouched(collection=item.stage.source, shard=item.flow.source)
 
 
-def check_current(work: LeaderView, state: State, followed: Sequence[CaughtUpRewrite]) -> None:
+def check_current(leader: LeaderView, state: State, followed: Sequence[CaughtUpRewrite]) -> None:
     """Raise TwinWasFirst if a copy was given up meanwhile for another one, which nobody has looked at."""
     for item in followed:
-        if row_of(state, work.deployment, item.stage.collection).shard != item.flow.target:
+        if row_of(state, leader.deployment, item.stage.collection).shard != item.flow.target:
             raise TwinWasFirst(collection=item.stage.collection, step="a copy anew")
 
 
-def _sealed_version(work: LeaderView, followed: CaughtUpRewrite) -> int:
-    head = read_head(followed.flow.source_store(work.env))
+def _sealed_version(leader: LeaderView, followed: CaughtUpRewrite) -> int:
+    head = read_head(followed.flow.source_store(leader.env))
     if head.sealed_for != followed.flow.target:
         raise SourceTouched(collection=followed.stage.source, shard=followed.flow.source)
     return head.version

@@ -27,14 +27,14 @@ class _Moved(Exception):
     """Another process of this generation did it."""
 
 
-def opened(work: LeaderView, old: ShardId, now: ShardId | None, undo: Undo | None) -> dict[str, int]:
+def opened(leader: LeaderView, old: ShardId, now: ShardId | None, undo: Undo | None) -> dict[str, int]:
     """Return the transaction versions for the commit that opens the sealed table ``old`` again.
 
     Whoever stood still since before its seal can bring nothing there. The rows that came to ``now``, its successor, which is sealed by
     now, come back through ``down`` and count as written from then on; without it they do not come, and are written again.
     """
-    known = _txns(work, old)
-    later = {} if now is None else _txns(work, now)
+    known = _txns(leader, old)
+    later = {} if now is None else _txns(leader, now)
     come_back = undo is not None and undo.step.down is not None
     found = _ahead(later, known) if come_back else {}
     for app_id in app_ids(txn for txn in (*known, *later) if txn.startswith(STREAM_PREFIX)):
@@ -44,37 +44,37 @@ def opened(work: LeaderView, old: ShardId, now: ShardId | None, undo: Undo | Non
     return found
 
 
-def hand_on(work: LeaderView) -> None:
+def hand_on(leader: LeaderView) -> None:
     """Let the tables that take over know how far writers and streams have come in those that are sealed, which are removed some day.
 
     Should a local disk lose the commit, a stream finds it out by itself as long as the old table is there. Raises Fenced.
     """
-    for source, target in _successions(work):
+    for source, target in _successions(leader):
         # Writers wait meanwhile, so where nobody counts the other log is not read.
-        there = _txns(work, source)
-        known = _txns(work, target) if any(map(_is_handed_on, there)) else {}
+        there = _txns(leader, source)
+        known = _txns(leader, target) if any(map(_is_handed_on, there)) else {}
         ahead = _ahead(there, known) | _streams_ahead(there, known)
         if ahead:
-            _put(work, target, ahead)
+            _put(leader, target, ahead)
 
 
-def _successions(work: LeaderView) -> list[tuple[ShardId, ShardId]]:
+def _successions(leader: LeaderView) -> list[tuple[ShardId, ShardId]]:
     """Return the tables whose rows move to another one, or are replaced, and that one."""
-    steps = [step for step in work.plan.target.steps if isinstance(step, Replace | RewriteStep) and step.old.name in work.state.objects]
-    rows = [work.state.replacements[replacement_key(step.collection, work.deployment)] for step in steps]
-    return [(work.state.objects[step.old.name].shard, row.shard) for step, row in zip(steps, rows, strict=True)]
+    steps = [step for step in leader.plan.target.steps if isinstance(step, Replace | RewriteStep) and step.old.name in leader.state.objects]
+    rows = [leader.state.replacements[replacement_key(step.collection, leader.deployment)] for step in steps]
+    return [(leader.state.objects[step.old.name].shard, row.shard) for step, row in zip(steps, rows, strict=True)]
 
 
-def _txns(work: LeaderView, shard: ShardId) -> dict[str, int]:
+def _txns(leader: LeaderView, shard: ShardId) -> dict[str, int]:
     """Return the highest number of every application id; none of a table that is not there."""
     try:
-        return read_txns(_store(work, shard), "")
+        return read_txns(_store(leader, shard), "")
     except TableMissing:
         return {}
 
 
-def _put(work: LeaderView, shard: ShardId, txns: Mapping[str, int]) -> None:
-    store, fence = _store(work, shard), work.fence(shard)
+def _put(leader: LeaderView, shard: ShardId, txns: Mapping[str, int]) -> None:
+    store, fence = _store(leader, shard), leader.fence(shard)
     head = read_head(store)
 
     def judge(commit: LogCommit) -> None:
@@ -83,7 +83,7 @@ def _put(work: LeaderView, shard: ShardId, txns: Mapping[str, int]) -> None:
             raise _Moved
 
     with contextlib.suppress(_Moved):
-        put_txns(store, head, txns, work.tag("transactions"), judge)
+        put_txns(store, head, txns, leader.tag("transactions"), judge)
 
 
 def _ahead(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
@@ -109,5 +109,5 @@ def _is_own(app_id: str) -> bool:
     return app_id.startswith(f"{RESERVED_PREFIX}:")
 
 
-def _store(work: LeaderView, shard: ShardId) -> Store:
-    return table_store(work.env, work.state, shard)
+def _store(leader: LeaderView, shard: ShardId) -> Store:
+    return table_store(leader.env, leader.state, shard)

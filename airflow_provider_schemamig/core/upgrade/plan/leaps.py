@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from airflow_provider_schemamig.core.ledger.rows import Ahead
+from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Version
 from airflow_provider_schemamig.core.release.columns import Origins, match
@@ -38,7 +38,7 @@ def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
     if len(versions) < 3:
         return
     for name in sorted(state.objects):
-        ahead = state.ahead_of(name)
+        ahead = state.unreleased_of(name)
         followed: list[_Followed] = [] if ahead is None else [_Outside.of(ahead)]
         followed += _Hidden.of(state, name, ahead)
         stops = [stop for item in followed if (stop := _stop(release, versions, item)) is not None]
@@ -134,11 +134,11 @@ class _Outside(_Followed):
 
     HOW = "came outside of a release"
 
-    ahead: Ahead
+    ahead: UnreleasedChange
     new: frozenset[ColumnPath]
 
     @classmethod
-    def of(cls, ahead: Ahead) -> _Outside:
+    def of(cls, ahead: UnreleasedChange) -> _Outside:
         released, declared = ahead.released, ahead.declared
         new = frozenset(match(declared, declared, {}).keys() - match(released, declared, {}).keys())
         return cls(ahead.collection, released.name if released.fields else None, ahead, new)
@@ -167,7 +167,7 @@ class _Hidden(_Followed):
     types: dict[ColumnPath, Any]
 
     @classmethod
-    def of(cls, state: State, collection: CollectionName, ahead: Ahead | None) -> Iterator[_Hidden]:
+    def of(cls, state: State, collection: CollectionName, ahead: UnreleasedChange | None) -> Iterator[_Hidden]:
         """Yield it if it has such columns. What a hold keeps does not come up again: its name is refused, or it is gone by then."""
         entry = state.entry(collection)
         fields, declared = dict(walk(entry.physical.fields)), match(entry.declared, entry.physical, {}).keys()

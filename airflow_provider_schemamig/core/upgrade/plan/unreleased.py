@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.ledger.rows import Ahead
+from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, SchemaId
@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, path_in_files, translate
-from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease, MovedAhead
+from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, MovedAhead
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
@@ -40,7 +40,7 @@ def from_here(state: State, steps: Sequence[MergedStep], read: Collection[Collec
 
 def _moved(state: State) -> dict[CollectionName, CollectionName]:
     """Return the release's name -> the name here, of what was renamed outside of a release."""
-    found = (ahead for name in state.objects if (ahead := state.ahead_of(name)) is not None and ahead.released.fields)
+    found = (ahead for name in state.objects if (ahead := state.unreleased_of(name)) is not None and ahead.released.fields)
     return {ahead.released.name: ahead.collection for ahead in found if ahead.released.name != ahead.collection}
 
 
@@ -59,26 +59,26 @@ def _from_here(state: State, step: MergedStep, moved: Mapping[CollectionName, Co
             return step
 
 
-def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[AheadNotInRelease]:
+def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[ChangeNotInRelease]:
     """Yield one refusal for each collection that is ahead of its release, and whose change the next release does not make.
 
     ``steps``: those that ``from_here`` returned.
     """
     removed = {step.old.name for step in steps if isinstance(step, Remove)}
     for name in sorted(state.dropped.keys() - removed):
-        yield AheadNotInRelease(collection=name, changes=("its removal",))
+        yield ChangeNotInRelease(collection=name, changes=("its removal",))
     by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
     created = {step.collection for step in steps if isinstance(step, Create)}
     for name in sorted(state.objects):
-        ahead, step = state.ahead_of(name), None if name in created else by_source.get(name)
+        ahead, step = state.unreleased_of(name), None if name in created else by_source.get(name)
         if ahead is None or isinstance(step, Remove):
             continue
         missing = missing_in(ahead, step) or (_renamed_here(state, ahead, step) if isinstance(step, Evolve) else ())
         if missing:
-            yield AheadNotInRelease(collection=name, changes=missing)
+            yield ChangeNotInRelease(collection=name, changes=missing)
 
 
-def _renamed_here(state: State, ahead: Ahead, step: Evolve) -> tuple[str, ...]:
+def _renamed_here(state: State, ahead: UnreleasedChange, step: Evolve) -> tuple[str, ...]:
     """Return the renames made outside of a release that the step has as a drop and an addition: here it would find all in place, and any
     other environment would lose the values."""
     entry = state.entry(ahead.collection)
@@ -99,20 +99,20 @@ def _renamed_here(state: State, ahead: Ahead, step: Evolve) -> tuple[str, ...]:
 
 def declared_now(state: State, step: Evolve) -> Declaration:
     """Return what the collection is declared as before the step: by the release, or by what was changed since outside of it."""
-    ahead = state.ahead_of(step.old.name)
+    ahead = state.unreleased_of(step.old.name)
     return step.old if ahead is None else ahead.declared
 
 
 def renames_left(state: State, step: Evolve) -> Mapping[ColumnPath, str]:
     """Return the step's renames that were not made outside of a release already (``accept``), by the paths the columns have now."""
-    ahead = state.ahead_of(step.old.name)
+    ahead = state.unreleased_of(step.old.name)
     if ahead is None:
         return step.renames
     done = _renames_done(ahead, step.renames)
     return {translate(path, done): name for path, name in step.renames.items() if path not in done}
 
 
-def _renames_done(ahead: Ahead, renames: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
+def _renames_done(ahead: UnreleasedChange, renames: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
     done: dict[ColumnPath, str] = {}
     for path, name in sorted(renames.items(), key=lambda item: item[0].count(".")):
         here = translate(path, done)
@@ -122,15 +122,15 @@ def _renames_done(ahead: Ahead, renames: Mapping[ColumnPath, str]) -> dict[Colum
     return done
 
 
-def went_ahead(state: State, source: CollectionName | None, declared: Declaration, schema_id: SchemaId, epoch: Epoch) -> Ahead:
+def went_ahead(state: State, source: CollectionName | None, declared: Declaration, schema_id: SchemaId, epoch: Epoch) -> UnreleasedChange:
     """Return the row that makes ``declared`` the schema of what was called ``source`` (None: it is new) outside of a release."""
-    before = None if source is None else state.ahead_of(source)
+    before = None if source is None else state.unreleased_of(source)
     if before is not None:
         released, known = before.released, before.released_fingerprint
     else:
         released = no_table(declared.name) if source is None else state.entry(source).declared
         known = fingerprint(released)
-    return Ahead(
+    return UnreleasedChange(
         collection=declared.name,
         schema_id=schema_id,
         epoch=epoch,
@@ -140,10 +140,10 @@ def went_ahead(state: State, source: CollectionName | None, declared: Declaratio
     )
 
 
-def dropped_before(state: State, step: Remove, epoch: Epoch) -> Ahead:
+def dropped_before(state: State, step: Remove, epoch: Epoch) -> UnreleasedChange:
     """Return the row for the way back of a release that removes what had been dropped outside of one: then that is ahead again."""
     name = step.old.name
-    return Ahead(name, state.next_schema_id(name), epoch, no_table(name), step.old, fingerprint(step.old))
+    return UnreleasedChange(name, state.next_schema_id(name), epoch, no_table(name), step.old, fingerprint(step.old))
 
 
 def caught_up(state: State) -> list[Drop]:
@@ -152,11 +152,13 @@ def caught_up(state: State) -> list[Drop]:
     What is in force now ends with the schema ids that the commit makes.
     """
     return [
-        Drop(Ahead, row.key) for row in state.ahead.values() if row.collection not in state.objects or row != state.ahead_of(row.collection)
+        Drop(UnreleasedChange, row.key)
+        for row in state.ahead.values()
+        if row.collection not in state.objects or row != state.unreleased_of(row.collection)
     ]
 
 
-def missing_in(ahead: Ahead, step: MergedStep | None) -> tuple[str, ...]:
+def missing_in(ahead: UnreleasedChange, step: MergedStep | None) -> tuple[str, ...]:
     """Return the changes, in words, that the release does not make at the same place; what it drops needs none."""
     if step is None and not ahead.released.fields:
         return ("the whole table",)
@@ -169,7 +171,7 @@ def missing_in(ahead: Ahead, step: MergedStep | None) -> tuple[str, ...]:
     return tuple(describe(change) for change in wanted if _place(change) not in places and not _is_dropped(change, made))
 
 
-def _made(ahead: Ahead, step: MergedStep | None) -> Diff:
+def _made(ahead: UnreleasedChange, step: MergedStep | None) -> Diff:
     match step:
         case Evolve():
             return diff(ahead.released, step.new, step.renames)

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import still_there
@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
 from airflow_provider_schemamig.core.upgrade.tables.inverse import way_back
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Move, move_all
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 
 
 @dataclass(frozen=True)
@@ -72,80 +72,82 @@ def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs
     return tuple(f"{item.collection}: {item.count} row(s) {item.rule}" for item in violations)
 
 
-def bring_all_back(work: Work, jobs: Jobs, *, lossy: bool) -> None:
+def bring_all_back(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> None:
     """Bring all rows back, which is the long part of it, while everybody goes on. Raises as ``column_swap.bring_back``."""
-    for home in _homes(work.state, work.plan, hold_of(work), lossy=lossy):
-        if _gone_back(work, home.shard) is None:
-            bring_back(work, home, jobs)
+    for home in _homes(leader.state, leader.plan, hold_of(leader), lossy=lossy):
+        if _gone_back(leader, home.shard) is None:
+            bring_back(leader, home, jobs)
 
 
-def revert_all(work: Work, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
+def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
     """Revert all collections in one round, but those whose columns change places: each of them has its own race with its writers.
 
     What a rollback that died had taken back stays as it is: what rows came since do not have was never theirs.
     """
-    hold = hold_of(work)
-    tables = {step.collection: held_table(work.state, hold, step.old.name) for step in _evolved(work.plan)}
-    gone_back = {name: known for name, table in tables.items() if (known := _gone_back(work, table.shard)) is not None}
-    steps = [step for step in _evolved(work.plan) if step.collection not in gone_back]
-    plain = [step for step in steps if not _home(work.state, work.plan, hold, step, lossy).exchanges]
-    moves = [move for step in plain if (move := _move(work, step)) is not None]
-    versions = {name: _stands(work, known) for name, known in gone_back.items()} | move_all(work, IntentKind.REVERT, moves)
+    hold = hold_of(leader)
+    tables = {step.collection: held_table(leader.state, hold, step.old.name) for step in _evolved(leader.plan)}
+    gone_back = {name: known for name, table in tables.items() if (known := _gone_back(leader, table.shard)) is not None}
+    steps = [step for step in _evolved(leader.plan) if step.collection not in gone_back]
+    plain = [step for step in steps if not _home(leader.state, leader.plan, hold, step, lossy).exchanges]
+    transitions = [transition for step in plain if (transition := _transition(leader, step)) is not None]
+    versions = {name: _stands(leader, known) for name, known in gone_back.items()} | commit_transitions(
+        leader, IntentKind.REVERT, transitions
+    )
     for step in steps:
-        home = _home(work.state, work.plan, hold, step, lossy)
+        home = _home(leader.state, leader.plan, hold, step, lossy)
         if home.exchanges:
-            attempt = functools.partial(_exchange, work, step, home, jobs)
-            move, version = until_nobody_writes(work, step.collection, home.shard, attempt)
-            moves.append(move)
+            attempt = functools.partial(_exchange, leader, step, home, jobs)
+            transition, version = until_nobody_writes(leader, step.collection, home.shard, attempt)
+            transitions.append(transition)
             versions[step.collection] = version
-    moved = {move.collection for move in moves}
-    versions |= {step.collection: _marked(work, step) for step in steps if step.collection not in moved}
-    heads = {name: read_head(held_store(work.env, work.state, table)) for name, table in tables.items()}
+    moved = {transition.collection for transition in transitions}
+    versions |= {step.collection: _marked(leader, step) for step in steps if step.collection not in moved}
+    heads = {name: read_head(held_store(leader.env, leader.state, table)) for name, table in tables.items()}
     names = {name: names_of(head) for name, head in heads.items()}
     upto = {name: versions.get(name, head.version) for name, head in heads.items()}
     physical = {name: known.after for name, known in gone_back.items()}
-    return RolledBackTables(physical | {move.collection: move.after for move in moves}, versions, names, upto)
+    return RolledBackTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names, upto)
 
 
-def _marked(work: Work, step: Evolve) -> int:
+def _marked(leader: LeaderWriter, step: Evolve) -> int:
     """Return a version without rows, where the table stays as it is: up to there they are of the release, and after it of the one before.
 
     Streams tell by that which columns an event has.
     """
-    held = held_table(work.state, hold_of(work), step.old.name)
-    store, fence = held_store(work.env, work.state, held), work.fence(held.shard)
-    tag = work.tag(IntentKind.REVERT.value)
+    held = held_table(leader.state, hold_of(leader), step.old.name)
+    store, fence = held_store(leader.env, leader.state, held), leader.fence(held.shard)
+    tag = leader.tag(IntentKind.REVERT.value)
     return put_txns(store, read_head(store), fence_txns(store, fence), tag, fence.check).version
 
 
-def _gone_back(work: Work, shard: ShardId) -> TransitionIntent | None:
+def _gone_back(leader: LeaderWriter, shard: ShardId) -> TransitionIntent | None:
     """Return what took the table back already, in this rollback or in one that died (``recovery.settle``)."""
-    known = work.state.transition(shard, IntentKind.REVERT, work.generation)
+    known = leader.state.transition(shard, IntentKind.REVERT, leader.generation)
     return known if known is not None and known.done_version is not None else None
 
 
-def _stands(work: Work, known: TransitionIntent) -> int:
+def _stands(leader: LeaderWriter, known: TransitionIntent) -> int:
     """Return the version that did it. Raises DriftFound if somebody changed the table since."""
-    head = read_head(table_store(work.env, work.state, known.shard))
+    head = read_head(table_store(leader.env, leader.state, known.shard))
     found = live_differences(known.after, head.declaration(known.after.name))
     if found:
         raise DriftFound(collection=known.collection, differences=tuple(map(str, found)), under_way=True)
     return head.version if known.done_version is None else known.done_version
 
 
-def _exchange(work: Work, step: Evolve, home: WayHome, jobs: Jobs) -> tuple[Move, int]:
-    checked_at = bring_back(work, home, jobs)
-    move = _move(work, step)
-    assert move is not None  # two columns change places
-    return move, move_all(work, IntentKind.REVERT, [replace(move, checked_at=checked_at)])[step.collection]
+def _exchange(leader: LeaderWriter, step: Evolve, home: WayHome, jobs: Jobs) -> tuple[Transition, int]:
+    checked_at = bring_back(leader, home, jobs)
+    transition = _transition(leader, step)
+    assert transition is not None  # two columns change places
+    return transition, commit_transitions(leader, IntentKind.REVERT, [replace(transition, checked_at=checked_at)])[step.collection]
 
 
 def _evolved(plan: Plan) -> tuple[Evolve, ...]:
     return tuple(step for step in plan.target.steps if isinstance(step, Evolve))
 
 
-def hold_of(work: LeaderView) -> Hold:
-    return work.state.holds[work.generation]
+def hold_of(leader: LeaderView) -> Hold:
+    return leader.state.holds[leader.generation]
 
 
 def held_table(state: State, hold: Hold, collection: CollectionName) -> HeldTable:
@@ -179,15 +181,15 @@ def _home(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> Wa
     return WayHome(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), max(held.before, 0), lossy)
 
 
-def _move(work: Work, step: Evolve) -> Move | None:
-    entry, home = work.state.entry(step.collection), _home(work.state, work.plan, hold_of(work), step, False)
-    store = held_store(work.env, work.state, held_table(work.state, hold_of(work), step.old.name))
-    known = work.state.transition(entry.shard, IntentKind.REVERT, work.generation)
+def _transition(leader: LeaderWriter, step: Evolve) -> Transition | None:
+    entry, home = leader.state.entry(step.collection), _home(leader.state, leader.plan, hold_of(leader), step, False)
+    store = held_store(leader.env, leader.state, held_table(leader.state, hold_of(leader), step.old.name))
+    known = leader.state.transition(entry.shard, IntentKind.REVERT, leader.generation)
     if known is not None:
         entry = replace(entry, physical=known.before)
     head = read_head(store)
     back = way_back(store, head, entry.physical, home.wanted, home.renames, home.since)
-    work.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
+    leader.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
     if not back.changes:
         return None
-    return Move(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version)
+    return Transition(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version)

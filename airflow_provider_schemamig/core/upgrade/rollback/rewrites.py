@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of, foreign_commits
 from airflow_provider_schemamig.core.transfer.tail import again, tail, where
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, Undo, back
@@ -47,43 +47,43 @@ def rows_since_commit(env: EnvironmentRoot, state: State, deployment: Deployment
     return rows_changed_since(table_store(env, state, shard), committed_at(env, state, deployment, shard))
 
 
-def warm_up(work: LeaderView, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:
+def warm_up(leader: LeaderView, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:
     """Start Spark before writers wait for it, if any rows have to go back."""
-    if any(undo.step.down is not None and rows_since_commit(work.env, work.state, work.deployment, undo.now) for undo in undos):
-        jobs().start(work.env.options)
+    if any(undo.step.down is not None and rows_since_commit(leader.env, leader.state, leader.deployment, undo.now) for undo in undos):
+        jobs().start(leader.env.options)
 
 
-def undo_rows(work: Work, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> dict[Undo, int]:
+def undo_rows(leader: LeaderWriter, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> dict[Undo, int]:
     """Bring what was written since the commit into the old shards, which are open again. Exactly once, whoever else does it.
 
     Returns the version of each new shard, sealed, that its old one is up to. Without ``down`` nothing goes back: that was agreed to
     (``--allow-lossy``), or there is nothing. Raises RowsNotFound.
     """
-    return {undo: _undo(work, undo, jobs) for undo in undos if undo.step.down is not None}
+    return {undo: _undo(leader, undo, jobs) for undo in undos if undo.step.down is not None}
 
 
-def check_undone(work: Work, undone: Mapping[Undo, int]) -> None:
+def check_undone(leader: LeaderWriter, undone: Mapping[Undo, int]) -> None:
     """RESTORE alone gets through a seal. Raises SourceTouched if a new shard is not what its old one is up to."""
     for undo, version in undone.items():
-        head = read_head(table_store(work.env, work.state, undo.now))
+        head = read_head(table_store(leader.env, leader.state, undo.now))
         if head.sealed_for is None or head.version != version:
             raise SourceTouched(collection=undo.step.collection, shard=undo.now)
 
 
-def _undo(work: Work, undo: Undo, jobs: Callable[[], JobRunner]) -> int:
+def _undo(leader: LeaderWriter, undo: Undo, jobs: Callable[[], JobRunner]) -> int:
     started = time.monotonic()
-    flow = back(work.env, work.state, work.deployment, undo.step, undo.now, undo.old)
-    upto = read_head(flow.source_store(work.env)).version
-    start = committed_at(work.env, work.state, work.deployment, undo.now)
+    flow = back(leader.env, leader.state, leader.deployment, undo.step, undo.now, undo.old)
+    upto = read_head(flow.source_store(leader.env)).version
+    start = committed_at(leader.env, leader.state, leader.deployment, undo.now)
     if upto <= start:
         return upto
-    after = work.state.shards[undo.old].sealed_version or 0
-    if any(foreign_commits(flow.target_store(work.env), after)):
-        work.notes.append(f"{undo.step.collection}: the old shard {undo.old} got rows of others, too, while it was retired")
+    after = leader.state.shards[undo.old].sealed_version or 0
+    if any(foreign_commits(flow.target_store(leader.env), after)):
+        leader.notes.append(f"{undo.step.collection}: the old shard {undo.old} got rows of others, too, while it was retired")
     flow = replace(flow, shown_at=upto)
     try:
-        tailed = again(lambda: tail(work.env, flow, where(work.env, flow, start, after), upto, jobs()))
+        tailed = again(lambda: tail(leader.env, flow, where(leader.env, flow, start, after), upto, jobs()))
     except TargetDiverged as missing:
         raise RowsNotFound(collection=undo.step.old.name, uri=missing.uri, rows=missing.rows) from missing
-    work.report("undo", undo.step.collection, tailed.position.version, started)
+    leader.report("undo", undo.step.collection, tailed.position.version, started)
     return upto

@@ -14,7 +14,6 @@ import pendulum
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.rows import (
-    Ahead,
     Deployment,
     DeploymentState,
     EnvironmentRelease,
@@ -24,6 +23,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     SchemaEntry,
     Shard,
     ShardState,
+    UnreleasedChange,
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update, one_each
@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.errors import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Work, keep_fences, leading, pending_holds, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome, keep_fences, leading, pending_holds, plan_of
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import restated_back, schemas_rolled_back, uses_since_rollback
@@ -102,22 +102,28 @@ def roll_back(
     state = ledger.transact(lambda state: _raise_epoch(state, deployment, claim_id))
     assert state.leader is not None  # just written
     leadership = Leadership(state.leader.generation, state.leader.epoch)
-    work = Work(env, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, ledger, listen)
+    leader = LeaderWriter(env, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, ledger, listen)
     if deployment.state is DeploymentState.COMMITTED:
         # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
-        note = append_history(env, HistoryEntry.ended("rollback", started, generation=work.generation, outcome="begun"))
-        work.notes.extend([note] if note else [])
-    keep_fences(work)
-    settle(work, lambda collection: None, jobs, going_back=True, lossy=allow_lossy)
+        note = append_history(env, HistoryEntry.ended("rollback", started, generation=leader.generation, outcome="begun"))
+        leader.notes.extend([note] if note else [])
+    keep_fences(leader)
+    settle(leader, lambda collection: None, jobs, going_back=True, lossy=allow_lossy)
     if deployment.state is DeploymentState.COMMITTED:
-        _undo_commit(work, jobs, allow_lossy)
+        _undo_commit(leader, jobs, allow_lossy)
     else:
-        remove_shards(work, own_shards(work), "cleanup")
-        work.append(lambda state: _closed(state, work))
-        _clean_up_before(work)
-    target = work.plan.target
+        remove_shards(leader, own_shards(leader), "cleanup")
+        leader.append(lambda state: _closed(state, leader))
+        _clean_up_before(leader)
+    target = leader.plan.target
     return Outcome(
-        target.version, target.source, work.generation, work.epoch, tuple(work.results), pending_holds(work.state), tuple(work.notes)
+        target.version,
+        target.source,
+        leader.generation,
+        leader.epoch,
+        tuple(leader.results),
+        pending_holds(leader.state),
+        tuple(leader.notes),
     )
 
 
@@ -134,75 +140,75 @@ def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> 
     return updates
 
 
-def own_shards(work: Work) -> tuple[Shard, ...]:
+def own_shards(leader: LeaderWriter) -> tuple[Shard, ...]:
     """Return what the deployment was building: nobody ever saw it."""
-    return tuple(s for s in work.state.shards.values() if s.state is ShardState.BUILDING and s.generation == work.generation)
+    return tuple(s for s in leader.state.shards.values() if s.state is ShardState.BUILDING and s.generation == leader.generation)
 
 
-def _clean_up_before(work: Work) -> None:
+def _clean_up_before(leader: LeaderWriter) -> None:
     """Remove what the generations built that this one took over from; no commit comes whose clean-up would.
 
     What is not ours to delete is left to people: the rollback is done.
     """
-    left = [shard for shard in stale_shards(work.state, work.generation) if shard.state is ShardState.BUILDING]
+    left = [shard for shard in stale_shards(leader.state, leader.generation) if shard.state is ShardState.BUILDING]
     try:
-        remove_shards(work, left, "cleanup")
+        remove_shards(leader, left, "cleanup")
     except NotOurPlace as refusal:
-        work.notes.append(f"what earlier generations built was not removed: {refusal}")
+        leader.notes.append(f"what earlier generations built was not removed: {refusal}")
 
 
-def _closed(state: State, work: Work) -> list[Update]:
-    return [Put(replace(state.deployments[work.generation], state=DeploymentState.ROLLED_BACK))]
+def _closed(state: State, leader: LeaderWriter) -> list[Update]:
+    return [Put(replace(state.deployments[leader.generation], state=DeploymentState.ROLLED_BACK))]
 
 
 # --- after the commit ----------------------------------------------------------------------------------------------------------------
 
 
-def _undo_commit(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+def _undo_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
     started = time.monotonic()
-    _bring_back(work, jobs, allow_lossy)
-    swaps = announce_swaps(work, shard_swaps(work))
-    undos = undos_of(work, swaps)
-    warm_up(work, undos, jobs)
+    _bring_back(leader, jobs, allow_lossy)
+    swaps = announce_swaps(leader, shard_swaps(leader))
+    undos = undos_of(leader, swaps)
+    warm_up(leader, undos, jobs)
     closed = time.monotonic()
     try:
         for swap in swaps:
-            close_new(work, swap)
-        losses = () if allow_lossy else lossy(work.env, work.state, work.deployment)
+            close_new(leader, swap)
+        losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
         if losses:  # rows came in between the first look and the seals
             raise LossyRollback(losses=losses)
         for swap in swaps:
             if any(undo.old == swap.back for undo in undos):
-                open_old(work, swap, undos)
-        undone = undo_rows(work, undos, jobs)
-        check_undone(work, undone)
-        reverted = revert_all(work, jobs, lossy=allow_lossy)
+                open_old(leader, swap, undos)
+        undone = undo_rows(leader, undos, jobs)
+        check_undone(leader, undone)
+        reverted = revert_all(leader, jobs, lossy=allow_lossy)
         for swap in swaps:
-            open_old(work, swap, ())
-        check_undone(work, undone)
+            open_old(leader, swap, ())
+        check_undone(leader, undone)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
-        open_again(work, swaps)
+        open_again(leader, swaps)
         raise
-    sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := head_of(work, swap.now)) is not None}
+    sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := head_of(leader, swap.now)) is not None}
     brought = [swap.now for swap in swaps if swap.now is not None and swap.now in sealed]
-    kept = frozenset(shard for shard in brought if rows_came(work.env, work.state, work.deployment, shard))
-    until = kept_until(work.deployment)
-    work.append(lambda state: _flip(work, state, reverted, swaps, sealed, until if kept else None))
-    work.notes.extend(note(work.env, work.state, work.deployment, kept, until))
-    work.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
-    work.report("rollback", None, None, started)
+    kept = frozenset(shard for shard in brought if rows_came(leader.env, leader.state, leader.deployment, shard))
+    until = kept_until(leader.deployment)
+    leader.append(lambda state: _flip(leader, state, reverted, swaps, sealed, until if kept else None))
+    leader.notes.extend(note(leader.env, leader.state, leader.deployment, kept, until))
+    leader.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
+    leader.report("rollback", None, None, started)
 
 
-def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+def _bring_back(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
     """Bring the rows back; whatever this raises, the release is as it was.
 
     Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for.
     """
     try:
-        bring_all_back(work, jobs, lossy=allow_lossy)
+        bring_all_back(leader, jobs, lossy=allow_lossy)
     except SchemamigError as error:
-        open_again(work, ())
+        open_again(leader, ())
         if not isinstance(error, DoesNotGoBack):
             raise
         stays = error
@@ -212,7 +218,7 @@ def _bring_back(work: Work, jobs: Callable[[], JobRunner], allow_lossy: bool) ->
 
 
 def _flip(
-    work: Work,
+    leader: LeaderWriter,
     state: State,
     reverted: RolledBackTables,
     swaps: Sequence[ShardSwap],
@@ -221,32 +227,32 @@ def _flip(
 ) -> list[Update]:
     """Return the updates of the ONE append back to the source release. ``until``: of rows that stay behind, if any."""
     updates: list[Update] = []
-    hold, goal = state.holds[work.generation], state.release_set()
-    evolved = [step for step in work.plan.target.steps if isinstance(step, Evolve)]
+    hold, goal = state.holds[leader.generation], state.release_set()
+    evolved = [step for step in leader.plan.target.steps if isinstance(step, Evolve)]
     for step in evolved:  # all names first: collections may have changed theirs with each other
         goal.pop(step.collection, None)
     for step in evolved:
-        updates += _unevolved(work, state, step, reverted, goal)
+        updates += _unevolved(leader, state, step, reverted, goal)
     for swap in swaps:
-        updates += _swapped(work, state, swap, goal, sealed)
+        updates += _swapped(leader, state, swap, goal, sealed)
     updates += restated_back(state, hold, goal)
     back = {swap.collection for swap in swaps}
-    for gone in (step for step in work.plan.target.steps if isinstance(step, Remove) and step.collection not in back):
-        updates.append(Put(dropped_before(state, gone, work.epoch)))
+    for gone in (step for step in leader.plan.target.steps if isinstance(step, Remove) and step.collection not in back):
+        updates.append(Put(dropped_before(state, gone, leader.epoch)))
         goal[gone.collection] = fingerprint(gone.old)
-    source, name = work.deployment.source, work.plan.target.name
+    source, name = leader.deployment.source, leader.plan.target.name
     assert source is not None  # to_roll_back refused otherwise
-    reached = work.plan.target.fingerprint if work.plan.target.ahead else set_fingerprint(goal)
-    passed = tuple((version, digest) for version, digest in work.plan.target.passed if version <= source)
+    reached = leader.plan.target.fingerprint if leader.plan.target.ahead else set_fingerprint(goal)
+    passed = tuple((version, digest) for version, digest in leader.plan.target.passed if version <= source)
     updates.append(Put(EnvironmentRelease(name, source, reached, passed)))
     over = replace(hold, state=HoldState.CLOSED)
     updates.append(Put(over if until is None else replace(hold, state=HoldState.KEEPING, until=until, tables=(), restated=())))
-    updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
-    return one_each(updates + schemas_rolled_back(state, work.plan, work.generation) + _closed(state, work))
+    updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == leader.generation]
+    return one_each(updates + schemas_rolled_back(state, leader.plan, leader.generation) + _closed(state, leader))
 
 
 def _unevolved(
-    work: Work,
+    leader: LeaderWriter,
     state: State,
     step: Evolve,
     reverted: RolledBackTables,
@@ -256,10 +262,10 @@ def _unevolved(
     known = state.objects[step.collection]
     physical = reverted.physical.get(step.collection, state.entry(step.collection).physical)
     since = reverted.versions.get(step.collection, state.entry(step.collection).since_table_version)
-    old = source_entry(state, held_table(state, state.holds[work.generation], source))
+    old = source_entry(state, held_table(state, state.holds[leader.generation], source))
     schema_id = state.next_schema_id(source)
     ahead = state.ahead.get((source, old.schema_id))
-    release = old.release if work.plan.target.ahead or ahead else old.release or work.deployment.source
+    release = old.release if leader.plan.target.ahead or ahead else old.release or leader.deployment.source
     physical, names = replace(physical, name=source), reverted.names[step.collection]
     uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, reverted.upto[step.collection])
     entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names, uses)
@@ -273,14 +279,14 @@ def _unevolved(
 
 
 def _swapped(
-    work: Work, state: State, swap: ShardSwap, goal: dict[CollectionName, Fingerprint], sealed: Mapping[ShardId, int]
+    leader: LeaderWriter, state: State, swap: ShardSwap, goal: dict[CollectionName, Fingerprint], sealed: Mapping[ShardId, int]
 ) -> list[Update]:
     updates: list[Update] = []
     if swap.now is not None and swap.now in state.shards:
         retired: Shard = replace(
             state.shards[swap.now],
             state=ShardState.RETIRED,
-            retired_by=work.generation,
+            retired_by=leader.generation,
             successor=swap.back,
             sealed_version=sealed.get(swap.now),
         )
@@ -290,9 +296,9 @@ def _swapped(
         updates += [Drop(Object, swap.collection)] if swap.collection in state.objects else []
     if swap.back is None or swap.old_name is None:
         return updates
-    entry = source_entry(state, held_table(state, state.holds[work.generation], swap.old_name))
+    entry = source_entry(state, held_table(state, state.holds[leader.generation], swap.old_name))
     item = Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared))
     goal |= state.released(item)
-    updates += [Drop(Ahead, row.key) for row in state.dropped.values() if row.collection == swap.old_name]
+    updates += [Drop(UnreleasedChange, row.key) for row in state.dropped.values() if row.collection == swap.old_name]
     back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, successor=None, sealed_version=None)
     return [*updates, Put(back), Put(item)]

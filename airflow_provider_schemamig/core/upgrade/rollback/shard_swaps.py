@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Remove, Replace, RewriteStep
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import opened
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
@@ -50,40 +50,40 @@ class ShardSwap:
         return dict(self.base)[shard]
 
 
-def shard_swaps(work: LeaderView) -> list[ShardSwap]:
-    state, found = work.state, []
-    hold = hold_of(work)
-    for step in work.plan.target.steps:
+def shard_swaps(leader: LeaderView) -> list[ShardSwap]:
+    state, found = leader.state, []
+    hold = hold_of(leader)
+    for step in leader.plan.target.steps:
         match step:
             case Create():
-                found.append(ShardSwap(step.collection, new_shard(state, step.collection, work.deployment).shard, None))
+                found.append(ShardSwap(step.collection, new_shard(state, step.collection, leader.deployment).shard, None))
             case Replace() | RewriteStep():
-                row = state.replacements[replacement_key(step.collection, work.deployment)]
-                found.append(ShardSwap(step.collection, row.shard, _retired(work, hold, step.old.name), step.old.name))
-            case Remove() if (back := _retired(work, hold, step.collection)) is not None:
+                row = state.replacements[replacement_key(step.collection, leader.deployment)]
+                found.append(ShardSwap(step.collection, row.shard, _retired(leader, hold, step.old.name), step.old.name))
+            case Remove() if (back := _retired(leader, hold, step.collection)) is not None:
                 found.append(ShardSwap(step.collection, None, back, step.collection))
             case _:
                 pass
     return found
 
 
-def _retired(work: LeaderView, hold: Hold, collection: CollectionName) -> ShardId | None:
+def _retired(leader: LeaderView, hold: Hold, collection: CollectionName) -> ShardId | None:
     """Return the table that the collection had before, which the release retired."""
-    held = work.state.held_table(hold.generation, collection)
-    row = None if held is None else work.state.shards.get(held.shard)
-    return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == work.generation else None
+    held = leader.state.held_table(hold.generation, collection)
+    row = None if held is None else leader.state.shards.get(held.shard)
+    return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == leader.generation else None
 
 
-def undos_of(work: LeaderView, swaps: Sequence[ShardSwap]) -> list[Undo]:
+def undos_of(leader: LeaderView, swaps: Sequence[ShardSwap]) -> list[Undo]:
     found = {swap.collection: swap for swap in swaps}
     undos = []
-    for step in work.plan.target.steps:
+    for step in leader.plan.target.steps:
         if isinstance(step, RewriteStep) and (swap := found[step.collection]).now is not None and swap.back is not None:
             undos.append(Undo(step, swap.now, swap.back))
     return undos
 
 
-def announce_swaps(work: Work, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
+def announce_swaps(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
     """Write intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
     kinds = (("now", IntentKind.SEAL), ("back", IntentKind.REVERT))
     intents: list[ShardSwapIntent] = []
@@ -92,80 +92,80 @@ def announce_swaps(work: Work, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
         base: list[tuple[ShardId, int]] = []
         for which, kind in kinds:
             shard: ShardId | None = getattr(swap, which)
-            if shard is None or shard not in work.state.shards:
+            if shard is None or shard not in leader.state.shards:
                 continue
-            head = head_or_none(table_store(work.env, work.state, shard))
+            head = head_or_none(table_store(leader.env, leader.state, shard))
             if head is not None:
                 base.append((shard, head.version))
-                intents.append(ShardSwapIntent(**work.intent(kind, swap.collection, shard, head.version)))
+                intents.append(ShardSwapIntent(**leader.intent(kind, swap.collection, shard, head.version)))
         announced.append(replace(swap, base=tuple(base)))
-    work.append(lambda state: [Put(intent) for intent in intents])
+    leader.append(lambda state: [Put(intent) for intent in intents])
     return announced
 
 
-def close_new(work: Work, swap: ShardSwap) -> None:
+def close_new(leader: LeaderWriter, swap: ShardSwap) -> None:
     """Seal what the release brought. It may be done already."""
     started = time.monotonic()
     if swap.now is None or swap.now not in dict(swap.base):
         return
-    _seal(work, swap, swap.now, swap.back)
+    _seal(leader, swap, swap.now, swap.back)
     if swap.back is None:
-        work.report("seal", swap.collection, None, started)
+        leader.report("seal", swap.collection, None, started)
 
 
-def open_old(work: Work, swap: ShardSwap, undos: Sequence[Undo]) -> None:
+def open_old(leader: LeaderWriter, swap: ShardSwap, undos: Sequence[Undo]) -> None:
     """Unseal what stood sealed and untouched. It may be done already."""
     started = time.monotonic()
     if swap.back is None or swap.back not in dict(swap.base):
         return
     undo = next((undo for undo in undos if undo.old == swap.back), None)
-    _unseal(work, swap, swap.back, opened(work, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
-    work.report("unseal", swap.collection, None, started)
+    _unseal(leader, swap, swap.back, opened(leader, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
+    leader.report("unseal", swap.collection, None, started)
 
 
-def _seal(work: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:
-    store = table_store(work.env, work.state, shard)
+def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:
+    store = table_store(leader.env, leader.state, shard)
     head = read_head(store)
     if head.sealed_for is None:
-        sealed = seal(store, head, seal_name(successor), work.fence(shard), work.tag("seal"), since=swap.since(shard))
+        sealed = seal(store, head, seal_name(successor), leader.fence(shard), leader.tag("seal"), since=swap.since(shard))
         stand(swap.collection, [sealed])
 
 
-def _unseal(work: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
-    store = table_store(work.env, work.state, shard)
+def _unseal(leader: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
+    store = table_store(leader.env, leader.state, shard)
     head = read_head(store)
     if head.sealed_for is not None:
-        stand(swap.collection, [unseal(store, head, work.fence(shard), work.tag("unseal"), since=swap.since(shard), txns=txns)])
+        stand(swap.collection, [unseal(store, head, leader.fence(shard), leader.tag("unseal"), since=swap.since(shard), txns=txns)])
 
 
-def open_again(work: Work, swaps: Sequence[ShardSwap]) -> None:
+def open_again(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
     """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open.
 
     Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
     the next upgrade puts all of it right, if it can.
     """
-    are_open = [_is_open_again(work, swap) for swap in swaps]
-    if not all(are_open) or any(map(is_of_rollback, work.state.intents.values())):
+    are_open = [_is_open_again(leader, swap) for swap in swaps]
+    if not all(are_open) or any(map(is_of_rollback, leader.state.intents.values())):
         return
 
     def forget(state: State) -> list[Update]:
-        hold: Hold = state.holds[work.generation]
-        drops: list[Update] = [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == work.generation]
+        hold: Hold = state.holds[leader.generation]
+        drops: list[Update] = [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == leader.generation]
         return [*drops, Put(replace(hold, state=HoldState.OPEN))]
 
-    work.append(forget)
+    leader.append(forget)
 
 
-def _is_open_again(work: LeaderView, swap: ShardSwap) -> bool:
+def _is_open_again(leader: LeaderView, swap: ShardSwap) -> bool:
     try:
         if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
-            _seal(work, swap, swap.back, swap.now)
+            _seal(leader, swap, swap.back, swap.now)
         if swap.now is not None and swap.now in dict(swap.base):
-            _unseal(work, swap, swap.now)
+            _unseal(leader, swap, swap.now)
     except SchemamigError:
         return False
     return True
 
 
-def head_of(work: LeaderView, shard: ShardId) -> Head | None:
-    return head_or_none(table_store(work.env, work.state, shard)) if shard in work.state.shards else None
+def head_of(leader: LeaderView, shard: ShardId) -> Head | None:
+    return head_or_none(table_store(leader.env, leader.state, shard)) if shard in leader.state.shards else None

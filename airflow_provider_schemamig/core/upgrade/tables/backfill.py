@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.online.backfill import DueFiles, Effort, du
 from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_FILES
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Batches, Rush
 
@@ -24,20 +24,27 @@ def stage_of(column: str) -> str:
 
 
 def backfill(
-    work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, *, is_held: bool = True, rush: Rush | None = None
+    leader: LeaderWriter,
+    collection: CollectionName,
+    shard: ShardId,
+    fill: Fill,
+    jobs: Jobs,
+    *,
+    is_held: bool = True,
+    rush: Rush | None = None,
 ) -> int:
     """Fill what is due until nothing is; the version at which nothing was. ``is_held``: by pauses and hours; ``rush``: see ``Batches``.
 
     Raises BackfillStarved, CannotBackfill, what Spark raises, and as ``Batches.run``.
     """
-    return _Backfill(work, collection, shard, fill, jobs, is_held, rush).run()
+    return _Backfill(leader, collection, shard, fill, jobs, is_held, rush).run()
 
 
 class _Backfill(Batches[DueFiles]):
     def __init__(
-        self, work: Work, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, is_held: bool, rush: Rush | None
+        self, leader: LeaderWriter, collection: CollectionName, shard: ShardId, fill: Fill, jobs: Jobs, is_held: bool, rush: Rush | None
     ) -> None:
-        super().__init__(work, collection, shard, jobs, fill.since, _NAME, stage_of(fill.column), is_held=is_held, rush=rush)
+        super().__init__(leader, collection, shard, jobs, fill.since, _NAME, stage_of(fill.column), is_held=is_held, rush=rush)
         self._fill = fill
         self._effort: Effort | None = None
 

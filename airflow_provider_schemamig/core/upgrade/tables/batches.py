@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.transfer.progress import Reporter
 from airflow_provider_schemamig.core.transfer.throttle import BatchSize, Pace, control_of
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
@@ -52,7 +52,7 @@ class Batches(ABC, Generic[Due]):
 
     def __init__(
         self,
-        work: Work,
+        leader: LeaderWriter,
         collection: CollectionName,
         shard: ShardId,
         jobs: Jobs,
@@ -65,17 +65,17 @@ class Batches(ABC, Generic[Due]):
     ) -> None:
         """``name``: of the work; ``stage``: what its progress is called in the ledger; ``is_held``: by pauses and hours."""
         self._rush = rush
-        self._work = work
+        self._work = leader
         self._collection = collection
         self._shard = shard
         self._jobs = jobs
         self._since = since
         self._name = name
         self._stage = stage
-        self._store = table_store(work.env, work.state, shard)
+        self._store = table_store(leader.env, leader.state, shard)
         self._is_held = is_held
         self._size = BatchSize()
-        self._pace = Pace(work.newest, work.listen, waits=work.env.waits)
+        self._pace = Pace(leader.newest, leader.listen, waits=leader.env.waits)
 
     @abstractmethod
     def _due(self, head: Head, before: Due | None) -> Due:
@@ -134,14 +134,14 @@ class Batches(ABC, Generic[Due]):
         return control_of(self._work.newest(), self._collection)
 
     def _one(self, head: Head, due: Due, lost: int) -> Rewritten:
-        work, control = self._work, self._begin()
+        leader, control = self._work, self._begin()
         started = time.monotonic()
-        fence = work.fence(self._shard)
+        fence = leader.fence(self._shard)
         check_fence(self._store, fence, self._since, head.version)
         files, done, appended = self._batch(head, due, control, lost, fence)
         if confirm([appended.receipt]):
             raise CommitLost(collection=self._collection, uri=self._store.location.uri, version=done.version)
-        work.report(self._name, self._collection, done.version, started, files, self._files(due))
+        leader.report(self._name, self._collection, done.version, started, files, self._files(due))
         seconds = time.monotonic() - started
         self._size.after(done.bytes, seconds)
         self._pace.end(control, done.rows, seconds)

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.online.operation import Enter, Operation, R
 from airflow_provider_schemamig.core.online.unfilled import action_of
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.tables.clustering import STAGE
 
 #: The longest reason that a line of audit keeps.
@@ -85,7 +85,7 @@ def _seen(env: EnvironmentRoot, uri: str, version: int) -> _Seen:
 class Walk:
     """The walk of a collection's elements by one run, as the audit log will remember it: one entry an element."""
 
-    work: Work
+    leader: LeaderWriter
     collection: CollectionName
     shard: ShardId
     operations: Sequence[Operation]
@@ -97,24 +97,24 @@ class Walk:
 
         They were walked back because of ``reason`` (``outcome``: its code).
         """
-        work = self.work
-        intent = change_intent(work.state, self.shard, work.generation)
-        made = (made_since(work.env, work.state, intent) if intent is not None else None) or Made()
+        leader = self.leader
+        intent = change_intent(leader.state, self.shard, leader.generation)
+        made = (made_since(leader.env, leader.state, intent) if intent is not None else None) or Made()
         began = min(self.taken_up, made.first_at or self.taken_up)
         entries = [
             HistoryEntry.ended(
                 f"change {operation.name}",
                 began,
                 collection=self.collection,
-                generation=work.generation,
-                who=work.who,
+                generation=leader.generation,
+                who=leader.who,
                 outcome=outcome,
                 detail="; ".join(part for part in (_made_text(operation, made), reason) if part)[:_DETAIL],
             )
             for operation in self.operations
         ]
-        note = append_history(work.env, *entries)
-        work.notes.extend([note] if note else [])
+        note = append_history(leader.env, *entries)
+        leader.notes.extend([note] if note else [])
 
 
 def _made_text(operation: Operation, made: Made) -> str:
@@ -126,19 +126,19 @@ def _made_text(operation: Operation, made: Made) -> str:
     return f"{entered} metadata commit(s), {batches} batch(es) of rows"
 
 
-def remember_undone(work: Work, started: pendulum.DateTime) -> None:
+def remember_undone(leader: LeaderWriter, started: pendulum.DateTime) -> None:
     """Record elements of earlier epochs that this leader took back: a rollback, or a deployment that came after one that died."""
-    undone = [element for element in work.state.elements.values() if element.epoch < work.epoch and element.error is None]
+    undone = [element for element in leader.state.elements.values() if element.epoch < leader.epoch and element.error is None]
     entries = [
         HistoryEntry.ended(
             f"undo {element.name}",
             started,
             collection=element.collection,
             generation=element.generation,
-            who=work.who,
+            who=leader.who,
             detail=f"it was {element.state.value.upper()} since {element.since.to_iso8601_string()}",
         )
         for element in undone
     ]
-    note = append_history(work.env, *entries) if entries else None
-    work.notes.extend([note] if note else [])
+    note = append_history(leader.env, *entries) if entries else None
+    leader.notes.extend([note] if note else [])

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.online.clustering import check_clustered, cluster_batch, next_batch, older_files
 from airflow_provider_schemamig.core.online.unfilled import CLUSTER
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Batches
 
@@ -19,12 +19,12 @@ from airflow_provider_schemamig.core.upgrade.tables.batches import Batches
 STAGE = CLUSTER
 
 
-def recluster(work: Work, collection: CollectionName, shard: ShardId, since: int, jobs: Jobs) -> int:
+def recluster(leader: LeaderWriter, collection: CollectionName, shard: ShardId, since: int, jobs: Jobs) -> int:
     """Lay out anew what was there at ``since``, the commit that clustered the table; the version at which nothing of it was left.
 
     Raises CannotCluster, LogTruncated, what Spark raises, and as ``Batches.run``.
     """
-    return _Clustering(work, collection, shard, jobs, since, STAGE, STAGE).run()
+    return _Clustering(leader, collection, shard, jobs, since, STAGE, STAGE).run()
 
 
 class _Clustering(Batches[tuple[RawAction, ...]]):

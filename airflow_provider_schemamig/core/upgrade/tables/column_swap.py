@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.throttle import forced
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.backfill import backfill
@@ -46,7 +46,7 @@ OPEN_RACES = 2
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, attempt: Callable[[], T]) -> T:
+def until_nobody_writes(leader: LeaderWriter, collection: CollectionName, shard: ShardId, attempt: Callable[[], T]) -> T:
     """Repeat ``attempt``, which fills and may commit upon it, as long as rows come in between; after two lost races while nobody else may
     write, and if somebody said ``force`` after the first one: what was filled before, nobody has to wait for.
 
@@ -54,15 +54,15 @@ def until_nobody_writes(work: Work, collection: CollectionName, shard: ShardId, 
     """
     for number in range(1, TRIES + 1):
         try:
-            if number > OPEN_RACES or (number > 1 and forced(work.newest(), collection)):
-                with closed(work, {collection: shard}):
+            if number > OPEN_RACES or (number > 1 and forced(leader.newest(), collection)):
+                with closed(leader, {collection: shard}):
                     return attempt()
             return attempt()
         except FilesArrived as arrived:
             if number == TRIES:
                 raise SwapRaced(collection=collection, uri=arrived.uri, version=arrived.version, tries=TRIES) from arrived
         except (BackfillStarved, FilesMoved):
-            if number == TRIES or not forced(work.newest(), collection):
+            if number == TRIES or not forced(leader.newest(), collection):
                 raise
         rest(number)
     raise AssertionError("unreachable")
@@ -107,7 +107,7 @@ class WayHome:
         return Fill(item.hidden.name, expression, aside, Files.NEWER)
 
 
-def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
+def bring_back(leader: LeaderWriter, way: WayHome, jobs: Jobs) -> int | None:
     """Give the columns that come back their values in rows that came since. The version at which no row lacked one; None: there are no
     such columns. No such row: no Spark. A pause does not hold it: no way back is held.
 
@@ -115,13 +115,15 @@ def bring_back(work: Work, way: WayHome, jobs: Jobs) -> int | None:
     """
     if not way.exchanges:
         return None
-    store = table_store(work.env, work.state, way.shard)
+    store = table_store(leader.env, leader.state, way.shard)
     head = read_head(store)
     there = {field["name"] for field in head.schema["fields"]}
     if any(item.hidden.name not in there for item in way.exchanges):  # another leader, or somebody, was faster
         raise MetadataMoved(collection=way.collection, uri=store.location.uri)
     try:
-        return min(backfill(work, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.exchanges)
+        return min(
+            backfill(leader, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.exchanges
+        )
     except BadValue as bad:
         raise DoesNotGoBack(collection=way.collection, reason=bad.message) from bad
 

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.rows import IntentKind, SealIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
@@ -40,7 +40,7 @@ class SealLifted(Conflict):
     shard: str
 
 
-def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: Allow = always) -> tuple[SealIntent, ...]:
+def announce_seals(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId], allow: Allow = always) -> tuple[SealIntent, ...]:
     """Write the intents of all seals in one append. Those a twin announced and still holds are held together.
 
     ``allow``: raises, inside the append, if nothing may be sealed.
@@ -51,50 +51,52 @@ def announce_seals(work: Work, shards: Mapping[CollectionName, ShardId], allow: 
 
     def announce(state: State) -> list[Update]:
         allow(state)
-        deadline = pendulum.now("UTC").add(seconds=work.seal_seconds)
+        deadline = pendulum.now("UTC").add(seconds=leader.seal_seconds)
         anew: dict[CollectionName, ShardId] = {}
         for name, shard in shards.items():
-            known = state.intents.get((shard, IntentKind.SEAL, work.generation))
+            known = state.intents.get((shard, IntentKind.SEAL, leader.generation))
             # One past its deadline belongs to a twin that died: nobody commits under it any more, so it is announced anew.
-            if isinstance(known, SealIntent) and _counts(work, known) and known.deadline > pendulum.now("UTC"):
+            if isinstance(known, SealIntent) and _counts(leader, known) and known.deadline > pendulum.now("UTC"):
                 held[shard] = known
             else:
                 anew[name] = shard
         # Read in here: a seal that counts is newer than whatever was given up in this very state.
-        bases = work.env.each(lambda shard: read_head(table_store(work.env, state, shard)).version, anew.values())
+        bases = leader.env.each(lambda shard: read_head(table_store(leader.env, state, shard)).version, anew.values())
         for (name, shard), base in zip(anew.items(), bases, strict=True):
-            held[shard] = SealIntent(**work.intent(IntentKind.SEAL, name, shard, base), deadline=deadline)
+            held[shard] = SealIntent(**leader.intent(IntentKind.SEAL, name, shard, base), deadline=deadline)
         return [Put(held[shard]) for shard in anew.values()]
 
-    work.append(announce)
+    leader.append(announce)
     return tuple(held.values())
 
 
-def held_seals(work: LeaderView) -> tuple[SealIntent, ...]:
+def held_seals(leader: LeaderView) -> tuple[SealIntent, ...]:
     """Return the seals that this generation has announced and not given up."""
-    return tuple(intent for intent in work.state.intents.values() if isinstance(intent, SealIntent) and _counts(work, intent))
+    return tuple(intent for intent in leader.state.intents.values() if isinstance(intent, SealIntent) and _counts(leader, intent))
 
 
-def _counts(work: LeaderView, intent: SealIntent) -> bool:
-    return (intent.generation, intent.epoch) == (work.generation, work.epoch) and not intent.is_given_up
+def _counts(leader: LeaderView, intent: SealIntent) -> bool:
+    return (intent.generation, intent.epoch) == (leader.generation, leader.epoch) and not intent.is_given_up
 
 
-def seal_all(work: Work, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> None:
+def seal_all(leader: LeaderWriter, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> None:
     """Seal what was announced, each for the shard that it ``names``. Raises CommitLost, and as ``deltalog.seal`` does."""
     made: list[Committed] = []
-    with contextlib.closing(work.env.each(lambda intent: (time.monotonic(), _seal(work, intent, names(intent.collection))), seals)) as done:
+    with contextlib.closing(
+        leader.env.each(lambda intent: (time.monotonic(), _seal(leader, intent, names(intent.collection))), seals)
+    ) as done:
         for number, (intent, (started, committed)) in enumerate(zip(seals, done, strict=True), start=1):
             version = committed.head.version if committed is not None else intent.base_version
             made += [committed] if committed is not None else []
-            work.report("seal", intent.collection, version, started, number, len(seals))
+            leader.report("seal", intent.collection, version, started, number, len(seals))
     if made:
         stand(seals[0].collection, made)
 
 
-def _seal(work: LeaderView, intent: SealIntent, named: ShardId) -> Committed | None:
-    store = table_store(work.env, work.state, intent.shard)
+def _seal(leader: LeaderView, intent: SealIntent, named: ShardId) -> Committed | None:
+    store = table_store(leader.env, leader.state, intent.shard)
     head = read_head(store)
-    fence, tag = work.fence(intent.shard), work.tag("seal")
+    fence, tag = leader.fence(intent.shard), leader.tag("seal")
     if head.sealed_for == named:
         try:
             if first_metadata_version(store, intent.base_version, head.version) is not None:
@@ -113,53 +115,53 @@ def check_held(state: State, seals: Sequence[SealIntent]) -> None:
             raise SealLifted(collection=intent.collection, shard=intent.shard)
 
 
-def check_time(work: LeaderView, seals: Sequence[SealIntent]) -> None:
+def check_time(leader: LeaderView, seals: Sequence[SealIntent]) -> None:
     """Raise SealExpired if writers were locked out beyond the deadline that the intents announced."""
     now = pendulum.now("UTC")
     if any(intent.deadline < now for intent in seals):
-        raise SealExpired(seconds=work.seal_seconds)
+        raise SealExpired(seconds=leader.seal_seconds)
 
 
 @contextlib.contextmanager
-def closed(work: Work, shards: Mapping[CollectionName, ShardId]) -> Iterator[None]:
+def closed(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId]) -> Iterator[None]:
     """Keep all but this process from writing to ``shards`` inside; the rows stay there.
 
     Each table's seal is for itself, and is lifted afterwards. It only keeps others off and proves nothing: a twin, or after a while
     another leader, may lift it. Raises CommitLost, Fenced.
     """
-    seals = announce_seals(work, shards)
+    seals = announce_seals(leader, shards)
     try:
-        seal_all(work, seals, lambda collection: shards[collection])
+        seal_all(leader, seals, lambda collection: shards[collection])
         yield
     finally:
-        _open(work, seals)
+        _open(leader, seals)
 
 
-def open_again(work: Work, shard: ShardId) -> None:
+def open_again(leader: LeaderWriter, shard: ShardId) -> None:
     """Lift what ``closed`` left of a run that died."""
-    left = [intent for intent in held_seals(work) if intent.shard == shard]
+    left = [intent for intent in held_seals(leader) if intent.shard == shard]
     if left:
-        _open(work, left)
+        _open(leader, left)
 
 
-def _open(work: Work, seals: Sequence[SealIntent]) -> None:
+def _open(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
     """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``lift``."""
 
     def open_one(intent: SealIntent) -> bool:
         with contextlib.suppress(SchemamigError):  # of this table, which is no reason to leave the others closed
-            store = table_store(work.env, work.state, intent.shard)
+            store = table_store(leader.env, leader.state, intent.shard)
             head = read_head(store)
             if head.sealed_for == intent.shard:
-                unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
+                unseal(store, head, leader.fence(intent.shard), leader.tag("unseal"), since=intent.base_version)
             return True
         return False
 
-    opened = list(work.env.each(open_one, seals))
+    opened = list(leader.env.each(open_one, seals))
     with contextlib.suppress(SchemamigError):
-        _give_up(work, [intent for intent, is_open in zip(seals, opened, strict=True) if is_open])
+        _give_up(leader, [intent for intent, is_open in zip(seals, opened, strict=True) if is_open])
 
 
-def lift(work: Work, seals: Sequence[SealIntent]) -> None:
+def lift(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
     """Give the seals up, then unseal: not if the commit did land, not if a twin or another leader has the table now.
 
     Best effort, on the way out of a failure: what it does not reach, the next run or the next leader's ``recovery.settle`` does.
@@ -167,27 +169,27 @@ def lift(work: Work, seals: Sequence[SealIntent]) -> None:
 
     def look(intent: SealIntent) -> Head | None:
         with contextlib.suppress(SchemamigError):  # of this table, which is no reason to leave the others closed
-            return read_head(table_store(work.env, work.state, intent.shard))
+            return read_head(table_store(leader.env, leader.state, intent.shard))
         return None
 
     def lift_one(found: tuple[SealIntent, Head | None]) -> None:
         intent, head = found
         if head is not None and head.sealed_for is not None:
-            store = table_store(work.env, work.state, intent.shard)
+            store = table_store(leader.env, leader.state, intent.shard)
             with contextlib.suppress(SchemamigError):
-                unseal(store, head, work.fence(intent.shard), work.tag("unseal"), since=intent.base_version)
+                unseal(store, head, leader.fence(intent.shard), leader.tag("unseal"), since=intent.base_version)
 
     with contextlib.suppress(SchemamigError):
-        heads = list(work.env.each(look, seals))
-        _give_up(work, seals)
-        work.env.for_each(lift_one, zip(seals, heads, strict=True))
+        heads = list(leader.env.each(look, seals))
+        _give_up(leader, seals)
+        leader.env.for_each(lift_one, zip(seals, heads, strict=True))
 
 
-def _give_up(work: Work, seals: Sequence[SealIntent]) -> None:
+def _give_up(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
     """Give the seals up in the ledger. Raises SealLifted if a twin did."""
 
     def give_up(state: State) -> list[Update]:
         check_held(state, seals)
         return [Put(replace(intent, is_given_up=True)) for intent in seals]
 
-    work.append(give_up)
+    leader.append(give_up)

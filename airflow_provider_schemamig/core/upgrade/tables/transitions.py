@@ -1,6 +1,6 @@
 """Moving live tables from one physical schema to the next: intents first, one metadata commit a table, results after.
 
-All leader stages that touch tables go through ``move_all``, so there is one answer to "the process died right here":
+All leader stages that touch tables go through ``commit_transitions``, so there is one answer to "the process died right here":
 before the intents nothing happened; after them the next run finds each table at ``before`` or ``after`` and goes on; and the fence makes
 sure that nobody of an older epoch commits behind our back.
 """
@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_done, shown, table_store
@@ -35,7 +35,7 @@ ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Transition:
     """Take ``shard`` from ``before`` by ``changes``; ``forget`` lists columns no file carries, removed without column mapping."""
 
     collection: CollectionName
@@ -63,35 +63,41 @@ class Move:
         return tuple(net_renames(self.changes[self.swaps :]).items())
 
 
-def move_all(work: Work, kind: IntentKind, moves: Sequence[Move], allow: Allow = always) -> dict[CollectionName, int]:
-    """Make every move; returns the table version that holds each ``after``. Safe to repeat and to race by a twin of this generation.
+def commit_transitions(
+    leader: LeaderWriter, kind: IntentKind, transitions: Sequence[Transition], allow: Allow = always
+) -> dict[CollectionName, int]:
+    """Commit every transition; returns the table version that holds each ``after``.
+
+    Safe to repeat and to race by a twin of this generation.
 
     ``allow``: raises, inside the append that announces them, if they may not be begun.
     """
-    if not moves:
+    if not transitions:
         return {}
-    heads = _heads(work, moves)
-    intents = _announce(work, kind, moves, heads, allow)
+    heads = _heads(leader, transitions)
+    intents = _announce(leader, kind, transitions, heads, allow)
     versions: dict[CollectionName, int] = {}
-    todo = list(moves)
+    todo = list(transitions)
     for _ in range(ROUNDS):
-        receipts: list[tuple[Move, WriteReceipt]] = []
-        each = work.env.each(lambda move: _move_once(work, kind, move, heads[move.shard], intents[move.shard]), todo)
+        receipts: list[tuple[Transition, WriteReceipt]] = []
+        each = leader.env.each(
+            lambda transition: _commit_once(leader, kind, transition, heads[transition.shard], intents[transition.shard]), todo
+        )
         with contextlib.closing(each) as made:
-            for number, (move, (started, at_first)) in enumerate(zip(todo, made, strict=True), start=1):
-                committed = _move(work, kind, move, intents[move.shard]) if at_first is None else at_first
+            for number, (transition, (started, at_first)) in enumerate(zip(todo, made, strict=True), start=1):
+                committed = _commit(leader, kind, transition, intents[transition.shard]) if at_first is None else at_first
                 if isinstance(committed, int):
-                    versions[move.collection] = committed
+                    versions[transition.collection] = committed
                 else:
-                    versions[move.collection] = committed.head.version
-                    receipts.append((move, committed.receipt))
-                work.report(kind.value, move.collection, versions[move.collection], started, number, len(todo))
+                    versions[transition.collection] = committed.head.version
+                    receipts.append((transition, committed.receipt))
+                leader.report(kind.value, transition.collection, versions[transition.collection], started, number, len(todo))
         lost = set(confirm([receipt for _, receipt in receipts]))
-        todo = [move for move, receipt in receipts if receipt in lost]
+        todo = [transition for transition, receipt in receipts if receipt in lost]
         if not todo:
-            work.append(lambda state: _results(state, intents, versions))
+            leader.append(lambda state: _results(state, intents, versions))
             return versions
-        heads.update(_heads(work, todo))
+        heads.update(_heads(leader, todo))
     raise CommitLost(collection=todo[0].collection, uri=heads[todo[0].shard].location.uri, version=versions[todo[0].collection])
 
 
@@ -103,27 +109,33 @@ def stand(collection: CollectionName, committed: Sequence[Committed]) -> None:
             raise CommitLost(collection=collection, uri=item.head.location.uri, version=item.head.version)
 
 
-def _heads(work: LeaderView, moves: Sequence[Move]) -> dict[ShardId, Head]:
-    return dict(zip((move.shard for move in moves), work.env.each(lambda move: _head(work, move), moves), strict=True))
+def _heads(leader: LeaderView, transitions: Sequence[Transition]) -> dict[ShardId, Head]:
+    return dict(
+        zip(
+            (transition.shard for transition in transitions),
+            leader.env.each(lambda transition: _head(leader, transition), transitions),
+            strict=True,
+        )
+    )
 
 
-def _head(work: LeaderView, move: Move) -> Head:
-    store = table_store(work.env, work.state, move.shard)
+def _head(leader: LeaderView, transition: Transition) -> Head:
+    store = table_store(leader.env, leader.state, transition.shard)
     head = head_or_none(store)
     if head is None:
-        raise ShardMissing(collection=move.collection, uri=store.location.uri)
+        raise ShardMissing(collection=transition.collection, uri=store.location.uri)
     return head
 
 
 def _announce(
-    work: Work, kind: IntentKind, moves: Sequence[Move], heads: dict[ShardId, Head], allow: Allow
+    leader: LeaderWriter, kind: IntentKind, transitions: Sequence[Transition], heads: dict[ShardId, Head], allow: Allow
 ) -> dict[ShardId, TransitionIntent]:
     """Write all intents in one append.
 
     One of this epoch that is there already keeps its base: the fence is looked for from there, and what came in since the first of many
     steps.
     """
-    wanted = {move.shard: intent_of(work, kind, move, heads[move.shard].version) for move in moves}
+    wanted = {transition.shard: intent_of(leader, kind, transition, heads[transition.shard].version) for transition in transitions}
 
     def decide(state: State) -> list[Update]:
         updates: list[Update] = []
@@ -138,7 +150,7 @@ def _announce(
             updates.append(Put(wanted[shard]))
         return updates
 
-    work.append(decide)
+    leader.append(decide)
     return wanted
 
 
@@ -153,61 +165,65 @@ def _is_same_move(one: TransitionIntent, other: TransitionIntent) -> bool:
     )
 
 
-def intent_of(work: LeaderView, kind: IntentKind, move: Move, base_version: int) -> TransitionIntent:
+def intent_of(leader: LeaderView, kind: IntentKind, transition: Transition, base_version: int) -> TransitionIntent:
     return TransitionIntent(
-        **work.intent(kind, move.collection, move.shard, base_version),
-        before=move.before if move.origin is None else move.origin,
-        after=move.after,
-        reached=None if move.origin is None else move.before,
-        renames=move.renames if move.origin is None else (),  # a step of many renames by swaps only: ``inverse`` sees those
+        **leader.intent(kind, transition.collection, transition.shard, base_version),
+        before=transition.before if transition.origin is None else transition.origin,
+        after=transition.after,
+        reached=None if transition.origin is None else transition.before,
+        renames=transition.renames if transition.origin is None else (),  # a step of many renames by swaps only: ``inverse`` sees those
     )
 
 
-def _move(work: Work, kind: IntentKind, move: Move, intent: TransitionIntent) -> int | Committed:
-    """Do what ``_move_once`` does until it is done, where somebody changes the table meanwhile: a twin of this generation, or a foreign
+def _commit(leader: LeaderWriter, kind: IntentKind, transition: Transition, intent: TransitionIntent) -> int | Committed:
+    """Do what ``_commit_once`` does until it is done, where somebody changes the table meanwhile: a twin of this generation, or a foreign
     ALTER, after which it is in place or drift."""
     for _ in range(ROUNDS):
-        head = _head(work, move)
-        work.look_again()
-        _, committed = _move_once(work, kind, move, head, intent)
+        head = _head(leader, transition)
+        leader.look_again()
+        _, committed = _commit_once(leader, kind, transition, head, intent)
         if committed is not None:
             return committed
-    raise MetadataMoved(collection=move.collection, uri=table_store(work.env, work.state, move.shard).location.uri)
+    raise MetadataMoved(collection=transition.collection, uri=table_store(leader.env, leader.state, transition.shard).location.uri)
 
 
-def _move_once(
-    work: LeaderView, kind: IntentKind, move: Move, head: Head, intent: TransitionIntent
+def _commit_once(
+    leader: LeaderView, kind: IntentKind, transition: Transition, head: Head, intent: TransitionIntent
 ) -> tuple[float, int | Committed | None]:
-    """Commit the move, or say at which version it already is, and when that was begun. Drift is anything that is neither before nor after.
+    """Commit the transition, or say at which version it already is, and when that was begun.
+
+    Drift is anything that is neither before nor after.
 
     None: somebody changed the table since ``head`` was read. Asks nothing of the ledger, for many are made side by side.
     """
-    started, store = time.monotonic(), table_store(work.env, work.state, move.shard)
-    if is_done(work.state, intent, head) or _is_beyond(work, kind, move, head):
+    started, store = time.monotonic(), table_store(leader.env, leader.state, transition.shard)
+    if is_done(leader.state, intent, head) or _is_beyond(leader, kind, transition, head):
         return started, intent.done_version if intent.done_version is not None else made_at(store, intent, head)
-    found = live_differences(move.before, head.declaration(move.collection))
+    found = live_differences(transition.before, head.declaration(transition.collection))
     if found:
         differences = tuple(str(difference) for difference in found)
-        raise DriftFound(collection=move.collection, differences=differences, under_way=True)
+        raise DriftFound(collection=transition.collection, differences=differences, under_way=True)
     try:
         return started, commit_changes(
             store,
             head,
-            move.changes,
-            work.fence(move.shard),
-            work.tag(kind.value),
+            transition.changes,
+            leader.fence(transition.shard),
+            leader.tag(kind.value),
             since=intent.base_version,
-            forget=move.forget,
-            checked_at=move.checked_at,
-            asked_later=move.asked_later,
-            stood_before=move.stood_before or kind is IntentKind.REVERT,
+            forget=transition.forget,
+            checked_at=transition.checked_at,
+            asked_later=transition.asked_later,
+            stood_before=transition.stood_before or kind is IntentKind.REVERT,
         )
     except MetadataMoved:
         return started, None
 
 
 def made_at(store: Store, intent: TransitionIntent, head: Head) -> int:
-    """Return the version that made the move, if whoever made it could not write it down: the first to change the schema since the intent.
+    """Return the version that made the transition, if whoever made it could not write it down.
+
+    That is the first to change the schema since the intent.
 
     Rather too early than too late: what came in since then is what a rollback has to respect. A step of many is the last one: nobody else
     may have changed the schema since, or it would not be in place.
@@ -220,11 +236,11 @@ def made_at(store: Store, intent: TransitionIntent, head: Head) -> int:
     return head.version if made is None else made
 
 
-def _is_beyond(work: LeaderView, kind: IntentKind, move: Move, head: Head) -> bool:
+def _is_beyond(leader: LeaderView, kind: IntentKind, transition: Transition, head: Head) -> bool:
     """Return whether this very attempt was killed later on: its expand was done, and a later step of it is what the table shows."""
     return kind is IntentKind.EXPAND and any(
-        other.kind in (IntentKind.CHANGE, IntentKind.CUTOVER) and other.epoch == work.epoch and shown(other, head) is not None
-        for other in work.state.intents_of(move.shard)
+        other.kind in (IntentKind.CHANGE, IntentKind.CUTOVER) and other.epoch == leader.epoch and shown(other, head) is not None
+        for other in leader.state.intents_of(transition.shard)
         if isinstance(other, TransitionIntent)
     )
 

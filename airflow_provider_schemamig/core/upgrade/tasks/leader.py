@@ -30,8 +30,8 @@ from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, is_due
 from airflow_provider_schemamig.core.upgrade.context.context import (
     LED,
+    LeaderWriter,
     Outcome,
-    Work,
     deployment_of,
     keep_fences,
     lead,
@@ -53,7 +53,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.copy import unless_over
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill_all, without_spark
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import Preflight
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
-from airflow_provider_schemamig.core.upgrade.tasks.read_only import plan_of_release, preflight, schema_debt
+from airflow_provider_schemamig.core.upgrade.tasks.read_only import plan_of_release, preflight, schema_age
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
@@ -96,7 +96,7 @@ def expand(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without
     """Settle what earlier leaders left, end the holds that the plan says, and make every instant change that nobody notices.
 
     ``jobs`` only where a change of type had come to its swap, was left open, and rows came since (``recovery.settle``)."""
-    return _led(env, generation, "expand", listen, lambda work: _until_committed(work, lambda: run_stages(EXPAND, work, jobs)))
+    return _led(env, generation, "expand", listen, lambda leader: _until_committed(leader, lambda: run_stages(EXPAND, leader, jobs)))
 
 
 def change(
@@ -104,17 +104,17 @@ def change(
 ) -> Outcome:
     """Fill again what went stale while the gate waited, and make the online changes (all, or those of the named collections)."""
 
-    def run(work: Work) -> None:
-        refill(work)
-        run_stages(CHANGE, work, jobs, collections)
+    def run(leader: LeaderWriter) -> None:
+        refill(leader)
+        run_stages(CHANGE, leader, jobs, collections)
 
-    def refill(work: Work) -> None:
-        stale = stale_fills(env, work.state, work.deployment, work.plan)
+    def refill(leader: LeaderWriter) -> None:
+        stale = stale_fills(env, leader.state, leader.deployment, leader.plan)
         todo = [name for name in stale if collections is None or name in set(collections)]
-        filling = Filling(env, work.ledger, work.deployment, work.plan, jobs, listen, work.epoch)
-        work.results += fill_all(filling, todo)
+        filling = Filling(env, leader.ledger, leader.deployment, leader.plan, jobs, listen, leader.epoch)
+        leader.results += fill_all(filling, todo)
 
-    return _led(env, generation, "change", listen, lambda work: _until_committed(work, lambda: run(work)))
+    return _led(env, generation, "change", listen, lambda leader: _until_committed(leader, lambda: run(leader)))
 
 
 def cutover(
@@ -129,22 +129,24 @@ def cutover(
 
     ``seal_seconds``: for how long writers may be locked out; after that the seals are lifted, and a next try begins anew."""
 
-    def ended(work: Work) -> dict[str, Any]:
+    def ended(leader: LeaderWriter) -> dict[str, Any]:
         """Return what is recorded of a run's end; one that did not commit has ended nothing, as a rollback may be under way."""
-        if work.committed_at is None:
+        if leader.committed_at is None:
             return {"outcome": "found_committed"}
-        return {"at": work.committed_at, "detail": detail_of(work.plan.target.version)}
+        return {"at": leader.committed_at, "detail": detail_of(leader.plan.target.version)}
 
-    return _led(env, generation, "cutover", listen, lambda work: run_stages(CUT_OVER, work, jobs), ended=ended, seal_seconds=seal_seconds)
+    return _led(
+        env, generation, "cutover", listen, lambda leader: run_stages(CUT_OVER, leader, jobs), ended=ended, seal_seconds=seal_seconds
+    )
 
 
 def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
     """Remove what earlier generations built and nothing references. Failing is harmless."""
 
-    def clean(work: Work) -> None:
-        no_open_deployment(work.state)
-        clean_up(work)
-        work.notes.extend(maintain(work.ledger, work.leadership))
+    def clean(leader: LeaderWriter) -> None:
+        no_open_deployment(leader.state)
+        clean_up(leader)
+        leader.notes.extend(maintain(leader.ledger, leader.leadership))
 
     return _led(env, generation, "cleanup", listen, clean)
 
@@ -169,8 +171,8 @@ def contract(
     # A deployment that was promoted and rolled back leaves the hold before it open.
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
 
-    def run(work: Work) -> None:
-        run_stages(CONTRACT, work, generation, at_once, ignore_nodes)
+    def run(leader: LeaderWriter) -> None:
+        run_stages(CONTRACT, leader, generation, at_once, ignore_nodes)
 
     return _led(env, state.leader.generation, "contract", listen, run, states=states)
 
@@ -182,15 +184,20 @@ def compact(
     state = LedgerReader(env).state()
     no_open_deployment(state)
     names = [CollectionName(name) for name in collections]
-    owed = schema_debt(env, names)
-    if state.leader is None or not is_due(state, owed):
+    ages = schema_age(env, names)
+    if state.leader is None or not is_due(state, ages):
         version = state.release.version if state.release is not None else None
-        return Compaction(Outcome(version, version, None, None, (), pending_holds(state)), tuple(map(Compacted, owed)))
+        return Compaction(Outcome(version, version, None, None, (), pending_holds(state)), tuple(map(Compacted, ages)))
     no_open_hold(state)
     found: list[Compacted] = []
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
     outcome = _led(
-        env, state.leader.generation, "compact", listen, lambda work: found.extend(compact_all(work, names, limits, jobs)), states=states
+        env,
+        state.leader.generation,
+        "compact",
+        listen,
+        lambda leader: found.extend(compact_all(leader, names, limits, jobs)),
+        states=states,
     )
     return Compaction(outcome, tuple(found))
 
@@ -289,11 +296,11 @@ def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> O
         return replace(before, stages=(), notes=(note,))
 
 
-def _until_committed(work: Work, run: Callable[[], None]) -> None:
+def _until_committed(leader: LeaderWriter, run: Callable[[], None]) -> None:
     """Run what is done already once the release is committed, also by another process meanwhile."""
-    if work.deployment.state is DeploymentState.COMMITTED:
+    if leader.deployment.state is DeploymentState.COMMITTED:
         return
-    with work.until(work.is_committed):
+    with leader.until(leader.is_committed):
         run()
 
 
@@ -317,33 +324,33 @@ def _led(
     generation: Generation,
     task: str,
     listen: Listener,
-    run: Callable[[Work], None],
+    run: Callable[[LeaderWriter], None],
     states: Sequence[DeploymentState] = LED,
-    ended: Callable[[Work], dict[str, Any]] = lambda work: {},
+    ended: Callable[[LeaderWriter], dict[str, Any]] = lambda leader: {},
     seal_seconds: int = SEAL_SECONDS,
 ) -> Outcome:
     """Run one leader task under the generation's authority, and remember how it went; ``ended``: what is to say more of that."""
     started = pendulum.now("UTC")
-    work = lead(env, generation, listen, task=task, states=states, seal_seconds=seal_seconds)
+    leader = lead(env, generation, listen, task=task, states=states, seal_seconds=seal_seconds)
 
-    def taken_up() -> Work:
+    def taken_up() -> LeaderWriter:
         again = lead(env, generation, listen, task=task, states=states, seal_seconds=seal_seconds)
-        return replace(again, results=work.results, notes=work.notes)
+        return replace(again, results=leader.results, notes=leader.notes)
 
     tries = 0
 
-    def attempt() -> Work:
+    def attempt() -> LeaderWriter:
         nonlocal tries
         tries += 1
-        found = work if tries == 1 else taken_up()
+        found = leader if tries == 1 else taken_up()
         keep_fences(found)
         run(found)
         return found
 
     pace = Pace(lambda: taken_up().state, listen, waits=env.waits)
-    who = work.who if states is LED else None  # what maintenance does is nobody's who promoted
+    who = leader.who if states is LED else None  # what maintenance does is nobody's who promoted
     try:
-        work = pace.until_done(attempt)
+        leader = pace.until_done(attempt)
     except Paused:  # no failure: whoever runs the task runs it again
         raise
     except KeyboardInterrupt:
@@ -352,9 +359,9 @@ def _led(
     except BaseException as error:
         _remember(env, task, generation, started, who=who, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
         raise
-    store_heads(env, live_places(env, work.state))
-    note = _remember(env, task, generation, started, **{"who": who, "detail": f"{len(work.results)} stage(s)", **ended(work)})
-    outcome = work.outcome()
+    store_heads(env, live_places(env, leader.state))
+    note = _remember(env, task, generation, started, **{"who": who, "detail": f"{len(leader.results)} stage(s)", **ended(leader)})
+    outcome = leader.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
 
 

@@ -18,8 +18,8 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.schema_age import SchemaDebt
-from airflow_provider_schemamig.core.upgrade.compact import schema_debts
+from airflow_provider_schemamig.core.transfer.schema_age import SchemaAge
+from airflow_provider_schemamig.core.upgrade.compact import schema_ages
 from airflow_provider_schemamig.core.upgrade.context.context import (
     Outcome,
     deployment_of,
@@ -176,6 +176,6 @@ def to_change(env: EnvironmentRoot, generation: Generation) -> tuple[str, ...]:
     return (*online, *stale_fills(env, state, deployment, plan))
 
 
-def schema_debt(env: EnvironmentRoot, collections: Sequence[str] = ()) -> tuple[SchemaDebt, ...]:
+def schema_age(env: EnvironmentRoot, collections: Sequence[str] = ()) -> tuple[SchemaAge, ...]:
     """Return which files of the named collections, or of all, were written under which schema. Reads only."""
-    return schema_debts(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])
+    return schema_ages(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])

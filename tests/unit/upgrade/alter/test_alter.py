@@ -59,7 +59,7 @@ def test_alter_a_statement(lake: Lake, statement: str, kinds: list[str], row: di
 
     assert [stage.kind for stage in outcome.stages if stage.kind not in ("validate", "backfill")] == kinds
     assert rows(lake.path("a")) == [row]
-    ahead = lake.state.ahead_of(A)
+    ahead = lake.state.unreleased_of(A)
     assert ahead is not None
     assert ahead.declared == lake.state.entry(A).declared
     assert lake.state.release == released
@@ -82,7 +82,7 @@ def test_the_next_release_has_to_contain_it(lake: Lake, tmp_path: Path) -> None:
     with refused("ahead_not_in_release", "a"):
         commands.preflight(lake.env, without, jobs=no_spark)
     commands.upgrade(lake.env, lake.second, jobs=no_spark)
-    assert (lake.version, lake.state.ahead_of(A)) == ("1.1.0", None)
+    assert (lake.version, lake.state.unreleased_of(A)) == ("1.1.0", None)
     whole(lake)
 
 
@@ -94,7 +94,7 @@ def test_rolled_back_while_its_hold_is_open(lake: Lake) -> None:
         alter(lake.env, "ALTER TABLE a ADD COLUMN n INT", jobs=OnlineJobs())
     commands.rollback(lake.env)
     assert lake.state.entry(A).declared == before.declared
-    assert lake.state.ahead_of(A) is None
+    assert lake.state.unreleased_of(A) is None
     assert rows(lake.path("a")) == [{"id": 1, "v": 2}]
     whole(lake)
     alter(lake.env, "ALTER TABLE a DROP COLUMN v", jobs=OnlineJobs())
@@ -105,7 +105,7 @@ def test_one_after_the_other(lake: Lake) -> None:
     alter(lake.env, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", jobs=OnlineJobs())
     alter(lake.env, "ALTER TABLE a ADD CONSTRAINT few CHECK (n < 9)", jobs=OnlineJobs())
     alter(lake.env, "ALTER TABLE a RENAME COLUMN n TO m", jobs=OnlineJobs())
-    ahead = lake.state.ahead_of(A)
+    ahead = lake.state.unreleased_of(A)
     assert ahead is not None
     assert [field.name for field in ahead.released.fields] == ["id", "v"]
     assert rows(lake.path("a")) == [{"id": 1, "v": 2, "m": 7}]
@@ -172,12 +172,12 @@ def test_dies_anywhere_and_goes_on_or_back(lake: Lake, tmp_path: Path, stride: i
             except Crash:
                 pass
             if way == "back" and found.state.leader is not None and found.state.leader.generation > 1:
-                if found.state.ahead_of(A) is not None:
+                if found.state.unreleased_of(A) is not None:
                     continue  # committed: without a hold there is no way back
                 commands.rollback(found.env)
-                assert found.state.ahead_of(A) is None
+                assert found.state.unreleased_of(A) is None
                 whole(found)
-            if found.state.ahead_of(A) is None:
+            if found.state.unreleased_of(A) is None:
                 alter(found.env, statement, jobs=OnlineJobs())
             commands.contract(found.env)
             assert rows(found.path("a"), "id", "v", "n") == [{"id": 1, "v": 2, "n": 7}]

@@ -99,7 +99,7 @@ def test_alter_leaps_touched_again(tmp_path: Path, name: str) -> None:
         commands.plan(lake.env, lake.second)
     assert found[0].next_action == f"Upgrade to 1.1.0 first (with that release's folder), then to 1.{len(after) + 1}.0."
     lake.upgrade(folders[1])
-    assert lake.state.ahead_of(next(iter(lake.state.objects))) is None
+    assert lake.state.unreleased_of(next(iter(lake.state.objects))) is None
     whole(lake)
 
 

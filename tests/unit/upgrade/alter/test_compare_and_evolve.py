@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade.compare_and_evolve import (
     Ok,
     compare_and_evolve_schema,
 )
-from airflow_provider_schemamig.core.upgrade.errors import AheadNotInRelease, DeploymentOpen, HoldOpen, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, DeploymentOpen, HoldOpen, UnknownCollection
 from airflow_provider_schemamig.exceptions import Conflict
 from tests.support import foreign
 from tests.support.bytes import unwritten
@@ -218,7 +218,7 @@ def test_it_dies_anywhere_and_is_called_again_or_somebody_else_calls(lake: Lake,
             continue
         later.upgrade(later.second, hold=timedelta(0))  # the next release contains it
         assert [field.name for field in later.state.entry(PLANES).declared.fields][-2:] == ["seats", "crew"]
-        assert list(later.state.ahead) == [] or later.state.ahead_of(PLANES) is None
+        assert list(later.state.ahead) == [] or later.state.unreleased_of(PLANES) is None
         whole(later)
 
 
@@ -269,7 +269,7 @@ def test_the_next_release_has_to_contain_it(lake: Lake) -> None:
     evolve(lake, f"{COLUMNS}, doors INT")
     with refused("ahead_not_in_release", "planes") as found:
         lake.upgrade(lake.second)
-    assert isinstance(found[0], AheadNotInRelease)
+    assert isinstance(found[0], ChangeNotInRelease)
     assert list(found[0].changes) == ["add doors INT"]
     assert lake.version == "1.0.0"
 
@@ -296,16 +296,16 @@ def test_a_release_that_contains_it_there_and_back(tmp_path: Path, ahead: str, r
     lake.upgrade(lake.second)
     assert lake.version == "1.1.0"
     assert lake.state.entry(PLANES).declared == planes(release)
-    assert lake.state.ahead_of(PLANES) is None
+    assert lake.state.unreleased_of(PLANES) is None
     whole(lake)
     commands.rollback(lake.env)
     assert lake.version == "1.0.0"
     assert lake.state.entry(PLANES).declared == planes(ahead), "back to what it was, the change outside of a release included"
-    assert lake.state.ahead_of(PLANES) is not None
+    assert lake.state.unreleased_of(PLANES) is not None
     whole(lake)
     assert commands.plan(lake.env, lake.first, jobs=None).exit_code == 0
     lake.upgrade(lake.second, hold=timedelta(0))
-    assert lake.state.ahead_of(PLANES) is None
+    assert lake.state.unreleased_of(PLANES) is None
     whole(lake)
 
 
@@ -314,5 +314,5 @@ def test_a_release_that_removes_the_collection(tmp_path: Path) -> None:
     evolve(lake, WITH_SEATS)
     lake.upgrade(lake.second)
     commands.rollback(lake.env)
-    assert lake.state.ahead_of(PLANES) is not None
+    assert lake.state.unreleased_of(PLANES) is not None
     whole(lake)

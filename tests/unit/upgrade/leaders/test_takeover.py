@@ -23,14 +23,14 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, silent
 from airflow_provider_schemamig.core.storage import LocalStore, WriteReceipt
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Work, lead, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, lead, plan_of
 from airflow_provider_schemamig.core.upgrade.context.pausing import always
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.execute.contract import contract_hold, end_holds
 from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
 from airflow_provider_schemamig.core.upgrade.execute.executors import EXPAND, run_stages
-from airflow_provider_schemamig.core.upgrade.execute.expand import expand_move
+from airflow_provider_schemamig.core.upgrade.execute.expand import expand_transition
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
@@ -248,7 +248,7 @@ def test_a_second_generation_after_the_commit_does_nothing(lake: Lake) -> None:
 
 # --- zombies -------------------------------------------------------------------------------------------------------------------------
 
-LEADER_WORK: dict[str, Callable[[Work], None]] = {
+LEADER_WORK: dict[str, Callable[[LeaderWriter], None]] = {
     "expand": lambda work: run_stages(EXPAND, work, without_spark),
     "settle": lambda work: settle(work, lambda collection: None),
     "end holds": lambda work: end_holds(work, always),
@@ -288,7 +288,7 @@ def test_a_zombie_that_is_past_the_ledger_meets_the_fence_on_the_table(lake: Lak
     shard = zombie.state.objects[FLIGHTS].shard
     (intent,) = zombie.state.intents_of(shard)
     (step,) = [step for step in zombie.evolutions() if step.collection == FLIGHTS]
-    move = expand_move(zombie, step)
+    move = expand_transition(zombie, step)
     assert move is not None
     promoted(lake, lake.second, claim_id="another")
     commands.expand(lake.env, Generation(3))

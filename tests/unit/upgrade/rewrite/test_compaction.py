@@ -95,7 +95,7 @@ def compact(lake: Lake, jobs: Any, env: Environment | None = None, **limits: int
 
 
 def owes(lake: Lake) -> dict[int, int]:
-    (debt,) = commands.schema_debt(lake.env, ["events"])
+    (debt,) = commands.schema_age(lake.env, ["events"])
     return {share.schema_id: share.files for share in debt.shares}
 
 
@@ -126,7 +126,7 @@ def same(lake: Lake, expected: list[dict[str, Any]]) -> None:
 def test_the_debt_is_shown_and_paid_in_batches(lake: Lake) -> None:
     before = rows(lake.path("events"), "id", "n", "late")
     with unwritten(lake.env):
-        (debt, other) = commands.schema_debt(lake.env)
+        (debt, other) = commands.schema_age(lake.env)
     assert [(share.schema_id, share.files, share.rows) for share in debt.shares] == [(1, 5, 10), (2, 1, 1)]
     assert (other.shares, other.old) == ((), ())
     spark = Spark()
@@ -179,7 +179,7 @@ def test_files_put_back_are_as_old_as_they_are(lake: Lake) -> None:
     vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
     foreign.commit(path, {"remove": {"path": name, "dataChange": True}}, {"add": {**added, "deletionVector": vector}})
     assert owes(lake) == {1: 5, 2: 1}
-    (debt,) = commands.schema_debt(lake.env, ["events"])
+    (debt,) = commands.schema_age(lake.env, ["events"])
     assert debt.shares[0].rows == 9
     log = path / "_delta_log"
     again = foreign.commit(path, {"remove": {"path": name, "dataChange": True, "deletionVector": vector}}, {"add": added})
@@ -314,7 +314,7 @@ def test_tables_that_cannot_be_rewritten_are_said_and_left(lake: Lake) -> None:
         },
     )
     found = commands.compact(lake.env, jobs=no_spark)
-    assert ["rowTracking" in (item.why_not or "") for item in found.collections if item.debt.collection == EVENTS] == [True]
+    assert ["rowTracking" in (item.why_not or "") for item in found.collections if item.age.collection == EVENTS] == [True]
     assert any("rowTracking" in note for note in found.outcome.notes)
     assert list(lake.state.intents) == []
 

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
-from airflow_provider_schemamig.core.upgrade.context.context import Work
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SealTooShort
 from airflow_provider_schemamig.core.upgrade.execute import cutover as cutovers
 from airflow_provider_schemamig.core.upgrade.execute import rewrites
@@ -115,7 +115,7 @@ def test_rounds_of_tables_that_are_sealed_together_add_up(monkeypatch: pytest.Mo
 
 
 def test_a_seal_past_its_deadline_is_lifted(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_no_time(work: Work, *rest: Any) -> Any:
+    def in_no_time(work: LeaderWriter, *rest: Any) -> Any:
         work.seal_seconds = -1
         return announce_seals(work, *rest)
 

@@ -17,7 +17,7 @@ _ACTIVE = ["queued", "running"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunAhead:
+class OpenRun:
     """The run of Airflow that has ``generation`` open."""
 
     generation: Generation
@@ -25,7 +25,9 @@ class RunAhead:
     run_id: str
 
 
-def run_ahead(claims: Iterable[tuple[Generation, str]], dag_id: str, run_id: str, is_active: Callable[[str, str], bool]) -> RunAhead | None:
+def open_run_before(
+    claims: Iterable[tuple[Generation, str]], dag_id: str, run_id: str, is_active: Callable[[str, str], bool]
+) -> OpenRun | None:
     """Return the first run that claimed before this one did, and has not ended; None: it is this run's turn.
 
     A claim of the command line holds nobody: its owner cannot be asked for.
@@ -35,7 +37,7 @@ def run_ahead(claims: Iterable[tuple[Generation, str]], dag_id: str, run_id: str
         if found == (dag_id, run_id):
             return None  # who claims later waits for us
         if found is not None and is_active(*found):
-            return RunAhead(generation, *found)
+            return OpenRun(generation, *found)
     return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 TOLD_EVERY = 600.0
 
 
-class Looks:
+class WaitLog:
     """Counts looks that found nothing, and tells of the first and then of one every ``TOLD_EVERY`` seconds."""
 
     def __init__(self, tell: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> None:

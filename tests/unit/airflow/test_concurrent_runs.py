@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
-from airflow_provider_schemamig import turns
+from airflow_provider_schemamig import concurrent_runs
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
@@ -33,7 +33,7 @@ CONTEXT: Any = {
 def active(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
     """The runs that Airflow knows and that have not ended."""
     found = {("up", f"run_{at}") for at in (3, 4, 5)}
-    monkeypatch.setattr(turns, "is_active", lambda *run: run in found)
+    monkeypatch.setattr(concurrent_runs, "is_active", lambda *run: run in found)
     return found
 
 
@@ -61,7 +61,7 @@ def verbs(monkeypatch: pytest.MonkeyPatch) -> FakeVerbs:
 def test_it_is_the_turn_of_who_claimed_first_and_has_not_ended(
     active: set[tuple[str, str]], claims: list[tuple[Generation, str]], ahead: int | None
 ) -> None:
-    found = turns.run_ahead(claims, "up", "run_4", turns.is_active)
+    found = concurrent_runs.open_run_before(claims, "up", "run_4", concurrent_runs.is_active)
     assert (found and (found.generation, found.dag_id, found.run_id)) == (ahead and (ahead, "up", f"run_{ahead}"))
 
 
