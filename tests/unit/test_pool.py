@@ -99,6 +99,13 @@ def test_whoever_stops_asking_begins_nothing_more() -> None:
     assert len(begun) < 20
 
 
+def test_no_thread_outlives_what_it_was_started_for() -> None:
+    before, kept = threading.active_count(), [Pool(8) for _ in range(20)]
+    for pool in kept:
+        list(pool.map(str, range(8)))
+    assert threading.active_count() == before
+
+
 def test_a_fork_makes_threads_of_its_own() -> None:
     pool = Pool(4)
     assert list(pool.map(str, range(3))) == ["0", "1", "2"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,17 +17,12 @@ REQUESTS_AT_ONCE = 32
 _inside = threading.local()
 
 
+@dataclass(frozen=True, slots=True)
 class Pool:
-    """Runs small pieces of work on at most ``at_once`` threads, which start with the first work. One thread belongs to one piece."""
+    """Runs small pieces of work on at most ``at_once`` threads. They are there for one ``map`` only: a process that opens environments for
+    days, like Airflow's triggerer, would keep those of every one."""
 
-    def __init__(self, at_once: int = REQUESTS_AT_ONCE) -> None:
-        self.at_once = at_once
-        self._threads: ThreadPoolExecutor | None = None
-        self._process = 0
-        self._lock = threading.Lock()
-
-    def __reduce__(self) -> tuple[type[Pool], tuple[int]]:
-        return Pool, (self.at_once,)  # threads stay in their process
+    at_once: int = REQUESTS_AT_ONCE
 
     def map(self, act: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield ``act`` of each item, in their order, as soon as it is there.
@@ -35,15 +30,11 @@ class Pool:
         After the first failure nothing more is begun; what is under way ends, then the failure of the first item that has one is raised.
         Work that is itself in a pool goes one by one: threads that wait for each other would never end.
         """
-        leader = list(items)
-        if len(leader) < 2 or self.at_once < 2 or getattr(_inside, "pool", False):
-            yield from map(act, leader)
+        todo = list(items)
+        if len(todo) < 2 or self.at_once < 2 or getattr(_inside, "pool", False):
+            yield from map(act, todo)
             return
-        with self._lock:
-            if self._threads is None or self._process != os.getpid():  # a fork has none of the threads
-                self._threads, self._process = ThreadPoolExecutor(self.at_once, "schemamig-request", _enter), os.getpid()
-            threads = self._threads
-        failed = len(leader)  # the first item that did: who waits for a slow one before it has not heard of it
+        lock, failed = threading.Lock(), len(todo)  # the first item that did: who waits for a slow one before it has not heard of it
 
         def unless_failed(number: int, item: T) -> R:
             nonlocal failed
@@ -52,18 +43,18 @@ class Pool:
             try:
                 return act(item)
             except BaseException:
-                with self._lock:
+                with lock:
                     failed = min(failed, number)
                 raise
 
-        futures = [threads.submit(unless_failed, number, item) for number, item in enumerate(leader)]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:  # after a failure, an interrupt, or where nobody wants the rest
-            for future in futures:
-                future.cancel()
-            wait(futures)
+        with ThreadPoolExecutor(min(self.at_once, len(todo)), "schemamig-request", _enter) as threads:
+            futures = [threads.submit(unless_failed, number, item) for number, item in enumerate(todo)]
+            try:
+                for future in futures:
+                    yield future.result()
+            finally:  # after a failure, an interrupt, or where nobody wants the rest
+                for future in futures:
+                    future.cancel()
 
 
 def _enter() -> None:
