@@ -222,8 +222,9 @@ class RowJobs(JobRunner):
     # --- queries ---------------------------------------------------------------------------------------------------------------------
 
     def _view(self, query: str, inputs: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-        """The rows of the one view that a row-local query is over."""
-        ((_, source),) = ((view, source) for view, source in inputs.items() if re.search(rf"\b{view}\b", query))
+        """The rows of the view that a row-local query is over: the first that it reads, the others are looked up."""
+        found = {view: place.start() for view in inputs if (place := re.search(rf"FROM.*\b{view}\b", query)) is not None}
+        source = inputs[min(found, key=lambda view: query.index(view, found[view]))]
         path = folder_of(source["uri"])
         return _shown(snapshot(path, newest(path) if source.get("version") is None else source["version"]).rows, source["projection"])
 

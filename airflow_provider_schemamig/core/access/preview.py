@@ -10,6 +10,7 @@ from airflow_provider_schemamig.core.access.releases import PlannedShape, shape_
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.access.select import select, version_sql
 from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
@@ -37,7 +38,8 @@ def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: Pi
     """Return the query that gives the columns of ``wanted`` (of the release to come) at the version of ``place``. Raises Unfit,
     OtherMeaning.
 
-    Lookups are read at their newest version; the rewrite itself reads them as they are when its copy begins.
+    Lookups are read at their newest version; the rewrite itself reads them as they are when its copy begins. They are read by field id:
+    an upgrade that died may have left columns with each other's names.
     """
     step = planned.step
     assert isinstance(step, RewriteStep)
@@ -45,13 +47,20 @@ def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: Pi
     own = fit_reader(place.live, shape_of(state.entry(step.old.name)), place.evidence(), ahead=False)
     rows = {step.old.name: (planned.projection or "*", select(own, version_sql(place.uri, place.head.version)))}
     for name, projection in planned.lookups:
-        shard = state.shard_of(name)
-        head = read_head(env.table_store(shard.uri, shard.table_id))
-        rows[name] = (projection, f"SELECT * FROM {version_sql(head.location.uri, head.version)}")
+        lookup = _lookup(env, state, name)
+        found = fit_reader(lookup.live, shape_of(state.entry(name)), lookup.evidence(), ahead=False)
+        rows[name] = (projection, select(found, version_sql(lookup.uri, lookup.head.version)))
     views = {name: quote(f"schemamig_{name}") for name in rows}
     inputs = ", ".join(f"{views[name]} AS (SELECT {projection} FROM ({query}))" for name, (projection, query) in rows.items())
     columns = ", ".join(f"CAST({quote(f.name)} AS {type_sql(f.type)}) AS {quote(f.name)}" for f in wanted.fields)
     return f"WITH {inputs} SELECT {columns} FROM (\n{bind(step.up, views)}\n)"
+
+
+def _lookup(env: EnvironmentRoot, state: State, collection: CollectionName) -> PinnedTable:
+    shard = state.shard_of(collection)
+    store = env.table_store(shard.uri, shard.table_id)
+    head = read_head(store)
+    return PinnedTable(shard, store, head, Shape(head.declaration(collection), stored_names(head.schema)), state)
 
 
 def _check_meaning(spark: SparkSession, collection: CollectionName, query: str) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
 from tests.support.row_jobs import RowJobs
@@ -21,7 +24,7 @@ SWAP = 'evolution("a", rename={"x": "y", "y": "x"})'
 FILL, LOOK = "SELECT id, x AS w FROM {a}", "SELECT {k}.id, {a}.x AS w FROM {k} LEFT JOIN {a} ON {a}.id = {k}.id"
 UP = "SELECT id, y, x, x AS z FROM {a}"
 FILLED = f'replacement("k", fill="{FILL}")'
-JOBS = RowJobs({FILL: lambda row: [{"id": row["id"], "w": row["x"]}], UP: lambda row: [{**row, "z": row["x"]}]})
+JOBS = RowJobs({LOOK: lambda row: [], FILL: lambda row: [{"id": row["id"], "w": row["x"]}], UP: lambda row: [{**row, "z": row["x"]}]})
 
 
 def killed(folder: Path, *found: tuple[str, str]) -> tuple[Lake, list[Path]]:
@@ -69,6 +72,14 @@ def test_a_lookup_is_not_read_meanwhile(tmp_path: Path) -> None:
     lake, folders = killed(tmp_path, (SWAPPED + K, SWAP), (SWAPPED + KW, f'rewrite("k", up="{LOOK}", lookups=["a"])'))
     with refused("names_under_way", "a"):
         commands.upgrade(lake.env, folders[2], jobs=JOBS)
+
+
+def test_a_preview_reads_a_lookup_by_its_columns_not_by_their_names(tmp_path: Path) -> None:
+    """It showed y as x until the commit."""
+    lake, _ = killed(tmp_path, (SWAPPED + KW, f'{SWAP}, rewrite("k", up="{LOOK}", lookups=["a"])'))
+    session: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: MEANING_SETTINGS[name]))
+    query = lake.env.reader("k", "1.1.0", spark=session).pin().query
+    assert f"SELECT `id`, `y` AS `x`, `x` AS `y` FROM delta.`{lake.path('a').as_uri()}`" in query, query
 
 
 @pytest.mark.parametrize("rows_came", [False, True])
