@@ -7,6 +7,7 @@ them may run the same stream. docs/replicas.md has the tables of what happens wh
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from airflow_provider_schemamig.core.replication.cluster.registry import exchang
 from airflow_provider_schemamig.core.replication.model import StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from airflow_provider_schemamig.core.replication.stream_worker import Run
+from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -62,7 +64,8 @@ def replicate_once(
 ) -> Replicated:
     """Bring what there is. ``collections`` None: all that the origin has. A stream that waits or is stopped holds no other up.
 
-    ``jobs`` is called when the first batch needs Spark. Raises LoopingStream, NoEnvironment, and what reading the ledgers raises.
+    Streams are looked at side by side; those for which Spark has something to do then have it one after the other. ``jobs`` is called
+    when the first batch needs Spark. Raises LoopingStream, NoEnvironment, and what reading the ledgers raises.
     """
     now = pendulum.now("UTC")  # before the ledgers are read: what changes from here on is looked at the next time
     ends = StreamEnds.of(origin, target)
@@ -70,14 +73,31 @@ def replicate_once(
     runner = functools.cache(jobs)
     _exchange(ends, listen)
     states, rows, batches, restores = [], 0, 0, 0
-    for number, name in enumerate(names, 1):
-        started = time.monotonic()
-        run = Run(ends, ends.stream(name), runner, settings, now, listen)
-        states.append(run.drain())
-        rows, batches, restores = rows + run.rows, batches + run.batches, restores + run.restores
-        listen(Event("replicate", name, number, len(names), time.monotonic() - started, said_of(states[-1])))
+
+    def without_spark(name: CollectionName) -> StreamState | None:
+        with contextlib.suppress(_SparkNeeded):
+            return Run(ends, ends.stream(name), _spark_needed, settings, now, listen).drain()
+        return None
+
+    with contextlib.closing(ends.target.env.each(without_spark, names)) as looked_at:
+        for number, (name, found) in enumerate(zip(names, looked_at, strict=True), 1):
+            started, state = time.monotonic(), found
+            if state is None:
+                run = Run(ends, ends.stream(name), runner, settings, now, listen)
+                state = run.drain()
+                rows, batches, restores = rows + run.rows, batches + run.batches, restores + run.restores
+            states.append(state)
+            listen(Event("replicate", name, number, len(names), time.monotonic() - started, said_of(state)))
     _exchange(ends, listen)
     return Replicated(tuple(states), rows, batches, restores)
+
+
+class _SparkNeeded(Exception):
+    """A stream cannot go on without Spark; control flow of ``replicate_once``. Whatever was done before is found done."""
+
+
+def _spark_needed() -> JobRunner:
+    raise _SparkNeeded
 
 
 def _exchange(ends: StreamEnds, listen: Listener) -> None:

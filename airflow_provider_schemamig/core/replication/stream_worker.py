@@ -156,6 +156,7 @@ class Run:
 
     def _bring(self, table: EventTable, where: RowPosition, batch: EventBatch) -> None:
         self._decide(table, batch)
+        self.jobs()  # before anything is agreed on: whoever has no Spark leaves that to another one
         hi = agree(self.ends.target.env, self.stream, where.shard, where.own, batch.hi)
         check_row_position(self.ends, self.stream, table, where)
         agreed = self._until(batch, hi)
@@ -208,6 +209,7 @@ class Run:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, waits)
 
     def _restore(self, wish: Wish) -> None:
+        self.jobs()
         try:
             done = try_restore(self.ends, self.stream.collection, wish, self.jobs)
         except RestoreChangesSchema as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -39,11 +40,9 @@ def look(
     and the like, which the run would find, too.
     """
     ends = StreamEnds.of(origin, target)
-    known = [read_state(target, ends.stream(name)) for name in _names(ends, collections)]
-    return StreamDue(
-        due=any(_is_due(ends, state, settings, now) for state in known),
-        waiting=any(state is not None and state.waits for state in known),
-    )
+    known = list(target.each(lambda name: read_state(target, ends.stream(name)), _names(ends, collections)))
+    with contextlib.closing(target.each(lambda state: _is_due(ends, state, settings, now), known)) as due:
+        return StreamDue(due=any(due), waiting=any(state is not None and state.waits for state in known))
 
 
 def _is_due(ends: StreamEnds, state: StreamState | None, settings: StreamSettings, now: pendulum.DateTime) -> bool:
@@ -72,8 +71,9 @@ def mismatches(origin: EnvironmentRoot, target: EnvironmentRoot, collections: Se
     Where a stream is paused at an event of an older schema, that schema counts, too. Raises NoEnvironment, LoopingStream, TableMissing.
     """
     ends = StreamEnds.of(origin, target)
-    found = ((name, _mismatch(ends, name, depth)) for name in _names(ends, collections))
-    return tuple(Mismatch(name, detail) for name, detail in found if detail is not None)
+    names = _names(ends, collections)
+    details = target.each(lambda name: _mismatch(ends, name, depth), names)
+    return tuple(Mismatch(name, detail) for name, detail in zip(names, details, strict=True) if detail is not None)
 
 
 def _mismatch(ends: StreamEnds, name: CollectionName, depth: int) -> str | None:
