@@ -35,7 +35,7 @@ def _show_one(to: Console, head: str, error: SchemamigError) -> None:
     if error.subject:
         title.append(f"  {error.subject}", style="cyan")
     to.print(title)
-    print_indented(to, Text(_sentence(visible(error.message, lines=error.has_lines))))
+    print_indented(to, Text(_sentence(visible(error.message, lines=error.has_lines), error)))
     print_indented(to, Text.assemble(("next: ", "bold"), visible(error.next_action)))
 
 
@@ -46,9 +46,15 @@ def print_indented(to: Console, text: Text, by: int = 2) -> None:
         to.print(Text(" " * by).append_text(line), no_wrap=True)
 
 
-def _sentence(text: str) -> str:
-    """Capitalize a message that stands alone, unless it begins with a file's name: in a log line it follows a collection's name."""
-    return text[:1].upper() + text[1:] if text.split(" ", 1)[0].isalpha() else text
+#: Fields of errors that are somebody's names, which stay as they are written.
+_NAMES = ("argument", "at", "column", "element", "file", "folder", "name", "path", "place", "uri", "where")
+
+
+def _sentence(text: str, error: SchemamigError) -> str:
+    """Capitalize a message that stands alone, unless it begins with a name: in a log line it follows a collection's name."""
+    first = text.split(" ", 1)[0]
+    is_name = any(str(getattr(error, field, "")) == first for field in _NAMES)
+    return text[:1].upper() + text[1:] if first.isalpha() and not is_name else text
 
 
 def show_outcome(to: Console, document: Mapping[str, Any]) -> None:

@@ -103,3 +103,11 @@ def test_modules_that_are_more_than_steps(run: Run, unchanged: Path, new_release
     ran = run("upgrade", "--env", unchanged, "--release", new_release, "--json")
     assert ran.exit_code == 1
     assert any("migrations/v1_1_0.py" in item["message"] for item in ran.document["refusals"])
+
+
+def test_a_name_stays_as_it_was_typed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message begins with a capital letter, and `rel` is not `Rel`."""
+    monkeypatch.chdir(tmp_path)
+    found = run("check", "--release", "rel")
+    assert "rel cannot be read" in found.stderr
+    assert "`schemamig init`" in found.stderr

@@ -19,6 +19,7 @@ SNAPSHOT, MODULE = "snapshots/1.1.0.sql", "migrations/v1_1_0.py"
 
 ERRORS: tuple[Refusal, ...] = (
     f.UnreadableFile(file="schema.sql", reason="byte 3 is not UTF-8"),
+    f.UnreadableFile(file="rel", reason="there is no such folder", is_no_folder=True),
     f.InvalidReleaseToml(reason="'colour' is not a setting"),
     f.VersionBelowMinimum(file="release.toml", version=V1, minimum=V2),
     f.VersionBelowMinimum(file=SNAPSHOT, version=V2, minimum=V3),

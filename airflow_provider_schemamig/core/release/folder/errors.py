@@ -30,8 +30,15 @@ class FileRefusal(Refusal):
 class UnreadableFile(FileRefusal):
     code = "unreadable_file"
     message = "{file} cannot be read: {reason}."
-    next_action = "Make it a readable UTF-8 text file (or folder) of this user, or give the right path."
     reason: str
+    #: It is what was given for a release, and no folder.
+    is_no_folder: bool = False
+
+    @property
+    def next_action(self) -> str:
+        if self.is_no_folder:
+            return "Give the path of a release folder; `schemamig init` makes one."
+        return "Make it a readable UTF-8 text file (or folder) of this user, or give the right path."
 
 
 class InvalidReleaseToml(FileRefusal):

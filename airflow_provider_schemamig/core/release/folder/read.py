@@ -182,7 +182,7 @@ def read_folder(path: Path, refusals: list[Refusal]) -> Folder | None:
     try:
         if not path.is_dir():
             reason = "it is not a folder" if path.exists() else "there is no such folder"
-            refusals.append(UnreadableFile(file=str(path), reason=reason))
+            refusals.append(UnreadableFile(file=str(path), reason=reason, is_no_folder=True))
             return None
     except OSError as error:  # a folder above it may not be entered
         refusals.append(UnreadableFile(file=str(path), reason=error.strerror or str(error)))
