@@ -46,6 +46,7 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": _modules("sensors.fingerprint", "sensors.promotion", "sensors.replicas"),
         "hooks": _modules("hooks.schemamig", "hooks.spark"),
         "triggers": _modules("triggers.ledger", "triggers.replicas"),
+        "notifications": ["airflow_provider_schemamig.notifications.schemamig.SchemamigNotifier"],
         "extra-links": ["airflow_provider_schemamig.links.plan.PlanLink"],
         "connection-types": [_connection_type()],
         "config": {

@@ -10,14 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseNotifier, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_schemamig import concurrent_runs, config
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.credentials import blank_typed
-from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+from airflow_provider_schemamig.exceptions import Refusal, Refused, SchemamigError
 from airflow_provider_schemamig.metrics import metered
+from airflow_provider_schemamig.notifications.schemamig import DRIFT, PAUSED, STREAM_STOPPED, Notice, tell
 from airflow_provider_schemamig.operators.refused import telling
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 DEFAULT_SEAL_SECONDS = 60
 #: After so long a deferred task looks for itself.
 _LONGEST_PAUSE = timedelta(days=365)
+#: The codes of a stream that does not go on by itself (``replica_errors``).
+STOPPED = frozenset({"stream_stopped", "gap"})
 
 
 class BadArgument(Refusal):
@@ -53,11 +56,13 @@ class SchemamigOperator(BaseOperator):
 
     :param retries: tries after the first; ``SchemamigRetryPolicy`` spends them on conflicts only.
     :param retry_policy: default ``SchemamigRetryPolicy()``.
+    :param notifiers: ``SchemamigNotifier``, one or several: who is told what happens.
     """
 
     ui_color = "#d7ecec"
     #: In whose name it works: the user who triggered the run, else the run.
     who: str | None = None
+    _context: Context | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -71,9 +76,11 @@ class SchemamigOperator(BaseOperator):
         retries: int = DEFAULT_RETRIES,
         retry_delay: timedelta | float = timedelta(seconds=30),
         retry_policy: RetryPolicy | None = None,
+        notifiers: Sequence[BaseNotifier] | BaseNotifier = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(retries=retries, retry_delay=retry_delay, retry_policy=retry_policy or SchemamigRetryPolicy(), **kwargs)
+        self.notifiers = [notifiers] if isinstance(notifiers, BaseNotifier) else list(notifiers)
 
     @telling
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
@@ -82,6 +89,21 @@ class SchemamigOperator(BaseOperator):
     def begin(self, context: Context) -> None:
         """Take up the run that it is part of."""
         self.who = run_in_name_of(context)
+        self._context = context
+
+    def tell_event(self, event: str, subject: str, text: str = "", **facts: Any) -> None:
+        """Tell the task's notifiers what happened."""
+        if self.notifiers and self._context is not None:
+            place = str(getattr(self, "environment", "") or getattr(self, "target", ""))
+            tell(self.notifiers, self._context, Notice(event, place, subject, text, facts))
+
+    def tell_refused(self, error: SchemamigError, text: str) -> None:
+        """Tell the task's notifiers of a refusal, if it is something that they tell. ``text``: as the log has it."""
+        codes = {reason.code for reason in (error.refusals if isinstance(error, Refused) else (error,))}
+        if "drift" in codes:
+            self.tell_event(DRIFT, f"{getattr(self, 'environment', '')} was changed by somebody else", text)
+        if codes & STOPPED:
+            self.tell_event(STREAM_STOPPED, f"A stream to {getattr(self, 'target', '')} stopped", text)
 
     def end(self) -> None:
         """End what it started for this try: nobody asks a Spark driver any more."""
@@ -142,6 +164,7 @@ class EnvironmentOperator(SchemamigOperator):
             yield
         except Paused as paused:
             self.log.info("Deferred: %s", paused)
+            self.tell_event(PAUSED, f"{self.task_id} on {self.environment} is paused", str(paused))
             trigger = PauseTrigger(
                 self.environment,
                 config.poll_interval(),
@@ -192,6 +215,10 @@ class VerbOperator(EnvironmentOperator):
         with self.deferred_while_paused():
             outcome = self.run_verb()
         return self.answer(outcome)
+
+    def tell_outcome(self, event: str, subject: str, found: Mapping[str, Any], text: str = "", **facts: Any) -> None:
+        """Tell the task's notifiers what is done, with from, to and generation."""
+        self.tell_event(event, subject, text, **facts, **{name: found[name] for name in ("from", "to", "generation")})
 
     def answer(self, outcome: Outcome) -> dict[str, Any]:
         """Return what goes to XCom, once the notes are in the log."""

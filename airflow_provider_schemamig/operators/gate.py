@@ -11,7 +11,9 @@ from airflow.sdk import BaseBranchOperator
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
+from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
 from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator
+from airflow_provider_schemamig.operators.reports import plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,15 +45,17 @@ class PlanApprovalOperator(ApprovalOperator):
     A rejection skips what follows; the note of the run says who rejected it.
 
     :param plan_digest: (templated) of the plan that is asked about.
+    :param environment: (templated) what notifiers name as the environment.
     :param plan_task_id: the task that planned; its page is the button *Plan*.
     """
 
-    template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "plan_digest")
+    template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "plan_digest", "environment")
     operator_extra_links = (PlanLink(),)
 
-    def __init__(self, *, plan_digest: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, plan_digest: str = "", environment: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan_digest = plan_digest
+        self.environment = environment
         self.plan_task_id = plan_task_id
 
     def execute(self, context: Context) -> Any:
@@ -61,7 +65,11 @@ class PlanApprovalOperator(ApprovalOperator):
         self.log.info("%s Waiting until %s for an answer about plan %s.", self.subject, until, self.plan_digest)
         self.log.info("To answer: the tab Required Actions of this task, %s/required_actions", page_of(context["ti"], self.task_id))
         offer_plan(self, context)
-        return super().execute(context)
+        page = f"{page_of(context['ti'], self.task_id)}/required_actions"
+        text = f"{self.subject}\nWaiting until {until} for an answer: {page}\n\n{plain(self.body or '')}"
+        notice = Notice(GATE_WAITS, self.environment, self.subject, text, {"plan_digest": self.plan_digest, "page": page})
+        with_notice: Any = {**context, KEY: notice.to_context(context)}  # Airflow's own code gives it to ``notifiers``
+        return super().execute(with_notice)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         if answers := event.get("chosen_options"):  # before Airflow's own, which leaves by an exception where something is skipped

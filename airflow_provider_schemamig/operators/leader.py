@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.links.plan import PlanLink
+from airflow_provider_schemamig.notifications.schemamig import COMMITTED, PROMOTED
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number
 
 if TYPE_CHECKING:
@@ -58,7 +59,11 @@ class PromoteLeaderOperator(LeaderOperator):
         generation = as_generation(self.generation)
         with self.deferred_while_paused():
             outcome = commands.promote(self.hook.environment, generation, approved_by=answered_by(asked), listen=self.listener())
-        return self.answer(outcome)
+        found = self.answer(outcome)
+        approver = answered_by(asked) or ""
+        subject = f"Generation {self.generation} of {self.environment} is promoted: from {found['from'] or 'nothing'} to {found['to']}"
+        self.tell_outcome(PROMOTED, subject, found, f"{subject}\nApproved by: {approver or '-'}", approver=approver)
+        return found
 
 
 class ExpandOperator(LeaderOperator):
@@ -120,6 +125,7 @@ class CutoverOperator(LeaderOperator):
         run_notes.say(
             context, f"upgraded {self.environment} from {found['from'] or 'nothing'} to {found['to']}, generation {self.generation}"
         )
+        self.tell_outcome(COMMITTED, f"{self.environment} is at {found['to']}, from {found['from'] or 'nothing'}", found)
         return found
 
     def run_verb(self) -> Outcome:

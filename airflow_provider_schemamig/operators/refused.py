@@ -65,6 +65,7 @@ def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             for reason in error.refusals if isinstance(error, Refused) else (error,):
                 self.log.error("%s", complete(str(reason), *where))
+            self.tell_refused(error, complete(str(error), *where))
             raise TaskRefused(complete(str(error), *where), error) from None
         finally:
             self.end()

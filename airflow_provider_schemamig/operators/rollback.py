@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.notifications.schemamig import ROLLED_BACK
 from airflow_provider_schemamig.operators.base import VerbOperator, as_flag
 from airflow_provider_schemamig.operators.read_only import claim_id
 
@@ -41,4 +42,6 @@ class RollbackOperator(VerbOperator):
                 claim_id=claim_id(context),
                 listen=self.listener(),
             )
-        return self.answer(outcome)
+        found = self.answer(outcome)
+        self.tell_outcome(ROLLED_BACK, f"{self.environment} is back at {found['to'] or 'nothing'}, from {found['from']}", found)
+        return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig.notifications.schemamig import DRIFT as DRIFT_EVENT
 from airflow_provider_schemamig.operators.base import BadArgument, as_flag, release_folder
 from airflow_provider_schemamig.sensors.base import EnvironmentSensor
 
@@ -71,6 +72,11 @@ class FingerprintSensor(EnvironmentSensor):
             self.skip_for(f"Nothing to do: the environment is at {found['to']}. Holds that are over end in maintenance.")
         self.log.info("Upgrade due: %s -> %s, %d stages", found["from"] or "new environment", found["to"], len(found["stages"]))
         return {"from": found["from"], "to": found["to"]}
+
+    def result(self) -> Any:
+        if self.looks_for == DRIFT:
+            self.tell_event(DRIFT_EVENT, f"{self.environment} was changed by somebody else")
+        return super().result()
 
     def trigger(self, deadline: float) -> EnvironmentTrigger:
         from airflow_provider_schemamig.triggers.ledger import ArrivalTrigger, DriftTrigger

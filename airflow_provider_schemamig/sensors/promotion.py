@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
+from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS
 from airflow_provider_schemamig.operators.base import as_generation
 from airflow_provider_schemamig.sensors.base import EnvironmentSensor
 
@@ -47,6 +48,11 @@ class PromotionSensor(EnvironmentSensor):
         self.log.info(
             "To approve it: schemamig approve --env %s --generation %s --plan %s", shlex.quote(self.typed_uri()), generation, digest
         )
+        if self.deferrable or self.mode == "poke":  # in mode reschedule each look would tell it again
+            typed = f"schemamig approve --env {shlex.quote(self.typed_uri())} --generation {generation} --plan {digest}"
+            subject = f"Generation {generation} of {self.environment} waits for an approval in the ledger"
+            text = f"{subject} until {until}\nTo approve it: {typed}"
+            self.tell_event(GATE_WAITS, subject, text, generation=generation, plan_digest=digest)
         self.log.info("Or trigger the DAG schemamig_control: action approve, generation %s, plan %s.", generation, digest)
 
     def trigger(self, deadline: float) -> EnvironmentTrigger:

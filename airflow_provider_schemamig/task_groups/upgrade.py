@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import TaskGroup, TriggerRule, XComArg
+from airflow.sdk import BaseNotifier, TaskGroup, TriggerRule, XComArg
 
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS
 from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator
@@ -40,10 +41,11 @@ def upgrade_task_group(
     create: bool | str = False,
     seal_seconds: int | str = DEFAULT_SEAL_SECONDS,
     approval_timeout: timedelta = timedelta(days=1),
+    notifiers: Sequence[BaseNotifier] | BaseNotifier = (),
 ) -> TaskGroup:
     """Make the tasks that upgrade ``environment`` to ``release``, from the fingerprint gate to the contract.
 
-    All arguments but ``group_id`` and ``approval_timeout`` may be templates.
+    All arguments but ``group_id``, ``approval_timeout`` and ``notifiers`` may be templates.
 
     :param environment: connection id of type ``schemamig``, or URI or absolute path of the environment.
     :param release: the release folder; a relative path is looked for in the folder of the DAG file.
@@ -54,15 +56,18 @@ def upgrade_task_group(
     :param create: whether an environment is made where none is; otherwise preflight fails.
     :param seal_seconds: for how long the cut-over may lock writers out.
     :param approval_timeout: how long the gate waits before it fails.
+    :param notifiers: who is told what happens: ``SchemamigNotifier``, one or several.
     """
+    senders = [notifiers] if isinstance(notifiers, BaseNotifier) else list(notifiers)
     with TaskGroup(group_id=group_id) as group:
         about: dict[str, Any] = {"environment": environment, "release": release, "end_hold": end_hold, "ignore_nodes": ignore_nodes}
+        about["notifiers"] = senders
         fingerprint = FingerprintSensor(task_id="fingerprint", **about)
         preflight = ReadOnlyMigrationOperator(task_id="preflight", hold=hold, create=create, seal_seconds=seal_seconds, **about)
         # By template, not by XComArg: that would make preflight, which succeeds, a direct upstream of every task, and a rejected
         # approval would no longer skip those that need one success.
         generation = f"{{{{ ti.xcom_pull(task_ids='{preflight.task_id}', key='generation') }}}}"
-        claimed: dict[str, Any] = {"environment": environment, "generation": generation}
+        claimed: dict[str, Any] = {"environment": environment, "generation": generation, "notifiers": senders}
         fills: Any = XComArg(preflight, key="fills")  # a list, once the task runs
         fill_chunks = FillChunksOperator(task_id="fill_chunks", collections=fills, **claimed)
         fill = FillOperator.partial(task_id="fill", map_index_template=_COLLECTIONS, **claimed).expand(collections=fill_chunks.output)
@@ -93,6 +98,8 @@ def _gates(
         plan_digest=f"{{{{ ti.xcom_pull(task_ids='{preflight}', key='plan_digest') }}}}",
         plan_task_id=preflight,
         response_timeout=timeout,
+        environment=claimed["environment"],
+        notifiers=claimed["notifiers"],
     )
     ledger_approval = PromotionSensor(task_id="ledger_approval", deferrable=True, timeout=timeout, plan_task_id=preflight, **claimed)
     return choice, approval, ledger_approval
