@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 GATE_WAITS, PROMOTED, COMMITTED, ROLLED_BACK = "gate_waits", "promoted", "committed", "rolled_back"
-DRIFT, PAUSED, STREAM_STOPPED = "drift", "paused", "stream_stopped"
+DRIFT, PAUSED, HOLD_ENDS_SOON, STREAM_STOPPED = "drift", "paused", "hold_ends_soon", "stream_stopped"
 #: What can be told.
-EVENTS = (GATE_WAITS, PROMOTED, COMMITTED, ROLLED_BACK, DRIFT, PAUSED, STREAM_STOPPED)
+EVENTS = (GATE_WAITS, PROMOTED, COMMITTED, ROLLED_BACK, DRIFT, PAUSED, HOLD_ENDS_SOON, STREAM_STOPPED)
 #: Under this name a notice stands in the context that the sending notifiers render their templates with.
 KEY = "schemamig"
 #: Services refuse longer texts (a section of Slack: 3,000 characters); the report holds all.

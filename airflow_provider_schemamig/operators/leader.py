@@ -5,12 +5,13 @@ All of them can be killed and run again: they find what is done and go on. A gen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.links.plan import PlanLink
-from airflow_provider_schemamig.notifications.schemamig import COMMITTED, PROMOTED
+from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number
 
 if TYPE_CHECKING:
@@ -154,13 +155,22 @@ class ContractOperator(LeaderOperator):
 
     :param generation: (templated) look at this generation's hold only; None: at all of them, the oldest first, as maintenance does.
     :param ignore_nodes: (templated) whether a hold is ended also if live nodes still need what it keeps.
+    :param ends_soon: each run within this time before the end of a hold tells the notifiers of it.
     """
 
     template_fields: Sequence[str] = (*LeaderOperator.template_fields, "ignore_nodes")
 
-    def __init__(self, *, generation: int | str | None = None, ignore_nodes: bool | str = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        generation: int | str | None = None,
+        ignore_nodes: bool | str = False,
+        ends_soon: timedelta = timedelta(hours=2),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(generation=generation, **kwargs)
         self.ignore_nodes = ignore_nodes
+        self.ends_soon = ends_soon
 
     def run_verb(self) -> Outcome:
         from airflow_provider_schemamig.core import commands
@@ -172,6 +182,16 @@ class ContractOperator(LeaderOperator):
             outcome = commands.contract(self.hook.environment, generation, ignore_nodes=ignore, listen=self.listener())
         except HoldInUse as in_use:
             self.skip_for(str(in_use))
+        self._tell_of_ends(outcome.pending)
         if outcome.generation is None:
             self.skip_for("No hold is over; the way back stays open.")
         return outcome
+
+    def _tell_of_ends(self, pending: Sequence[Mapping[str, Any]]) -> None:
+        for hold in pending:
+            until, now = datetime.fromisoformat(hold["until"]), datetime.now(UTC)
+            if now < until <= now + self.ends_soon:
+                subject = f"The way back of {self.environment} to {hold['from']} ends at {until:%Y-%m-%d %H:%M} UTC"
+                text = f"{subject}.\nUntil then `schemamig rollback` goes back; afterwards what only {hold['from']} needed is taken away."
+                facts = {name: hold[name] for name in ("from", "to", "generation", "until")}
+                self.tell_event(HOLD_ENDS_SOON, subject, text, **facts)

@@ -102,7 +102,7 @@ class FakeVerbs:
 
     def contract(self, env: object, generation: int | None = None, **options: Any) -> Any:
         self._called("contract", env=env, generation=generation, **options)
-        return self._outcome("retire") if self.hold_over else SimpleNamespace(generation=None)
+        return self._outcome("retire") if self.hold_over else SimpleNamespace(generation=None, pending=())
 
     def compact(self, env: object, collections: Sequence[str] = (), **options: Any) -> Any:
         self._called("compact", env=env, collections=collections, **options)
@@ -132,7 +132,7 @@ class FakeVerbs:
     def _outcome(self, kind: str) -> Any:
         stages = [{"kind": kind, "collection": "flights", "table_version": 3, "seconds": 0.5}]
         document = {"from": "1.0.0", "to": "1.1.0", "generation": 7, "epoch": 2, "stages": stages, "pending": [], "notes": ["a note"]}
-        return SimpleNamespace(generation=7, notes=("a note",), to_json=lambda: document)
+        return SimpleNamespace(generation=7, notes=("a note",), pending=(), to_json=lambda: document)
 
 
 def install(monkeypatch: Any, fake: FakeVerbs) -> FakeVerbs:

@@ -6,19 +6,21 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import pendulum
 import pytest
 from airflow.providers.smtp.hooks.smtp import SmtpHook
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import DAG, BaseNotifier
-from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput, TaskDeferred
 
 from airflow_provider_schemamig.core.transfer.errors import Paused
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.get_provider_info import get_provider_info
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.notifications.schemamig import EVENTS, LONGEST, Notice, SchemamigNotifier, UnknownEvent, tell
 from airflow_provider_schemamig.operators.gate import PlanApprovalOperator
-from airflow_provider_schemamig.operators.leader import CutoverOperator, PromoteLeaderOperator
+from airflow_provider_schemamig.operators.leader import ContractOperator, CutoverOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.replica_errors import StreamStopped
 from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
@@ -109,6 +111,19 @@ def test_a_pause_is_told_when_the_task_is_deferred(verbs: FakeVerbs, sent: Any, 
     with pytest.raises(TaskDeferred):
         CutoverOperator(task_id="t", environment=LAKE, generation=7, notifiers=SchemamigNotifier(via=Recorded(sent))).execute(context)
     assert sent == [("paused", "t on /lake/prod is paused")]
+
+
+@pytest.mark.parametrize("minutes, told", [(-1, 0), (90, 1), (150, 0)])
+def test_the_end_of_a_hold_is_told_before_it_comes(
+    verbs: FakeVerbs, sent: Any, context: Any, monkeypatch: pytest.MonkeyPatch, minutes: int, told: int
+) -> None:
+    until = pendulum.now("UTC").add(minutes=minutes)
+    hold = {"generation": 2, "from": "1.0.0", "to": "1.1.0", "until": until.isoformat(), "state": "open", "over": minutes < 0}
+    monkeypatch.setattr(verbs, "contract", lambda *_, **__: Outcome(None, None, None, None, (), (hold,)))
+    monkeypatch.setattr("airflow_provider_schemamig.core.commands.contract", verbs.contract)
+    with pytest.raises(AirflowSkipException):
+        ContractOperator(task_id="t", environment=LAKE, notifiers=SchemamigNotifier(via=Recorded(sent))).execute(context)
+    assert sent == [("hold_ends_soon", f"The way back of /lake/prod to 1.0.0 ends at {until:%Y-%m-%d %H:%M} UTC")] * told
 
 
 def test_a_stream_that_stopped_is_told(sent: Any, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
